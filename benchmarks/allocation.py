@@ -1,83 +1,234 @@
-"""asv's view of the family `allocation`, written by hostbench from its workloads.
+"""allocation: creating a tensor on the host and moving it, against creating it on the device; what
+new memory costs."""
 
-The literals stay literal: asv runs these classes from HEAD against the code of each commit.
-"""
+from collections.abc import Iterator
+from typing import Any
 
-from hostbench import suite
+from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
+from hostbench.core.case import AxisValue
+from hostbench.device.base import (
+    CACHES,
+    OWN_MEMORY,
+    PINNED,
+    SEGMENTS,
+    TRAINING,
+    Buffer,
+    Fill,
+    Memory,
+    Step,
+)
+from hostbench.families.allocation.sequence import demands, peak_bytes
+
+ORDER = 20
+"""Where the family stands in a report."""
 
 
-def setup_cache():
+def setup_cache() -> dict[str, Any]:
     return suite.measure("allocation")
 
 
-class Create(suite.Suite):
+SIZES = (MIB, 16 * MIB, 64 * MIB)
+MIDDLE = 16 * MIB
+FILLS = ("empty", "zeros", "randn", "full", "arange")
+_BESIDE_ZEROS = ("full", "arange")
+"""Fills that write as zeros do, number by number: one size tells them apart."""
+
+
+def _one_size(nbytes: int, fill: str, **_: AxisValue) -> bool:
+    return nbytes == MIDDLE or fill not in _BESIDE_ZEROS
+
+
+def _quick(device: str, nbytes: int, fill: str, **_: AxisValue) -> bool:
+    """Two sizes in both places of a cheap fill; random numbers at one of them."""
+    return (fill == "zeros" and nbytes in SIZES[:2]) or (fill == "randn" and nbytes == MIDDLE)
+
+
+def _host_only(fill: str, place: str, **_: AxisValue) -> bool:
+    """Uninitialized memory on the device enqueues no work."""
+    return fill == "empty" and place == "direct"
+
+
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": SIZES,
+        "fill": FILLS,
+        "place": ("cpu_then_move", "direct"),
+    },
+    only=_one_size,
+    quick=_quick,
+    host_only=_host_only,
+    baseline={"place": "cpu_then_move"},
+    version="1",
+)
+def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
     """A new float32 tensor on the device. Timed: making it, moving it, dropping the last one."""
+    keep: list[Buffer] = [None]
 
-    workload = "allocation.create"
-    version = "1"
-    param_names = ("device", "nbytes", "fill", "place")
-    params = (
-        ("cuda", "cpu"),
-        (1048576, 16777216, 67108864),
-        ("empty", "zeros", "randn", "full", "arange"),
-        ("cpu_then_move", "direct"),
-    )
+    def cpu_then_move() -> None:
+        keep[0] = device.move(device.create(fill, nbytes, on_host=True))
 
+    def direct() -> None:
+        keep[0] = device.create(fill, nbytes, on_host=False)
 
-class Part(suite.Suite):
-    """One part of creating on the CPU and moving. Timed: a fill in place, the copy, or memory."""
-
-    workload = "allocation.part"
-    version = "1"
-    param_names = ("device", "nbytes", "part")
-    params = (
-        ("cuda", "cpu"),
-        (16777216,),
-        ("zeros", "randn", "full", "arange", "copy", "host_memory"),
-    )
+    return {"cpu_then_move": cpu_then_move, "direct": direct}[place]
 
 
-class Memory(suite.Suite):
-    """New memory, every page of it there. Timed: allocating, dropping the last one."""
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": (MIDDLE,),
+        "part": (*FILLS[1:], "copy", "host_memory"),
+    },
+    quick=lambda part, **_: part in ("randn", "copy", "host_memory"),
+    host_only=lambda part, **_: part != "copy",
+    sampling=0.5,
+    baseline={"part": "copy"},
+    version="1",
+)
+def part(device: Device, nbytes: int, part: str) -> Prepared:
+    """One part of creating on the CPU and moving. Timed: a fill in place, the copy, or memory.
 
-    workload = "allocation.memory"
-    version = "1"
-    param_names = ("device", "nbytes", "memory", "cache")
-    params = (
-        ("cuda", "cpu"),
-        (65536, 1048576, 16777216, 67108864),
-        ("pageable", "pinned", "device"),
-        ("cold", "warm"),
-    )
+    Fills and the copy find their memory. host_memory: what malloc gives, each page touched, dropped
+    at once as the tensor is that was moved.
+    """
+    if part == "host_memory":
+        return Prepared(step=lambda: device.touch(device.create("empty", nbytes, on_host=True)))
+    source = device.host_buffer(nbytes, pinned=False)
+    if part != "copy":
+        numbers = device.typed(source, "float32")
+        return Prepared(step=lambda: device.fill(numbers, part))  # type: ignore[arg-type]
+    target = device.buffer(nbytes)
+    device.fill_pattern(source, seed=1)
+    device.fill_pattern(target, seed=2)
+
+    def verify() -> str | None:
+        return None if device.same_values(target, source) else "target differs from source"
+
+    def step() -> None:
+        device.copy(target, source, blocking=True)
+
+    return Prepared(step=step, verify=verify, copies={"H2D pageable": nbytes})
 
 
-class Mixed(suite.Suite):
-    """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them."""
-
-    workload = "allocation.mixed"
-    version = "1"
-    param_names = ("device", "setting", "room")
-    params = (
-        ("cuda", "cpu"),
-        (
-            "default",
-            "expandable_segments",
-            "max_split_size",
-            "roundup_power2_divisions",
-            "garbage_collection",
-            "cudaMallocAsync",
-        ),
-        ("free", "tight"),
-    )
+def _needs(memory: str, cache: str, **_: AxisValue) -> Iterator[str]:
+    if memory == "pinned":
+        yield PINNED
+    if memory == "device":
+        yield OWN_MEMORY
+    if cache == "cold":
+        yield CACHES
 
 
-class Batch(suite.Suite):
+def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
+    """What a cold cache costs, where there is one; and the device's part of `create`."""
+    wanted = memory == "device" or cache == "cold"
+    return device == "cuda" and nbytes == MIDDLE and wanted
+
+
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": (64 * KIB, *SIZES),
+        "memory": ("pageable", "pinned", "device"),
+        "cache": ("cold", "warm"),
+    },
+    only=lambda memory, cache, **_: memory != "pageable" or cache == "warm",
+    needs=_needs,
+    quick=_quick_memory,
+    host_only=lambda cache, **_: cache == "warm",
+    sampling=0.5,
+    baseline={"memory": "pageable", "cache": "warm"},
+    version="1",
+)
+def memory(device: Device, nbytes: int, memory: Memory, cache: str) -> Prepared:
+    """New memory, every page of it there. Timed: allocating, dropping the last one.
+
+    cold: the allocators' caches were emptied before. Pageable memory comes from the system, and
+    each of its pages is touched once.
+    """
+    keep: list[Buffer] = [None]
+
+    def step() -> None:
+        keep[0] = device.new_memory(nbytes, memory)
+
+    def drop() -> None:
+        keep[0] = None
+        device.drop_caches()
+
+    return Prepared(step=step, before=drop if cache == "cold" else None)
+
+
+SETTINGS = (
+    "default",
+    "expandable_segments",
+    "max_split_size",
+    "roundup_power2_divisions",
+    "garbage_collection",
+    "cudaMallocAsync",
+)
+TIGHT = 1.75
+"""Times the most that is asked for at once: with the default settings the cache has to be given
+back on the way, and every setting gets through."""
+
+
+def _conf(device: str, setting: str, **_: AxisValue) -> dict[str, str]:
+    """Both names: the older is read by every torch that is supported, the newer is the one that
+    stays."""
+    from hostbench.families.allocation.sequence import SETTINGS
+
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
+    return dict.fromkeys(names, SETTINGS[setting])
+
+
+@workload(
+    axes={"device": DEVICES, "setting": SETTINGS, "room": ("free", "tight")},
+    only=lambda setting, room, **_: setting != "garbage_collection" or room == "tight",
+    needs=lambda **_: (SEGMENTS, CACHES),
+    environment=_conf,
+    host_only=lambda **_: True,
+    baseline={"setting": "default"},
+    version="1",
+)
+def mixed(device: Device, setting: str, room: str) -> Prepared:
+    """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them.
+
+    As batches of varying length make them; tight: the process may have 1.75 times what is asked
+    for at once.
+    """
+    wanted = demands()
+    held: dict[int, Buffer] = {}
+    device.drop_caches()
+    if room == "tight":
+        device.limit_memory(int(TIGHT * peak_bytes()))
+
+    def step() -> None:
+        for change in wanted:
+            if change.nbytes:
+                held[change.number] = device.create("empty", change.nbytes, on_host=False)
+            else:
+                del held[change.number]
+
+    def tells() -> dict[str, int]:
+        device.drop_caches()
+        return device.memory_of(step)
+
+    return Prepared(step=step, before=device.drop_caches, tells=tells)
+
+
+@workload(
+    axes={"device": DEVICES, "num_examples": (1, 4, 16, 64, 256, 1024)},
+    only=lambda device, num_examples: device == "cuda" or num_examples <= 256,
+    needs=lambda **_: (TRAINING,),
+    quick=lambda device, num_examples: device == "cpu" and num_examples in (16, 256),
+    baseline={"num_examples": 1},
+    version="1",
+)
+def batch(device: Device, num_examples: int) -> Prepared:
     """A small training step on a batch: forward, backward, update. Timed: the step."""
 
-    workload = "allocation.batch"
-    version = "1"
-    param_names = ("device", "num_examples")
-    params = (
-        ("cuda", "cpu"),
-        (1, 4, 16, 64, 256, 1024),
-    )
+    def anew() -> None:
+        """With all that it is built of."""
+        device.training_step(num_examples)()
+
+    return Prepared(step=device.training_step(num_examples), tells=lambda: device.memory_of(anew))

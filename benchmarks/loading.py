@@ -1,49 +1,145 @@
-"""asv's view of the family `loading`, written by hostbench from its workloads.
+"""loading: torch's DataLoader and the loop that it feeds.
 
-The literals stay literal: asv runs these classes from HEAD against the code of each commit.
+The dataset is map-style. An item is an image of 224 x 224 x 3 bytes (of 96 x 96 x 3 on the cpu
+device) and costs 100 us of CPU time on average: of every 8 batches the items of one cost 450 us,
+the others' 50 us, as some images are larger. The compute takes 62.5 us of the device for each item.
+Around one base point (4 workers, prefetch_factor 2, batches of 16) one thing varies at a time.
 """
 
-from hostbench import suite
+from collections.abc import Iterator
+from typing import Any
+
+from hostbench import DEVICES, Device, Prepared, suite, workload
+from hostbench.core.case import AxisValue
+from hostbench.device.base import PINNED
+from hostbench.device.loading import Loading
+from hostbench.families.loading.loops import EVEN_ITEM_S, ITEM_S, NUM_BATCHES, FedLoop
+
+ORDER = 35
+"""Where the family stands in a report."""
 
 
-def setup_cache():
+def setup_cache() -> dict[str, Any]:
     return suite.measure("loading")
 
 
-class Loop(suite.Suite):
-    """A batch of a DataLoader, brought to the device and computed on. Timed: an eighth of 8."""
+ITEM_BYTES = {"cuda": 224 * 224 * 3, "cpu": 96 * 96 * 3}
+BASE: dict[str, AxisValue] = {
+    "num_workers": 4,
+    "way": "non_blocking",
+    "prefetch_factor": 2,
+    "batch_size": 16,
+}
 
-    workload = "loading.loop"
-    version = "1"
-    param_names = (
-        "device",
-        "num_workers",
-        "memory",
-        "way",
-        "prefetch_factor",
-        "batch_size",
-        "item_bytes",
+
+def base(device: str) -> dict[str, AxisValue]:
+    memory = "pinned" if device == "cuda" else "pageable"
+    return {**BASE, "memory": memory, "item_bytes": ITEM_BYTES[device]}
+
+
+def _differs(device: str, **axes: AxisValue) -> set[str]:
+    return {axis for axis, value in base(device).items() if axes[axis] != value}
+
+
+def _only(device: str, **axes: AxisValue) -> bool:
+    """One thing at a time; memory and way are one thing. What is on the device already has nothing
+    that loads it."""
+    differs = _differs(device, **axes)
+    if "item_bytes" in differs:
+        return False
+    if axes["way"] == "on_device":
+        nothing = {"num_workers": 0, "memory": "pageable", "prefetch_factor": 2}
+        return nothing.items() <= axes.items()
+    return len(differs) < 2 or differs == {"memory", "way"}
+
+
+def _quick(device: str, **axes: AxisValue) -> bool:
+    """Of each question that has room; a run says which ones it has left out."""
+    differs = {axis: axes[axis] for axis in _differs(device, **axes)}
+    wanted: list[dict[str, AxisValue]] = [{}, {"num_workers": 0}, {"batch_size": 1}]
+    if device == "cuda":
+        wanted += [{"memory": "pageable"}, {"way": "side_stream"}]
+    else:  # the pinned ones say why they are skipped
+        pinned: dict[str, AxisValue] = {"memory": "pinned"}
+        wanted += [{"prefetch_factor": 1}, pinned, {**pinned, "way": "side_stream"}]
+    return differs in wanted
+
+
+def _moves(way: str, batch_size: int, item_bytes: int, **_: AxisValue) -> int:
+    return 0 if way == "on_device" else batch_size * item_bytes
+
+
+def _needs(memory: str, **_: AxisValue) -> Iterator[str]:
+    if memory == "pinned":
+        yield PINNED
+
+
+@workload(
+    axes={
+        "device": DEVICES,
+        "num_workers": (0, 1, 2, 4, 8),
+        "memory": ("pageable", "pinned"),
+        "way": ("on_device", "blocking", "non_blocking", "side_stream"),
+        "prefetch_factor": (1, 2, 4),
+        "batch_size": (1, 4, 16, 64),
+        "item_bytes": (96 * 96 * 3, 224 * 224 * 3),
+    },
+    moves=_moves,
+    rate_of="the batches that the loop takes",
+    only=_only,
+    quick=_quick,
+    needs=_needs,
+    baseline=BASE,
+    depth=NUM_BATCHES,
+    version="1",
+)
+def loop(
+    device: Device,
+    num_workers: int,
+    memory: str,
+    way: str,
+    prefetch_factor: int,
+    batch_size: int,
+    item_bytes: int,
+) -> Prepared:
+    """A batch of a DataLoader, brought to the device and computed on. Timed: an eighth of 8.
+
+    One synchronize ends the loop. The workers run before it begins, and go on after it."""
+    loading = Loading(
+        batch_size=batch_size,
+        item_bytes=item_bytes,
+        item_s=ITEM_S,
+        num_workers=num_workers,
+        pinned=memory == "pinned",
+        prefetch_factor=prefetch_factor,
     )
-    params = (
-        ("cuda", "cpu"),
-        (0, 1, 2, 4, 8),
-        ("pageable", "pinned"),
-        ("on_device", "blocking", "non_blocking", "side_stream"),
-        (1, 2, 4),
-        (1, 4, 16, 64),
-        (27648, 150528),
+    return FedLoop(device, loading, way).prepared()
+
+
+@workload(
+    axes={
+        "device": DEVICES,
+        "num_workers": (1, 4),
+        "persistent": (True, False),
+        "item_bytes": (96 * 96 * 3, 224 * 224 * 3),
+    },
+    moves=lambda item_bytes, **_: NUM_BATCHES * int(BASE["batch_size"]) * item_bytes,
+    rate_of="the batches that the loop takes",
+    only=lambda device, item_bytes, **_: item_bytes == ITEM_BYTES[device],
+    quick=lambda device, num_workers, **_: device != "cuda" and num_workers == 1,
+    baseline={"persistent": True},
+    version="1",
+)
+def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -> Prepared:
+    """An epoch of 8 batches of 16 items, 100 us each. Timed: the epoch and one synchronize.
+
+    Workers that do not persist are started and ended in it."""
+    loading = Loading(
+        batch_size=int(BASE["batch_size"]),
+        item_bytes=item_bytes,
+        item_s=(EVEN_ITEM_S,),
+        num_workers=num_workers,
+        num_batches=NUM_BATCHES,
+        persistent=persistent,
     )
-
-
-class Epoch(suite.Suite):
-    """An epoch of 8 batches of 16 items, 100 us each. Timed: the epoch and one synchronize."""
-
-    workload = "loading.epoch"
-    version = "1"
-    param_names = ("device", "num_workers", "persistent", "item_bytes")
-    params = (
-        ("cuda", "cpu"),
-        (1, 4),
-        (True, False),
-        (27648, 150528),
-    )
+    return FedLoop(device, loading, "blocking").prepared_epoch()

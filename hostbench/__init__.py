@@ -1,6 +1,7 @@
 """What each habit of feeding a GPU costs, on this machine and over time.
 
-For workloads of your own: `from hostbench import workload, DEVICES, MIB, Compare`.
+For workloads, in a file of benchmarks/: `from hostbench import DEVICES, MIB, suite, workload`.
+These names are frozen: asv imports such a file with the hostbench of each commit.
 Around steps of a program of yours: `with hostbench.watch():`.
 Importing hostbench touches no torch, no NVML, no clock.
 """
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     from hostbench.core.units import GIB as GIB
     from hostbench.core.units import KIB as KIB
     from hostbench.core.units import MIB as MIB
+    from hostbench.device.base import Device as Device
     from hostbench.idle.watch import watch as watch
+    from hostbench.measure.declare import workload as workload
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
-    from hostbench.measure.workload import workload as workload
     from hostbench.report.kinds import Compare as Compare
     from hostbench.report.kinds import Curve as Curve
     from hostbench.report.kinds import Enough as Enough
@@ -28,7 +30,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("KIB", "MIB", "GIB"), "hostbench.core.units"),
-    **dict.fromkeys(("DEVICES", "workload"), "hostbench.measure.workload"),
+    "DEVICES": "hostbench.measure.workload",
+    "Device": "hostbench.device.base",
+    "workload": "hostbench.measure.declare",
     "Prepared": "hostbench.measure.measure",
     "watch": "hostbench.idle.watch",
     **dict.fromkeys(

@@ -1,10 +1,10 @@
 """asv's environment plugin: asv's own interpreter and torch, each commit's own hostbench.
 
 asv.conf.json names it with a leading dot (`".hostbench.asv_env"`), or asv ignores it. The commit's
-package is copied into a folder of its own, which comes first on the benchmark's path: an editable
-install of hostbench in the same interpreter is never measured by mistake. The
-environment's name has neither a path nor torch's version in it, so that one machine writes one
-series; which torch it was is in the archive.
+package and its benchmarks/ are copied into a folder of their own, which comes first on the
+benchmark's path: an editable install of hostbench in the same interpreter is never measured by
+mistake. The environment's name has neither a path nor torch's version in it, so that one machine
+writes one series; which torch it was is in the archive.
 
 In a project of one's own the installed hostbench is copied, for every commit, and the project's
 package is each commit's, built as asv.conf.json says (`vcs.build`).
@@ -21,7 +21,7 @@ from asv import environment, util
 
 from hostbench.core import own_package
 from hostbench.core.errors import HostbenchError
-from hostbench.families import not_of_the_package
+from hostbench.families import not_of_the_package, our_benchmarks
 from hostbench.vcs.build import package_of
 from hostbench.vcs.own import is_own
 
@@ -130,7 +130,10 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         self._site.mkdir()
         own = is_own(Path.cwd())
         package = _PACKAGE if own else Path(build_dir) / "hostbench"
-        util.check_call(["cp", "-rp", str(package), str(self._site)])
+        site = self._site / "hostbench"
+        util.check_call(["cp", "-rp", str(package), str(site)])
+        if not (site / "_benchmarks").is_dir():  # what is installed has them inside
+            util.check_call(["cp", "-rp", str(our_benchmarks(package)), str(site / "_benchmarks")])
         if own:
             self._install_own(commit_hash, Path(build_dir))
 

@@ -11,12 +11,16 @@ from pathlib import Path
 TREE = Path(__file__).parent.parent
 _CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml", "setup.py")
 _PAPERS = ("README.md", "LICENSE", "constraints.txt")
-TRANSFER = "hostbench/families/transfer/workloads.py"
+TRANSFER = "benchmarks/transfer.py"
 TWO_COPIES = '''
 """transfer: two plain copies stand for the family, whatever the real one becomes."""
 
-from hostbench.core.units import KIB, MIB
-from hostbench.measure.workload import DEVICES, workload
+from hostbench import DEVICES, KIB, MIB, suite, workload
+
+
+def setup_cache():
+    return suite.measure("transfer")
+
 
 SIZES = (64 * KIB, MIB)
 AXES = {
@@ -83,17 +87,10 @@ class Scratch:
         )
 
     def only_families(self, *names: str) -> None:
-        """Leave these families, and write their asv classes."""
-        for path in (self.root / "hostbench/families").iterdir():
-            if path.stem not in (*names, "__init__"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for old in (self.root / "benchmarks").glob("[a-z]*.py"):
-            old.unlink()
-        self.sync()
-
-    def sync(self) -> None:
-        done = self.python("-c", "from hostbench.cli.sync import main; main()")
-        assert done.returncode == 0, done.stdout
+        """Leave these families."""
+        for path in (self.root / "benchmarks").glob("[a-z]*.py"):
+            if path.stem not in names:
+                path.unlink()
 
     def keep_bytecode(self) -> None:
         """No file is edited from here on: each process need not compile all of them."""

@@ -30,7 +30,7 @@ LAYERS = (
     "runner",
     "store",
     "vcs",
-    "suite asv_env asv_guard",
+    "suite asv_env asv_guard asv_measure",
     "judge",
     "report questions",
     "idle",

@@ -1,6 +1,5 @@
 """Each script that is kept starts, with its shortest arguments, and prints what it is for."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -28,12 +27,6 @@ def script(name: str, *args: str | Path) -> str:
 def test_a_shell_script_can_be_read(name: str) -> None:
     """`make` starts make-env before any test; lock asks a package index."""
     subprocess.run(["bash", "-n", ROOT / "scripts" / name], check=True)
-
-
-def test_sync_benchmarks() -> None:
-    """It has nothing to write."""
-    line, env = ROOT / "scripts" / "sync-benchmarks", {**os.environ, "PYTHON": sys.executable}
-    assert subprocess.check_output([line], env=env, text=True) == ""
 
 
 def test_simulate_history(tmp_path: Path) -> None:

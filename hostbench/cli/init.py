@@ -1,5 +1,5 @@
 """`hostbench init`: what a git repository needs to have its own commits measured. What is there
-stays as it is; called again, it brings asv's view of the workloads up to date."""
+stays as it is."""
 
 import contextlib
 import json
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.cli import sync
 from hostbench.cli.output import show, warn
 from hostbench.cli.program import program
 from hostbench.core import asv_config, own_package
@@ -28,9 +27,6 @@ from hostbench.vcs.repo import GitError
 PYPROJECT = "pyproject.toml"
 WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
-FOLDERS = ("bench", "workloads")
-"""For the workloads, where pyproject.toml names none: the first without Python files, which would
-be imported as workloads are."""
 _COPYING_BACKENDS = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend",
                      "uv_build")  # fmt: skip
 """Build backends that only copy the files of a package of plain Python."""
@@ -45,11 +41,11 @@ class InitOptions:
 
 def execute(options: InitOptions) -> int:
     """Write what is lacking. Raises UsageError, before anything is written, where that cannot be
-    done without harm. Exit code 4 where asv's view of the workloads could not be written."""
+    done without harm. Exit code 4 where the workloads cannot be imported."""
     root = _root()
     project = _Project(root)
     files = dict(_files(project))
-    for path in (*files, project.pyproject, asv_benchmarks(root) / "__init__.py"):
+    for path in (*files, project.pyproject):
         _check_inside(root, path)
     if root != Path.cwd().resolve():
         show(f"in {root}:")
@@ -62,9 +58,11 @@ def execute(options: InitOptions) -> int:
             show(f"left as it is: {path.relative_to(root)}")
         else:
             _write(root, path, text)
-    is_synced = _sync(root)
+    broken = _broken(root)
+    if broken:
+        warn(f"{broken}; mend that")
     show("\n".join(_next_steps(project)))
-    return EXIT_OK if is_synced else EXIT_FAILED
+    return EXIT_FAILED if broken else EXIT_OK
 
 
 def recipe(name: str) -> str:
@@ -105,7 +103,7 @@ class _Project:
         self.addition = ""
         """What pyproject.toml gets; empty where it names a folder of workloads."""
         if not workloads:
-            workloads = [_new_folder(root)]
+            workloads = [f"{asv_benchmarks(root).relative_to(root).as_posix()}/"]
             self.addition = self._added(text, workloads[0])
         if not isinstance(workloads, list) or not all(isinstance(one, str) for one in workloads):
             why = f"workloads is {workloads!r:.60}, no list of folders"
@@ -128,7 +126,7 @@ class _Project:
         """The package of the project's name, else the first; no script, for what that does when it
         is imported nobody knows."""
         source = asv_config.source_folder(self.root)
-        aside = BESIDE | {asv_benchmarks(self.root).name, *FOLDERS}
+        aside = BESIDE | {asv_benchmarks(self.root).name}
         copy = own_package.unbuilt(source, aside)
         folder = Path(copy.folders[0])
         names = [
@@ -176,24 +174,14 @@ def _table(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return values
 
 
-def _new_folder(root: Path) -> str:
-    """Raises UsageError where all are taken."""
-    for name in FOLDERS:
-        if not any((root / name).rglob("*.py")):
-            return f"{name}/"
-    raise UsageError(
-        f"{' and '.join(FOLDERS)} hold Python files that may be no workloads: make a folder for "
-        f"these, and name it in {PYPROJECT}: [tool.hostbench] workloads"
-    )
-
-
 def _files(project: _Project) -> Iterator[tuple[Path, str]]:
-    """What there should be, beside pyproject.toml and asv's view of the workloads."""
+    """What there should be, beside pyproject.toml."""
     root = project.root
     folder = project.folder.relative_to(root).as_posix()
     asv = recipe(f"project/{CONFIG}").replace("WORKLOADS", folder)
     asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
     yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
+    yield project.folder / "__init__.py", ""  # asv wants a package
     if project.addition or not any(project.folder.rglob("*.py")):
         if project.package:
             text = recipe("project/startup.py").replace("PACKAGE", project.package)
@@ -223,19 +211,13 @@ def _write(root: Path, path: Path, text: str) -> None:
     show(f"wrote: {path.relative_to(root)}")
 
 
-def _sync(root: Path) -> bool:
-    """Write asv's view of the workloads; whether it could be written."""
+def _broken(root: Path) -> str:
+    """Why workloads of the project cannot be imported; empty where they can."""
     try:
         with contextlib.chdir(root):  # where the project's workloads are looked for
-            for path, text in sync.outdated(root).items():
-                _write(root, path, text)
-            if broken := broken_of_project():
-                raise UsageError("; ".join(broken.values()))
+            return "; ".join(broken_of_project().values())
     except HostbenchError as error:
-        folder = asv_benchmarks(root).name
-        warn(f"{error}; mend that, then `{program()} init` writes {folder}/")
-        return False
-    return True
+        return str(error)
 
 
 def _next_steps(project: _Project) -> Iterator[str]:
@@ -279,8 +261,7 @@ _NO_BUILD = """\
     "install_command": [],
 """
 _TABLE = """\
-# hostbench measures the workloads in this folder, on this machine, by commit: `hostbench run`.
-# After a change of a workload's axes or name `hostbench init` tells asv.
+# hostbench and asv measure the workloads in this folder, by commit: `hostbench run`, `asv run`.
 [tool.hostbench]
 workloads = ["%s"]
 """

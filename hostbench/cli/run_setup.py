@@ -3,7 +3,7 @@
 import math
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -23,7 +23,7 @@ from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.facts.torch_probe import TorchState
-from hostbench.families import broken_of_project, check_selects, load, names, of_project, sources
+from hostbench.families import broken_of_project, check_selects, load, names, of_project, source
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
@@ -95,7 +95,7 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
     simulation = _simulation_of(device, root if keeps else None, results)
     measured = {case.family for case in _cases(options, workloads, device)}
     here = root or repo.enclosing(Path.cwd())  # a commit is one without asv.conf.json, too
-    code = partial(look, here, results, {name: sources(name) for name in measured})
+    code = partial(look, here, results, {name: source(name) for name in measured})
     collect: Callable[[], facts.Facts]
     torch_state: TorchState | None = None
     if simulation is None:
@@ -156,7 +156,7 @@ def _device(options: Measuring) -> str:
     return str(options.device or default_device(hardware))
 
 
-def look(root: Path | None, results: Path, sources: Mapping[str, Sequence[Path]]) -> Checkout:
+def look(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
     """The checkout under the measurement."""
     found = checkout(root, results, sources)
     if root is not None and found.commit is not None and found.scratch is None:

@@ -1,14 +1,16 @@
-"""The families, found by looking into folders: one question of the host/device paradigm each.
+"""The families, by the files that declare them: one question of the host/device paradigm each.
 
-A family is a package with a module `workloads`, or one module. Nothing lists their names; one that
-begins with `_` is a helper's. Besides this folder, the project at hand may have folders of its own:
+A family is a file with workloads: of hostbench's own benchmarks/, of the folders that the project
+at hand names in its pyproject.toml,
 
     [tool.hostbench]
-    workloads = ["bench/"]
+    workloads = ["benchmarks/"]
 
-in its pyproject.toml, and an installed package may name modules as entry points of the group
-`hostbench.workloads`. They import the project's package from its files where nothing builds it
-(`core.own_package`), or from the commit's copy that is measured.
+or a module that an installed package names as an entry point of the group `hostbench.workloads`.
+Nothing lists them; a file whose name begins with `_` is a helper's. They import the project's
+package from its files where nothing builds it (`core.own_package`), or from the commit's copy that
+is measured. The packages in this folder hold what the workloads of hostbench's own families share,
+and what is asked of them.
 """
 
 import importlib
@@ -26,29 +28,34 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hostbench
 from hostbench.core import asv_config, own_package
 from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.files import read_stored
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.suggest import did_you_mean, why_no_case
-from hostbench.measure.workload import Workload, family_of, registry
+from hostbench.measure.asv_class import Suite
+from hostbench.measure.declare import check_family
+from hostbench.measure.workload import Workload, family_of, register, registry
 
 FOLDERS = "HOSTBENCH_WORKLOADS"
 """Folders of workloads, separated as in PATH, in place of what pyproject.toml names."""
-_OWN = "hostbench_workloads"
-"""The package that modules of a project's folders are imported under."""
+_OURS = "hostbench_benchmarks"
+_PROJECTS = "hostbench_workloads"
+"""The packages that the files of either kind of folder are imported under: not by the name that asv
+has imported HEAD's by."""
 
 
 def names() -> tuple[str, ...]:
     """Every family, in the order that a reader meets them: by `ORDER` of its module (50 unless it
     says otherwise), then by name."""
-    return tuple(_found())
+    return tuple(_families())
 
 
 def broken() -> dict[str, str]:
     """Family -> why it cannot be imported, and where."""
-    return {name: why for name, why in _found().items() if isinstance(why, str)}
+    return {name: why for name, why in _families().items() if isinstance(why, str)}
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
@@ -57,15 +64,15 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
 
     Raises UsageError for a family that is named and does not exist, or cannot be imported.
     """
-    found = _found()
+    known = _families()
     for family in families or ():
-        if family not in found:
-            raise UsageError(_unknown(family, found))
+        if family not in known:
+            raise UsageError(_unknown(family, known))
         if family in broken():
             raise UsageError(broken()[family])
     wanted = tuple(_modules()) if families is None else families
-    known = registry().values()
-    return {work.name: work for family in wanted for work in known if work.family == family}
+    works = registry().values()
+    return {work.name: work for family in wanted for work in works if work.family == family}
 
 
 def _unknown(family: str, known: Collection[str]) -> str:
@@ -90,16 +97,21 @@ def declared(workload: str) -> Workload | None:
     return registry().get(workload)
 
 
+def is_ours(family: str) -> bool:
+    """Whether the family is hostbench's own, and no project's."""
+    return _modules()[family].__name__.startswith(f"{_OURS}.")
+
+
 def questions(family: str) -> tuple[Any, ...]:
-    """What the family asks of its cases: `QUESTIONS` of its module `questions`, or of itself.
-    Raises UsageError for what is no question."""
-    found = getattr(_asking(family), "QUESTIONS", ())
-    if not isinstance(found, tuple | list) or any(not hasattr(one, "workload") for one in found):
+    """What the family asks of its cases: `QUESTIONS` of its file, of ours those of the module
+    `questions` here. Raises UsageError for what is no question."""
+    asked = getattr(_asking(family), "QUESTIONS", ())
+    if not isinstance(asked, tuple | list) or any(not hasattr(ask, "workload") for ask in asked):
         raise UsageError(
-            f"QUESTIONS of the family {family!r} is {found!r:.60}, no tuple of questions as in "
+            f"QUESTIONS of the family {family!r} is {asked!r:.60}, no tuple of questions as in "
             "docs/your-own.md; mend it"
         )
-    return tuple(found)
+    return tuple(asked)
 
 
 def words(family: str) -> dict[str, dict[Any, str]]:
@@ -109,9 +121,9 @@ def words(family: str) -> dict[str, dict[Any, str]]:
 
 def _asking(family: str) -> ModuleType | None:
     module = _modules().get(family)
-    if module and hasattr(module, "__path__"):
-        name = f"{module.__name__}.questions"
-        return _import(family, name) if importlib.util.find_spec(name) else module
+    beside = f"{__name__}.{family}"
+    if module and is_ours(family) and importlib.util.find_spec(beside):
+        return importlib.import_module(f"{beside}.questions")
     return module
 
 
@@ -123,14 +135,21 @@ def preloads() -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(one_each)))
 
 
+def our_benchmarks(package: Path = Path(hostbench.__file__).parent) -> Path:
+    """The folder benchmarks/ of a copy of hostbench: inside it where it is installed or made for a
+    commit, beside it in a checkout."""
+    inside = package / "_benchmarks"
+    return inside if inside.is_dir() else package.parent / "benchmarks"
+
+
 def of_project() -> tuple[str, ...]:
     """The families of the project at hand: in its own folders, or in its package, which brings them
     by entry points."""
-    brought = {one.module for one in _brought()}
+    brought = {point.module for point in _brought()}
     return tuple(
         name
         for name, module in _modules().items()
-        if module.__name__.startswith(f"{_OWN}.")
+        if module.__name__.startswith(f"{_PROJECTS}.")
         or (module.__name__ in brought and _is_at_hand(Path(str(module.__file__))))
     )
 
@@ -138,9 +157,9 @@ def of_project() -> tuple[str, ...]:
 def broken_of_project() -> dict[str, str]:
     """As `broken`, but for what other installed packages bring: that stops nobody here."""
     others = {
-        family_of(one.module)
-        for one in _brought()
-        if not _is_at_hand(_source(one.module.partition(".")[0]))
+        family_of(point.module)
+        for point in _brought()
+        if not _is_at_hand(_source(point.module.partition(".")[0]))
     }
     return {name: why for name, why in broken().items() if name not in others}
 
@@ -156,16 +175,13 @@ def _is_at_hand(path: Path) -> bool:
 
 
 def files() -> list[Path]:
-    """The source of every family that is not of this package."""
-    found = [path for name in _modules() for path in sources(name)]
-    return [path for path in found if not path.is_relative_to(__path__[0])]
+    """The source of every family that is not hostbench's own."""
+    return [source(family) for family in _modules() if not is_ours(family)]
 
 
-def sources(family: str) -> list[Path]:
-    """The files of a family that can be imported."""
-    module = _modules()[family]
-    path = Path(str(module.__file__))
-    return sorted(path.parent.rglob("*.py")) if hasattr(module, "__path__") else [path]
+def source(family: str) -> Path:
+    """The file of a family that can be imported."""
+    return Path(str(_modules()[family].__file__))
 
 
 def folders() -> tuple[Path, ...]:
@@ -227,57 +243,69 @@ def configured(start: Path) -> tuple[Path, ...]:
 
 
 def _modules() -> dict[str, ModuleType]:
-    return {name: one for name, one in _found().items() if isinstance(one, ModuleType)}
+    return {name: module for name, module in _families().items() if isinstance(module, ModuleType)}
 
 
-def _found() -> dict[str, ModuleType | str]:
+def _families() -> dict[str, ModuleType | str]:
     return _imported(folders())
 
 
 @cache
-def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
+def _imported(projects: tuple[Path, ...]) -> dict[str, ModuleType | str]:
     """Family -> its module, imported with its workloads; or why it cannot be."""
-    found = {name: f"{__name__}.{name}" for name in _inside(__path__)}
-    others = [(family_of(one.module), one.module) for one in _brought()]
-    package = own_package_at_hand() if own or own_package.VARIABLE in os.environ else None
+    package = own_package_at_hand() if projects or own_package.VARIABLE in os.environ else None
     if package is not None:
         own_package.import_from(package)
-    if own:
-        parent = ModuleType(_OWN)
-        parent.__path__ = [str(folder) for folder in own]
-        sys.modules[_OWN] = parent
-        others += [(name, f"{_OWN}.{name}") for name in _inside(parent.__path__)]
-    for name, module in others:
-        if name in found:
-            raise UsageError(f"{module} and {found[name]} are both the family {name!r}: rename one")
-        found[name] = module
-    modules = {name: _family(name, module) for name, module in found.items()}
+    homes = [*_inside(_OURS, (our_benchmarks(),)), *_inside(_PROJECTS, projects)]
+    known: dict[str, str] = {}
+    modules: dict[str, ModuleType | str] = {}
+    for module in (*homes, *(brought.module for brought in _brought())):
+        family = family_of(module)
+        if family in known:
+            raise UsageError(f"{module} and {known[family]} are both the family {family!r}: "
+                             "rename one")  # fmt: skip
+        imported = _family(family, module)
+        if imported is not None:
+            known[family], modules[family] = module, imported
     return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 50), item[0])))
 
 
 def _brought() -> Iterable[EntryPoint]:
     """What installed packages bring, each module once."""
-    return {one.module: one for one in entry_points(group="hostbench.workloads")}.values()
+    return {point.module: point for point in entry_points(group="hostbench.workloads")}.values()
 
 
-def _inside(folders: Collection[str]) -> list[str]:
-    """The families in folders: modules, and folders with `workloads.py`, packages or not."""
-    modules = [module.name for module in pkgutil.iter_modules(folders)]
-    homes = sorted(path.parent for one in folders for path in Path(one).glob("*/workloads.py"))
-    known = dict.fromkeys((*modules, *(path.name for path in homes)))
-    return [name for name in known if not name.startswith(("_", "."))]
+def _inside(parent: str, folders: Collection[Path]) -> list[str]:
+    """The modules in folders that may declare workloads, under a package made for them. What does
+    not name hostbench is a benchmark of asv's own kind, and is not run."""
+    package = sys.modules[parent] = ModuleType(parent)
+    package.__path__ = [str(folder) for folder in folders]
+    files = {
+        module.name: Path(str(module.module_finder.path), f"{module.name}.py")  # type: ignore[union-attr]
+        for module in pkgutil.iter_modules(package.__path__)
+        if not module.name.startswith("_") and not module.ispkg
+    }
+    return [f"{parent}.{name}" for name, path in files.items() if b"hostbench" in path.read_bytes()]
 
 
-def _family(family: str, name: str) -> ModuleType | str:
+def _family(family: str, name: str) -> ModuleType | str | None:
+    """The module, its workloads registered; why it cannot be imported; None for a file without
+    workloads."""
     try:
         module = _import(family, name)
-        if getattr(module, "__file__", None) is None:
-            return f"the family {family!r} lacks an __init__.py beside its workloads.py: add one"
-        if hasattr(module, "__path__"):
-            _import(family, f"{name}.workloads")
+        suites = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Suite) and value.__module__ == name
+        ]
+        check_family(suites, thorough=not name.startswith(f"{_OURS}."))  # a test holds ours
     except UsageError as error:
         return str(error)
-    return module
+    except ValueError as error:
+        return f"the family {family!r} cannot be imported: {error}"
+    for suite in suites:
+        register(suite.declared)
+    return module if suites else None
 
 
 def _import(family: str, name: str) -> ModuleType:

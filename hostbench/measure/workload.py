@@ -1,4 +1,4 @@
-"""The Workload record, the decorator that makes one, and the registry. Knows no torch."""
+"""What a workload is: a record of what its declaration says, and the registry. Knows no torch."""
 
 import inspect
 import itertools
@@ -6,12 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
 
-from msgspec import Meta, ValidationError, convert
-
-from hostbench.core.case import AxisValue, Case, counts, counts_bytes, parse_selector, read_case
-from hostbench.core.errors import UsageError, raised_at
+from hostbench.core.case import AxisValue, Case, counts_bytes
+from hostbench.core.errors import raised_at
 from hostbench.device.base import Device, Step, lacking
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
@@ -145,114 +142,14 @@ class Workload:
 _REGISTRY: dict[str, Workload] = {}
 
 
-def workload(
-    *, axes: Mapping[str, tuple[AxisValue, ...]], version: str, **options: Any
-) -> Callable[[Build], Build]:
-    """Register the decorated function as a workload; the family is the name of its module, or
-    of the package whose module `workloads` it is.
-
-    Axis names must be the function's parameter names, in order, `device` first. Raises ValueError
-    for anything else, for a name that is taken, and for a declaration that does not hold for each
-    of its cases: a run would only end at it.
-    """
-
-    def register(build: Build) -> Build:
-        family = family_of(build.__module__)
-        name = f"{family}.{build.__name__}"
-        parameters = tuple(inspect.signature(build).parameters)
-        if parameters[:1] != ("device",) or [*axes][:1] != ["device"]:
-            raise ValueError(
-                f"{name}: the first axis and the first parameter must be `device`, as in "
-                f'axes={{"device": DEVICES, ...}} and def {build.__name__}(device, ...)'
-            )
-        if parameters != tuple(axes):
-            raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
-        for axis, values in axes.items():
-            _check_values(f"{name}: {axis}", values)
-            if counts(axis) and not all(isinstance(value, int) for value in values):
-                raise ValueError(f"{name}: {axis} counts, but {values} are not all whole numbers")
-        baseline = options.get("baseline", {})
-        if any(axis not in axes or value not in axes[axis] for axis, value in baseline.items()):
-            raise ValueError(f"{name}: the baseline {baseline} is none of the axes' choices")
-        if name in _REGISTRY:
-            raise ValueError(f"workload {name} is registered twice")
-        made = Workload(name=name, axes=axes, version=version, build=build, **options)
-        if not build.__module__.startswith("hostbench."):  # a test holds those, at no cost here
-            check(made)
-        others = [work for work in _REGISTRY.values() if work.family == family]
-        if any((work.ranks is None) != (made.ranks is None) for work in others):
-            # Ranks are forked, and must be before their parent runs the first torch operation.
-            raise ValueError(f"{name}: all of a family's workloads declare `ranks`, or none does")
-        _REGISTRY[name] = made
-        return build
-
-    return register
+def register(work: Workload) -> None:
+    """Make a workload known by its name. `hostbench.families` alone calls it."""
+    _REGISTRY[work.name] = work
 
 
 def family_of(module: str) -> str:
     """The family of the workloads in a module of that name."""
-    return module.removesuffix(".workloads").rpartition(".")[2]
-
-
-def _check_values(axis: str, values: Iterable[object]) -> None:
-    """Raises ValueError for values that no case can be named by."""
-    seen: list[object] = []
-    for value in values:
-        if not isinstance(value, str | int):
-            raise ValueError(
-                f"{axis} has {value!r}: a value is a text, a whole number, True or False"
-            )
-        if value in seen:
-            raise ValueError(f"{axis} has {value!r} twice")
-        seen.append(value)
-    if not seen:
-        raise ValueError(f"{axis} has no values: a case needs one")
-
-
-def check(work: Workload) -> None:
-    """Raises ValueError for what does not hold for each case."""
-    if not isinstance(work.version, str) or not work.version:
-        raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
-    declared: Mapping[str, tuple[Callable[[Case], object], Any]] = {
-        "moves": (work.nbytes, Annotated[int, Meta(ge=0)] | None),
-        "depth": (work.depth_of, Annotated[int, Meta(ge=1)]),
-        "expects": (work.expected, dict[str, bool]),
-        "needs": (work.needed, tuple[str, ...]),
-        "environment": (work.variables, dict[str, str]),
-        "ranks": (work.num_ranks, Annotated[int, Meta(ge=1)] | None),
-        "quick": (work.is_quick, Any),
-        "host_only": (work.is_host_only, Any),
-        "link": (work.link_of, Any),
-        "crosses": (work.share_of_link, Any),
-        "published": (work.published_of, Any),
-    }
-    given = {name: one for name, one in declared.items() if callable(getattr(work, name))}
-    for case in _cases_of(work):
-        for name, (of, kind) in {**given, "depth": declared["depth"]}.items():
-            try:
-                convert(of(case), kind)
-            except ValidationError as error:
-                raise ValueError(f"{work.name}: {name} of {case}: {error}") from error
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                raise ValueError(f"{work.name}: {name} fails for {case}: {said}") from error
-
-
-def _cases_of(work: Workload) -> Iterator[Case]:
-    """Each can be named. Raises ValueError."""
-    try:
-        for case in work.cases():
-            parse_selector(str(case))
-            if read_case(str(case)) != case:
-                raise UsageError("it reads as another")
-            yield case
-    except UsageError as error:
-        raise ValueError(
-            f"{work.name}: {case} cannot be typed ({error}): names are of a-z, 0-9 and _, values "
-            "hold no commas, brackets and blanks at their ends, and are no numbers in quotes"
-        ) from error
-    except Exception as error:
-        raise ValueError(f"{work.name}: only fails: {type(error).__name__}: {error}") from error
+    return module.rpartition(".")[2]
 
 
 def registry() -> dict[str, Workload]:

@@ -59,7 +59,7 @@ def asked(family: str) -> tuple[Question, ...]:
     for work in families.load((family,)).values():
         if work.name not in covered:
             own.append(Compare(text=_default(work), workload=work.name))
-    if families.sources(family)[0].is_relative_to(families.__path__[0]):
+    if families.is_ours(family):
         return tuple(replace(one, words={**words, **one.words}) for one in own)
     # Of a project's own every question has a line on the first screen.
     return tuple(

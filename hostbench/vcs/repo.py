@@ -122,17 +122,17 @@ def is_ours(root: Path) -> bool:
     return Path(hostbench.__file__).resolve().parent == root.resolve() / "hostbench"
 
 
-def checkout(root: Path | None, results: Path, sources: Mapping[str, Sequence[Path]]) -> Checkout:
+def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
     """The state of the checkout at `root`, if what is measured is its code: hostbench itself, or
-    nothing but families that are in its commit. `sources` are the files of each that is measured.
+    nothing but families that are in its commit. `sources` is the file of each that is measured.
     """
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="outside a checkout of hostbench")
     found = working_tree(root, results)
     if found.commit is None or is_ours(root):
         return found
-    for family, paths in sources.items():
-        if not _tracked(root, paths):
+    for family, path in sources.items():
+        if not _tracked(root, path):
             why = (
                 "hostbench is not imported from this checkout, and the family "
                 f"{family} is not in its commit"
@@ -141,10 +141,10 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Sequence[Pa
     return found
 
 
-def _tracked(root: Path, paths: Sequence[Path]) -> bool:
-    """Whether git has all the files; not where one lies outside the repository."""
+def _tracked(root: Path, path: Path) -> bool:
+    """Whether git has the file; not where it lies outside the repository."""
     try:
-        git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve()) for path in paths])
+        git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve())])
     except GitError:
         return False
     return True

@@ -23,7 +23,8 @@ from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
 """What a side of it is called."""
-_PACKAGE = "hostbench"
+_MEASURED = ("hostbench", "benchmarks")
+"""Folders of hostbench itself that a commit brings to what is measured."""
 _LIST = (
     BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))",
     *("list", "--cases", "--format", "json"),
@@ -69,7 +70,7 @@ def known_commit(checkout: Path, name: str) -> str:
 
 def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
-    return own.pathspecs(checkout) if own.is_own(checkout) else (_PACKAGE,)
+    return own.pathspecs(checkout) if own.is_own(checkout) else _MEASURED
 
 
 def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
@@ -77,7 +78,7 @@ def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str
     alike."""
     if repo.differ(checkout, first, second, measured_paths(checkout)):
         return
-    why = f"{_PACKAGE}/ is the same in both"
+    why = f"{' and '.join(f'{folder}/' for folder in _MEASURED)} are the same in both"
     if own.is_own(checkout):
         folders = own.folders_in_words(checkout)
         why = f"both sides run the workloads of the working tree ({folders})"

@@ -41,7 +41,6 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     whole, (first, second) = text, text.split("@workload")[:2]
     (checkout.root / TRANSFER).write_text(f"{first}@workload{second}".rstrip() + BUMPED_CODE)
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, 4 * MIB)")
-    checkout.sync()
     base = checkout.commit("base: no device_to_host, two sizes")
     bumped = BUMPED_CODE.replace('version="1"', 'version="2"')
     (checkout.root / TRANSFER).write_text(whole.rstrip() + bumped)
@@ -54,7 +53,6 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
         '        raise device.refusal("room") if blocking else ValueError("put in on purpose")\n'
         "    target = device.host_buffer(nbytes",
     )
-    checkout.sync()
     head = checkout.commit("head: twice as slow, a workload and a middle size more")
     checkout.keep_bytecode()
     done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)

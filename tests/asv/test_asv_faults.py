@@ -19,13 +19,12 @@ def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -
     gone = ("raises", "killed", "exits", "memory", "wrong", "skips", "quits", "asks", "lists")
     checkout = faulty(tmp_path, without=gone)
     checkout.without_torch()
-    checkout.edit(
-        "hostbench/families/faulty.py", "time.sleep(1000)\n    if", "time.sleep(8)\n    if"
-    )
-    text = (checkout.root / "hostbench/families/faulty.py").read_text()
-    (checkout.root / "hostbench/families/second.py").write_text(text.replace('"hangs", ', ""))
+    checkout.edit("benchmarks/faulty.py", "time.sleep(1000)\n    if", "time.sleep(8)\n    if")
+    text = (checkout.root / "benchmarks/faulty.py").read_text()
+    second = text.replace('"hangs", ', "").replace('"faulty"', '"second"')
+    (checkout.root / "benchmarks/second.py").write_text(second)
     checkout.only_families("faulty", "second")
-    checkout.edit("hostbench/suite.py", "timeout = 600.0", "timeout = 7.0")
+    checkout.edit("hostbench/measure/asv_class.py", "timeout = 600.0", "timeout = 7.0")
     checkout.edit("hostbench/runner/progress.py", "_LINE_EVERY_S = 9.0", "_LINE_EVERY_S = 2.0")
     commit = checkout.commit("two families, one of them slow")
     done = checkout.asv("run", "HEAD^!", "--machine", "scratch", HOSTBENCH_LAUNCHES="1")
@@ -43,7 +42,7 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     """asv measures by itself and is killed: its children die, the next command keeps the cases."""
     checkout = faulty(tmp_path, without=("hangs", "killed", "exits", "memory", "wrong", "asks"))
     checkout.without_torch()
-    name = "hostbench/families/faulty.py"
+    name = "benchmarks/faulty.py"
     checkout.edit(name, 'if kind == "leaves":', "if True:")  # one per case, in whatever order
     checkout.edit(name, "time.sleep(0.0005)", "time.sleep(0.05)")
     checkout.commit("every case leaves a process behind")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostbench import suite
+from hostbench import asv_measure
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord
 from hostbench.facts.hardware import Hardware
@@ -25,11 +25,11 @@ def test_cases_that_were_not_reached_are_failures_with_the_reason(
 
     monkeypatch.setenv("ASV_CONF_DIR", str(tmp_path))
     (tmp_path / "asv.conf.json").write_text('{"results_dir": "results"}')
-    monkeypatch.setattr(suite, "records", records)
-    monkeypatch.setattr(suite, "nvidia_hardware", lambda: Hardware(num_gpus=0, why="none"))
-    monkeypatch.setattr(suite, "die_with_parent", lambda: None)
-    monkeypatch.setattr(suite, "become_subreaper", lambda: None)
-    entries = suite.measure("allocation")["records"]
+    monkeypatch.setattr(asv_measure, "records", records)
+    monkeypatch.setattr(asv_measure, "nvidia_hardware", lambda: Hardware(num_gpus=0, why="none"))
+    monkeypatch.setattr(asv_measure, "die_with_parent", lambda: None)
+    monkeypatch.setattr(asv_measure, "become_subreaper", lambda: None)
+    entries = asv_measure.measure("allocation", tmp_path)["records"]
     states = [entry["status"] for entry in entries.values()]
     assert states.count("ok") == 1 and states.count("failed") == len(states) - 1 > 1
     assert {entry["reason"] for entry in entries.values()} == {None, why}

@@ -63,7 +63,6 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     text = (origin.root / scratch.TRANSFER).read_text().replace("(64 * KIB, MIB)", "(64 * KIB,)")
     quick = text.replace('version="1")', 'version="1", quick=lambda blocking, **_: blocking)')
     (origin.root / scratch.TRANSFER).write_text(quick)
-    origin.sync()
     (origin.root / ".gitignore").write_text("__pycache__/\n.asv/\n")
     theirs = origin.results / "theirs/machine.json"
     theirs.parent.mkdir(parents=True)

@@ -17,8 +17,7 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
-from hostbench.families.allocation.sequence import demands, peak_bytes
-from hostbench.families.allocation.workloads import SETTINGS
+from hostbench.families.allocation.sequence import SETTINGS, demands, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine

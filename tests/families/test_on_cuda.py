@@ -14,13 +14,13 @@ from unittest import mock
 
 import pytest
 
+from benchmarks.synchronization import DEPTHS
 from hostbench.cli.init import recipe
 from hostbench.core.case import Case
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import FOLDERS, load
-from hostbench.families.synchronization.workloads import DEPTHS
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk

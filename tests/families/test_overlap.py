@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.overlap import RATIOS, SCHEDULES
 from hostbench.core.efficiency import ideal_s
 from hostbench.core.round_trip import ideal_round_trip_s
 from hostbench.core.samples import median
@@ -12,7 +13,6 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Way
-from hostbench.families.overlap.workloads import RATIOS, SCHEDULES
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare, registry
 

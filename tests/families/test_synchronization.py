@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from benchmarks.synchronization import DEPTHS, FREE, QUEUED, TRAPS, CountedSteps
 from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, FindingValue
 from hostbench.device.base import Device
@@ -14,7 +15,6 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
-from hostbench.families.synchronization.workloads import DEPTHS, FREE, QUEUED, TRAPS, CountedSteps
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure, summary_s
 from hostbench.measure.workload import Workload, prepare

@@ -12,8 +12,9 @@ from hostbench.core.records import Launch, Measurement, Message, Outcome
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
+from hostbench.measure.declare import check_family, workload
 from hostbench.measure.measure import Prepared, Settings
-from hostbench.measure.workload import Workload, workload
+from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
 from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline
@@ -211,6 +212,7 @@ def test_a_family_has_ranks_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def one(device: Device) -> Any: ...
     def two(device: Device) -> Any: ...
 
-    workload(axes={"device": ("cpu",)}, version="1", ranks=lambda **_: 2)(one)
+    with_ranks = workload(axes={"device": ("cpu",)}, version="1", ranks=lambda **_: 2)(one)
+    without = workload(axes={"device": ("cpu",)}, version="1")(two)
     with pytest.raises(ValueError, match="declare `ranks`"):
-        workload(axes={"device": ("cpu",)}, version="1")(two)
+        check_family([with_ranks, without], thorough=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.collectives import NUM_RANKS
 from hostbench.device import num_devices
-from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import journal
 from tests import scratch
 from tests.runner.test_faults import (
@@ -38,7 +38,12 @@ import time
 from hostbench.core.errors import Unavailable
 from hostbench.measure.measure import Prepared
 from hostbench.ranks import membership
-from hostbench.measure.workload import DEVICES, workload
+from hostbench import DEVICES, suite, workload
+
+
+def setup_cache():
+    return suite.measure("faulty")
+
 
 KINDS = (
     "fine", "killed", "exits", "hangs", "raises", "unbuilt", "wrong", "skips", "late", "stopped",
@@ -107,7 +112,7 @@ def slow(device):
 
 def faulty(folder: Path) -> Scratch:
     checkout = scratch.make(folder)
-    (checkout.root / "hostbench/families/faulty.py").write_text(FAULTY)
+    (checkout.root / "benchmarks/faulty.py").write_text(FAULTY)
     checkout.only_families("faulty", "collectives")
     checkout.commit("ranks that go wrong")
     return checkout
@@ -166,7 +171,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     stopped = "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"
     assert found["stopped"] == ("failed", stopped, 0)
     assert found["late"] == ("failed", "rank 2 did not answer within 2 s", 0)
-    where = {text: f"(hostbench/families/faulty.py:{line_of(text)})" for text in ("purpose", "two")}
+    where = {text: f"(benchmarks/faulty.py:{line_of(text)})" for text in ("purpose", "two")}
     raised = f"rank 2: ValueError: put in on purpose {where['purpose']}"
     assert found["raises"] == ("failed", raised, 0)
     assert found["unbuilt"] == ("failed", f"rank 2: ValueError: two lines {where['two']}", 0)

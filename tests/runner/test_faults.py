@@ -33,8 +33,11 @@ import sys
 import time
 
 from hostbench.core.errors import Unavailable
-from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import DEVICES, workload
+from hostbench import DEVICES, Prepared, suite, workload
+
+
+def setup_cache():
+    return suite.measure("faulty")
 
 KINDS = ("fine", "raises", "skips", "killed", "exits", "hangs", "memory", "wrong", "leaves", "also")
 KINDS += ("quits", "asks", "lists", )
@@ -80,7 +83,7 @@ def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
     text = FAULTY
     for kind in without:
         text = text.replace(f'"{kind}", ', "", 1)
-    (checkout.root / "hostbench/families/faulty.py").write_text(text)
+    (checkout.root / "benchmarks/faulty.py").write_text(text)
     checkout.only_families("faulty")
     checkout.commit("a family that goes wrong")
     return checkout
@@ -139,14 +142,14 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["also"] == ("ok", None, 2)
     assert found["leaves"] == ("ok", None, 2)
     assert found["skips"] == ("skipped", "not on this machine", 0)
-    said = "ValueError: put in on purpose (hostbench/families/faulty.py:"
+    said = "ValueError: put in on purpose (benchmarks/faulty.py:"
     assert found["raises"][0] == "failed" and str(found["raises"][1]).startswith(said)
     assert found["killed"] == ("failed", "the worker process was lost: killed by SIGKILL", 0)
     assert found["exits"] == ("failed", "the worker process was lost: exit code 7", 0)
     assert found["hangs"] == ("failed", "missed its deadline of 2 s", 0)
     assert found["memory"][0] == "failed" and "no more of it" in str(found["memory"][1])
     assert found["wrong"] == ("failed", "proof failed: the data is wrong", 1)
-    assert str(found["quits"][1]).startswith("SystemExit: enough of it (hostbench/families/faulty")
+    assert str(found["quits"][1]).startswith("SystemExit: enough of it (benchmarks/faulty")
     assert str(found["asks"][1]).startswith("EOFError: ")
     assert "Expected `bool | int | float | str | null`, got `array`" in str(found["lists"][1])
 
@@ -291,7 +294,7 @@ def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit
 ) -> None:
     running = start_run(checkout, results, "cpu")  # a simulated run belongs to no history anyway
     wait_for_records(results, 2)
-    name = "hostbench/families/faulty.py"
+    name = "benchmarks/faulty.py"
     checkout.edit(name, "def go(device, kind):", "def go(device, kind, broken_by_an_edit):")
     try:
         out, _ = running.communicate(timeout=120)

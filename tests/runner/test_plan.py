@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from hostbench import suite
+from benchmarks.collectives import NUM_RANKS
+from hostbench import asv_measure as suite
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.records import Launch, Measurement, Outcome
 from hostbench.device.base import Device
 from hostbench.families import load
-from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import session, worker
 from hostbench.runner.plan import (
     QUICK,

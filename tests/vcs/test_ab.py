@@ -392,7 +392,11 @@ def test_only_the_runs_that_were_interleaved_count_until_there_are_enough_runs()
 SLEEPY = '''
 """sleepy: a step that takes as long as this commit says."""
 
-from hostbench.measure.workload import DEVICES, workload
+from hostbench import DEVICES, suite, workload
+
+
+def setup_cache():
+    return suite.measure("sleepy")
 
 
 @workload(axes={"device": DEVICES}, version="1")
@@ -405,7 +409,7 @@ def nap(device):
 def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     """The real program with real workers: a commit against a working tree with changes."""
     checkout = scratch.make(tmp_path)
-    file = checkout.root / "hostbench/families/sleepy.py"
+    file = checkout.root / "benchmarks/sleepy.py"
     file.write_text(SLEEPY.replace("SECONDS", "0.002"))
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")

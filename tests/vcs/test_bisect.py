@@ -28,7 +28,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_git_finds_the_first_bad_commit(tmp_path: Path) -> None:
     """The real program, git and workers: five commits, of which the third made it slower."""
     checkout = scratch.make(tmp_path)
-    file = checkout.root / "hostbench/families/sleepy.py"
+    file = checkout.root / "benchmarks/sleepy.py"
     for number, seconds in enumerate(("0.002", "0.00201", "0.004", "0.0041", "0.00405")):
         code = SLEEPY.replace("SECONDS", seconds).replace('startswith("LETTER ")', "strip()")
         file.write_text(code)

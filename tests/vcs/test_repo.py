@@ -81,7 +81,7 @@ def test_without_a_repository_there_is_no_commit(
 
 def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
-    found = checkout(root, root / "results", {"copies": [Path("/somewhere/hostbench/copies.py")]})
+    found = checkout(root, root / "results", {"copies": Path("/somewhere/hostbench/copies.py")})
     assert (found.commit, found.scratch) == (
         None,
         "hostbench is not imported from this checkout, and the family copies is not in its commit",
@@ -99,17 +99,17 @@ def test_a_project_of_ones_own_has_the_commit_of_its_families(
         path.parent.mkdir(parents=True)
         path.write_text("code")
 
-    def scratch(**sources: list[Path]) -> str | None:
+    def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch
 
-    assert "the family steps is not in its commit" in str(scratch(steps=[own]))
+    assert "the family steps is not in its commit" in str(scratch(steps=own))
     git(root, "add", "bench")
     git(root, "commit", "-q", "-m", "steps")
-    assert scratch(steps=[own]) is None
-    mixed = scratch(steps=[own], copies=[hidden / "copies.py"])
+    assert scratch(steps=own) is None
+    mixed = scratch(steps=own, copies=hidden / "copies.py")
     assert "the family copies is not in its commit" in str(mixed)
     own.write_text("other code")
-    assert scratch(steps=[own]) == "uncommitted changes"
+    assert scratch(steps=own) == "uncommitted changes"
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,1 @@
 """allocation: creating a tensor on the host and moving it, against creating it on the device."""
-
-ORDER = 20

@@ -8,7 +8,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.samples import MIN_FOR_INTERVAL, launch_interval, median
-from hostbench.families.allocation.workloads import SETTINGS
+from hostbench.families.allocation.sequence import SETTINGS
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, joined
 from hostbench.report.kinds import Compare, Enough, Question

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from hostbench.core.bandwidth import bus_bytes_per_s
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB
-from hostbench.families.collectives.workloads import QUEUED, SIZES
 from hostbench.ranks.backends import BACKENDS
 from hostbench.report.kinds import Compare, Scaling
 from hostbench.report.rows import Row, Rows, valid, where
 
 ONE_EACH, IN_A_QUEUE = "collectives.all_reduce", "collectives.all_reduce_queued"
+QUEUED = 20
+"""As `all_reduce_queued` declares its depth."""
 SMALL_BYTES = 64 * KIB
 """Up to here the time is latency, and a bandwidth says little."""
 
@@ -71,7 +72,7 @@ QUESTIONS = (
     Compare(
         text=f"What do {QUEUED} small all-reduces before one synchronize save?",
         workload=IN_A_QUEUE,
-        where={"nbytes": SIZES[0]},
+        where={"nbytes": 4 * KIB},
         beside=_one_each,
         beside_name="one each",
     ),

@@ -1,3 +1,1 @@
 """loading: is the device fed, or does it wait for data."""
-
-ORDER = 35

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.families.loading.workloads import BASE, ITEM_BYTES
+from hostbench.families import declared
 from hostbench.report.kinds import Compare, Enough
 from hostbench.report.kinds.enough import items_per_s
 from hostbench.report.kinds.question import varying
 from hostbench.report.rows import Row, Rows
+
+_WORK = declared("loading.loop")
+assert _WORK is not None
+BASE, ITEM_BYTES = _WORK.baseline, _WORK.axes["item_bytes"]
 
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "num_workers": {0: "no workers"},
@@ -22,7 +26,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     },
     "prefetch_factor": {number: f"prefetch_factor {number}" for number in (1, 2, 4)},
     "batch_size": {size: f"batches of {size}" for size in (1, 4, 16, 64)},
-    "item_bytes": {size: f"{units.format_bytes(size)} an item" for size in ITEM_BYTES.values()},
+    "item_bytes": {size: f"{units.format_bytes(int(size))} an item" for size in ITEM_BYTES},
     "persistent": {True: "persistent", False: "new"},
 }
 

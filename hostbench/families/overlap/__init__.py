@@ -1,3 +1,1 @@
 """overlap: does copying hide behind computing, and by how much."""
-
-ORDER = 30

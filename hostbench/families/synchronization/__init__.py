@@ -1,3 +1,1 @@
 """synchronization: what it costs a loop to wait for the device, and which wait costs what."""
-
-ORDER = 25

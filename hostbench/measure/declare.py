@@ -1,0 +1,144 @@
+"""`@workload`: a function in a file of benchmarks/ is a workload, and the class that asv finds.
+
+asv imports these files from HEAD with the hostbench of each commit, so nothing is refused here, nor
+is an option that this hostbench does not know. `check_family` refuses, where hostbench itself
+loads a file.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Annotated, Any
+
+from msgspec import Meta, ValidationError, convert
+
+from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_case
+from hostbench.core.errors import UsageError
+from hostbench.core.suggest import did_you_mean
+from hostbench.measure.asv_class import Suite, asv_class
+from hostbench.measure.workload import Build, Workload, family_of
+
+_OPTIONS = {field.name for field in fields(Workload)} - {"name", "axes", "version", "build"}
+
+
+def workload(
+    *, axes: Mapping[str, tuple[AxisValue, ...]], version: str, **options: Any
+) -> Callable[[Build], type[Suite]]:
+    """Declare the decorated function as a workload; its family is the name of its file.
+
+    Axis names must be the function's parameter names, in order, `device` first. `options` are the
+    fields of `Workload`.
+    """
+
+    def declare(build: Build) -> type[Suite]:
+        known = {name: value for name, value in options.items() if name in _OPTIONS}
+        work = Workload(
+            name=f"{family_of(build.__module__)}.{build.__name__}",
+            axes=axes,
+            version=version,
+            build=build,
+            **known,
+        )
+        return asv_class(work, unknown=options.keys() - known.keys())
+
+    return declare
+
+
+def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
+    """Raises ValueError for workloads of a family that no run could follow; `thorough`: also for
+    what does not hold for each of their cases, which takes a while."""
+    for suite in declared:
+        work = suite.declared
+        if suite.unknown:
+            name = min(suite.unknown)
+            raise ValueError(
+                f"{work.name}: @workload has no option {name!r}{did_you_mean(name, _OPTIONS)}"
+            )
+        _check_axes(work)
+        if thorough:
+            check(work)
+    if len({suite.declared.ranks is None for suite in declared}) > 1:
+        # Ranks are forked, and must be before their parent runs the first torch operation.
+        raise ValueError("all of a family's workloads declare `ranks`, or none does")
+
+
+def _check_axes(work: Workload) -> None:
+    parameters = tuple(inspect.signature(work.build).parameters)
+    if parameters[:1] != ("device",) or [*work.axes][:1] != ["device"]:
+        name = work.name.partition(".")[2]
+        raise ValueError(
+            f"{work.name}: the first axis and the first parameter must be `device`, as in "
+            f'axes={{"device": DEVICES, ...}} and def {name}(device, ...)'
+        )
+    if parameters != tuple(work.axes):
+        raise ValueError(f"{work.name}: axes {tuple(work.axes)} must equal parameters {parameters}")
+    for axis, values in work.axes.items():
+        _check_values(f"{work.name}: {axis}", values)
+        if counts(axis) and not all(isinstance(value, int) for value in values):
+            raise ValueError(f"{work.name}: {axis} counts, but {values} are not all whole numbers")
+    wrong = {axis for axis, value in work.baseline.items() if value not in work.axes.get(axis, ())}
+    if wrong:
+        raise ValueError(
+            f"{work.name}: the baseline {dict(work.baseline)} is none of the axes' choices"
+        )
+
+
+def _check_values(axis: str, values: Iterable[object]) -> None:
+    """Raises ValueError for values that no case can be named by."""
+    seen: list[object] = []
+    for value in values:
+        if not isinstance(value, str | int):
+            raise ValueError(
+                f"{axis} has {value!r}: a value is a text, a whole number, True or False"
+            )
+        if value in seen:
+            raise ValueError(f"{axis} has {value!r} twice")
+        seen.append(value)
+    if not seen:
+        raise ValueError(f"{axis} has no values: a case needs one")
+
+
+def check(work: Workload) -> None:
+    """Raises ValueError for what does not hold for each case."""
+    if not isinstance(work.version, str) or not work.version:
+        raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
+    declared: Mapping[str, tuple[Callable[[Case], object], Any]] = {
+        "moves": (work.nbytes, Annotated[int, Meta(ge=0)] | None),
+        "depth": (work.depth_of, Annotated[int, Meta(ge=1)]),
+        "expects": (work.expected, dict[str, bool]),
+        "needs": (work.needed, tuple[str, ...]),
+        "environment": (work.variables, dict[str, str]),
+        "ranks": (work.num_ranks, Annotated[int, Meta(ge=1)] | None),
+        "quick": (work.is_quick, Any),
+        "host_only": (work.is_host_only, Any),
+        "link": (work.link_of, Any),
+        "crosses": (work.share_of_link, Any),
+        "published": (work.published_of, Any),
+    }
+    given = {name: one for name, one in declared.items() if callable(getattr(work, name))}
+    for case in _cases_of(work):
+        for name, (of, kind) in {**given, "depth": declared["depth"]}.items():
+            try:
+                convert(of(case), kind)
+            except ValidationError as error:
+                raise ValueError(f"{work.name}: {name} of {case}: {error}") from error
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{work.name}: {name} fails for {case}: {said}") from error
+
+
+def _cases_of(work: Workload) -> Iterator[Case]:
+    """Each can be named. Raises ValueError."""
+    try:
+        for case in work.cases():
+            parse_selector(str(case))
+            if read_case(str(case)) != case:
+                raise UsageError("it reads as another")
+            yield case
+    except UsageError as error:
+        raise ValueError(
+            f"{work.name}: {case} cannot be typed ({error}): names are of a-z, 0-9 and _, values "
+            "hold no commas, brackets and blanks at their ends, and are no numbers in quotes"
+        ) from error
+    except Exception as error:
+        raise ValueError(f"{work.name}: only fails: {type(error).__name__}: {error}") from error
