@@ -177,8 +177,7 @@ def _table(values: dict[str, Any], *names: str) -> dict[str, Any]:
 def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     """What there should be, beside pyproject.toml."""
     root = project.root
-    folder = project.folder.relative_to(root).as_posix()
-    asv = recipe(f"project/{CONFIG}").replace("WORKLOADS", folder)
+    asv = recipe(f"project/{CONFIG}")
     asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
     yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
     yield project.folder / "__init__.py", ""  # asv wants a package

@@ -1,5 +1,5 @@
-"""A step of training, which bench/steps.py measures: an example. `hostbench ab HEAD` compares this
-file as it is with that of the last commit. Put your own code in its place."""
+"""A step of training, which benchmarks/steps.py measures: an example. `hostbench ab HEAD` compares
+this file as it is with that of the last commit. Put your own code in its place."""
 
 import torch
 
