@@ -21,9 +21,9 @@ from asv import environment, util
 
 from hostbench.core import own_package
 from hostbench.core.errors import HostbenchError
-from hostbench.families import not_of_the_package, our_benchmarks
+from hostbench.core.user_project import benchmark_folder, is_hostbench
+from hostbench.families import our_benchmarks
 from hostbench.vcs.build import package_of
-from hostbench.vcs.own import is_own
 
 _STORES_NOTHING = (
     "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
@@ -110,7 +110,7 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         return util.check_output([sys.executable, "-P", *guarded], env=env, **kwargs)
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str | None = None) -> None:
-        if is_own(Path.cwd()):
+        if not is_hostbench(Path.cwd()):
             self._set_installed_commit_hash(None)  # hostbench may be another since
         super().install_project(conf, repo, commit_hash)
 
@@ -128,20 +128,20 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         for folder in (self._site, self._own):
             shutil.rmtree(folder, ignore_errors=True)
         self._site.mkdir()
-        own = is_own(Path.cwd())
-        package = _PACKAGE if own else Path(build_dir) / "hostbench"
+        is_own = not is_hostbench(Path.cwd())
+        package = _PACKAGE if is_own else Path(build_dir) / "hostbench"
         site = self._site / "hostbench"
         util.check_call(["cp", "-rp", str(package), str(site)])
         if not (site / "_benchmarks").is_dir():  # what is installed has them inside
             util.check_call(["cp", "-rp", str(our_benchmarks(package)), str(site / "_benchmarks")])
-        if own:
+        if is_own:
             self._install_own(commit_hash, Path(build_dir))
 
     def _install_own(self, commit: str, tree: Path) -> None:
         root = Path.cwd()
         self._own.mkdir()
         try:
-            found = package_of(root, tree, self._own, commit, not_of_the_package(root))
+            found = package_of(root, tree, self._own, commit, {benchmark_folder(root).name})
         except HostbenchError as error:  # asv does not say why a build failed
             print(f"hostbench: {commit[:8]}: {error}", file=sys.stderr, flush=True)
             raise util.ProcessError([f"building {commit[:8]}"], 1, str(error), "") from error

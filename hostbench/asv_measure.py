@@ -21,7 +21,7 @@ from hostbench.facts import (
     to_json,
     with_memory_copy,
 )
-from hostbench.families import FOLDERS, load, names
+from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter
@@ -45,16 +45,17 @@ _NO_MEASUREMENT = {
 """What asv is asked for when its numbers are not meant to be kept -> how a run says so."""
 
 
-def measure(family: str, folder: Path) -> Cache:
-    """As `suite.measure`; `folder` is that of the file which called it."""
+def measure(family: str, file: Path) -> Cache:
+    """As `suite.measure`; `file` called it. Raises UsageError where it is no file of the family."""
+    if file.stem != family:
+        raise UsageError(f"{file} asks for suite.measure({family!r}): give it {file.stem!r}")
     die_with_parent()  # killing asv must not leave a benchmark behind
     become_subreaper()
     # asv tells its own environments where the project is, and an `existing` one nothing.
-    project = places.project_root(folder)
+    project = places.project_root(file)
     os.environ.setdefault("ASV_CONF_DIR", str(project or Path.cwd()))
     if family not in names():
-        where = f"a folder that [tool.hostbench] workloads in pyproject.toml or {FOLDERS} names"
-        return {"records": {}, "unknown": f"no family {family!r} in this hostbench, nor in {where}"}
+        return {"records": {}, "unknown": f"there is no family {family!r} at this commit"}
     measured, left = _measure(family)
     return {"records": summarize(measured) | left}
 
@@ -122,7 +123,7 @@ def _scratch(root: Path, launches: int, commit: str | None) -> str | None:
         return "asv names no commit"
     if launches < MIN_LAUNCHES:
         return few_launches(launches)
-    if own.is_own(root) and (why := own.scratch(root)):
+    if why := own.scratch(root):
         return why
     words = _asv_command()
     return next((f"asv {why}" for word, why in _NO_MEASUREMENT.items() if word in words), None)

@@ -14,4 +14,4 @@ def measure(family: str) -> dict[str, Any]:
     """
     from hostbench import asv_measure
 
-    return asv_measure.measure(family, Path(sys._getframe(1).f_code.co_filename).resolve().parent)
+    return asv_measure.measure(family, Path(sys._getframe(1).f_code.co_filename).resolve())

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.families import FOLDERS, load
+from hostbench.core.user_project import WORKLOADS
+from hostbench.families import load
 from hostbench.measure import workload
 from tests.scratch import TREE, Scratch
 
@@ -60,7 +61,6 @@ def make(folder: Path) -> Scratch:
     project = empty(folder)
     write_files(FIRST, project.root)
     write_files("`Prepared`", project.root)
-    (project.root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
     (project.root / "asv.conf.json").write_text('{"build_command": []}')
     project.git("init", "-q")
     project.commit("workloads of my own")
@@ -71,7 +71,7 @@ def make(folder: Path) -> Scratch:
 def forgotten() -> Iterator[None]:
     """What a project's workloads leave in this process is gone afterwards; hostbench's stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDERS, "")  # where this is, nothing is read yet
+        patch.setenv(WORKLOADS, "")  # where this is, nothing is read yet
         load()
     known, modules = dict(workload._REGISTRY), set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
@@ -81,7 +81,7 @@ def forgotten() -> Iterator[None]:
     workload._REGISTRY.clear()
     workload._REGISTRY.update(known)
     for name in set(sys.modules) - modules:
-        if name.startswith(("hostbench_workloads", "mine")):
+        if name.startswith(("benchmarks_of_project", "mine")):
             del sys.modules[name]
 
 

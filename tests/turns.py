@@ -82,6 +82,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with one commit of 1 second, which is where the test is."""
     root = tmp_path / "checkout"
     (root / "hostbench").mkdir(parents=True)
+    (root / "hostbench" / "asv_env.py").touch()
     (root / "asv.conf.json").write_text("{}")
     (root / ".gitignore").write_text("results/\n")
     git(root, "init", "-q", "-b", "main")

@@ -34,15 +34,15 @@ from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import format_duration, number_of
-from hostbench.families import broken_of_project, of_project
+from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
+from hostbench.families import of_project
 from hostbench.judge.compare import Comparison, compare, side_of
 from hostbench.report import comment
 from hostbench.report.sides import Key, Sides
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
-from hostbench.vcs.own import is_own
 from hostbench.vcs.repo import Checkout, about, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, NothingDiffers, Side
 
@@ -240,10 +240,10 @@ def repository(results: Path) -> tuple[Path, Checkout]:
             f"commits are measured from a checkout, and no folder from {Path.cwd()} upwards holds "
             "asv.conf.json: go to one, or let `hostbench init` write what your project lacks"
         )
-    if is_own(root) and not (*of_project(), *broken_of_project()):
+    if not is_hostbench(root) and not of_project():
         raise UsageError(
             f"{root} has no workloads of its own, and hostbench's do not run its code: `hostbench "
-            "init` writes one, [tool.hostbench] workloads in pyproject.toml names their folder"
+            "init` writes one"
         )
     code = working_tree(root, results)
     if code.commit is None:

@@ -335,6 +335,6 @@ _command(
 )
 _command(
     "init",
-    "Set up a repository to measure its own code. Writes asv.conf.json, a workload, benchmarks/, "
+    "Set up a repository to measure its own code. Writes asv.conf.json, a workload in benchmarks/, "
     "results/ and a nightly workflow; what is there is left as it is.",
 )

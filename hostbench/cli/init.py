@@ -18,13 +18,13 @@ from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
-from hostbench.families import broken_of_project
-from hostbench.runner.places import asv_benchmarks, asv_results
+from hostbench.core.user_project import benchmark_folder, is_hostbench, workload_files
+from hostbench.families import broken, of_project
+from hostbench.runner.places import asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.own import BESIDE
 from hostbench.vcs.repo import GitError
 
-PYPROJECT = "pyproject.toml"
 WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
 _COPYING_BACKENDS = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend",
@@ -45,24 +45,20 @@ def execute(options: InitOptions) -> int:
     root = _root()
     project = _Project(root)
     files = dict(_files(project))
-    for path in (*files, project.pyproject):
+    for path in files:
         _check_inside(root, path)
     if root != Path.cwd().resolve():
         show(f"in {root}:")
-    if project.addition:  # first: a call that was interrupted goes on where it was
-        with project.pyproject.open("a") as file:
-            file.write(project.addition)
-        show(f"added to: {PYPROJECT}")
     for path, text in files.items():
         if path.exists() or path.is_symlink():
             show(f"left as it is: {path.relative_to(root)}")
         else:
             _write(root, path, text)
-    broken = _broken(root)
-    if broken:
-        warn(f"{broken}; mend that")
+    why = _broken(root)
+    if why:
+        warn(f"{why}; mend that")
     show("\n".join(_next_steps(project)))
-    return EXIT_FAILED if broken else EXIT_OK
+    return EXIT_FAILED if why else EXIT_OK
 
 
 def recipe(name: str) -> str:
@@ -80,7 +76,7 @@ def _root() -> Path:
         root = repo.top_level(here).resolve()
     except GitError as error:
         raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
-    if repo.is_ours(root) or (root / "hostbench" / "asv_env.py").is_file():
+    if is_hostbench(root):
         raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
     return root
 
@@ -89,44 +85,21 @@ class _Project:
     """What pyproject.toml and the files of a project say of it."""
 
     def __init__(self, root: Path) -> None:
-        """Raises UsageError where pyproject.toml cannot be read or added to."""
+        """Raises UsageError where pyproject.toml cannot be read."""
         self.root = root
-        self.pyproject = root / PYPROJECT
-        text = ""
+        self.benchmarks = benchmark_folder(root)
+        path = root / "pyproject.toml"
         try:
-            if self.pyproject.exists():
-                text = read_stored(self.pyproject).decode()
-            self.table = tomllib.loads(text)
+            self.table = tomllib.loads(read_stored(path).decode()) if path.exists() else {}
         except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {self.pyproject}: {error}; mend it") from error
-        workloads = _table(self.table, "tool", "hostbench").get("workloads")
-        self.addition = ""
-        """What pyproject.toml gets; empty where it names a folder of workloads."""
-        if not workloads:
-            workloads = [f"{asv_benchmarks(root).relative_to(root).as_posix()}/"]
-            self.addition = self._added(text, workloads[0])
-        if not isinstance(workloads, list) or not all(isinstance(one, str) for one in workloads):
-            why = f"workloads is {workloads!r:.60}, no list of folders"
-            raise UsageError(f"{self.pyproject}: {why}; mend it")
-        self.folder = root / workloads[0]
+            raise UsageError(f"cannot read {path}: {error}; mend it") from error
         self.package = self._find_package()
-
-    def _added(self, text: str, folder: str) -> str:
-        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-        addition = f"{gap}{_TABLE % folder}"
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            tomllib.loads(text + addition)
-            return addition
-        raise UsageError(
-            f'{self.pyproject}: give its table tool.hostbench workloads = ["{folder}"], and try '
-            "again"
-        )
 
     def _find_package(self) -> str | None:
         """The package of the project's name, else the first; no script, for what that does when it
         is imported nobody knows."""
         source = asv_config.source_folder(self.root)
-        aside = BESIDE | {asv_benchmarks(self.root).name}
+        aside = BESIDE | {self.benchmarks.name}
         copy = own_package.unbuilt(source, aside)
         folder = Path(copy.folders[0])
         names = [
@@ -180,15 +153,15 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     asv = recipe(f"project/{CONFIG}")
     asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
     yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
-    yield project.folder / "__init__.py", ""  # asv wants a package
-    if project.addition or not any(project.folder.rglob("*.py")):
+    yield project.benchmarks / "__init__.py", ""  # asv wants a package
+    if not workload_files(project.benchmarks):
         if project.package:
             text = recipe("project/startup.py").replace("PACKAGE", project.package)
-            yield project.folder / "startup.py", text
+            yield project.benchmarks / "startup.py", text
         else:
             source = asv_config.source_folder(root)
             yield source / "example_model.py", recipe("project/example_model.py")
-            yield project.folder / "steps.py", recipe("project/steps.py")
+            yield project.benchmarks / "steps.py", recipe("project/steps.py")
     results = asv_results(root)
     yield results / ".gitignore", _RESULTS
     yield root / ".gitignore", _IGNORE % results.relative_to(root).as_posix()
@@ -214,7 +187,7 @@ def _broken(root: Path) -> str:
     """Why workloads of the project cannot be imported; empty where they can."""
     try:
         with contextlib.chdir(root):  # where the project's workloads are looked for
-            return "; ".join(broken_of_project().values())
+            return "; ".join(why for name, why in broken().items() if name in of_project())
     except HostbenchError as error:
         return str(error)
 
@@ -258,11 +231,6 @@ _NO_BUILD = """\
     // Nothing is built: each commit's files are put on the path as they are.
     "build_command": [],
     "install_command": [],
-"""
-_TABLE = """\
-# hostbench and asv measure the workloads in this folder, by commit: `hostbench run`, `asv run`.
-[tool.hostbench]
-workloads = ["%s"]
 """
 _RESULTS = """\
 # What hostbench and asv measure lies here, a folder for each machine, to be committed: files of

@@ -23,14 +23,13 @@ from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.facts.torch_probe import TorchState
-from hostbench.families import broken_of_project, check_selects, load, names, of_project, source
+from hostbench.families import check_selects, load, names, of_project, source
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
-from hostbench.vcs import repo
 from hostbench.vcs.own import another_installed
 from hostbench.vcs.repo import Checkout, checkout
 
@@ -94,8 +93,7 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
     device = _device(options)
     simulation = _simulation_of(device, root if keeps else None, results)
     measured = {case.family for case in _cases(options, workloads, device)}
-    here = root or repo.enclosing(Path.cwd())  # a commit is one without asv.conf.json, too
-    code = partial(look, here, results, {name: source(name) for name in measured})
+    code = partial(look, root, results, {name: source(name) for name in measured})
     collect: Callable[[], facts.Facts]
     torch_state: TorchState | None = None
     if simulation is None:
@@ -129,7 +127,7 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
 def _families(options: Measuring) -> tuple[str, ...]:
     """Without a name those of the project at hand, where it has some; what it cannot import is an
     error, as if it were named."""
-    own = () if options.case else (*of_project(), *broken_of_project())
+    own = () if options.case else of_project()
     return options.families or own or names()
 
 

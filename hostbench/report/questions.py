@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hostbench import families
+from hostbench.core import user_project
 from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.measure.workload import Workload
@@ -13,7 +14,7 @@ from hostbench.report.rows import Row, valid
 
 UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
-    f"{families.FOLDERS}"
+    f"{user_project.WORKLOADS}"
 )
 
 

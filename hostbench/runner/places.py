@@ -33,8 +33,3 @@ def asv_results(root: Path) -> Path:
     Raises UsageError when the file cannot be read.
     """
     return root / text_of(root, "results_dir", "results")
-
-
-def asv_benchmarks(root: Path) -> Path:
-    """The same of the folder of asv's benchmarks."""
-    return root / text_of(root, "benchmark_dir", "benchmarks")

@@ -1,22 +1,15 @@
 """A side of a project of one's own: its package from one tree of its files, and the workloads of
 its working tree, whichever side it is."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostbench.core import own_package
+from hostbench.core import own_package, user_project
 from hostbench.core.asv_config import source_folder
 from hostbench.core.errors import UsageError
 from hostbench.core.own_package import OwnPackage
-from hostbench.families import (
-    FOLDERS,
-    configured,
-    folders,
-    not_of_the_package,
-    own_package_at_hand,
-)
-from hostbench.runner.places import asv_benchmarks, asv_results
+from hostbench.core.user_project import WORKLOADS, benchmark_folder, is_hostbench, workload_folder
+from hostbench.runner.places import asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.build import package_of
 
@@ -37,26 +30,26 @@ class OwnSide:
     remarks: tuple[str, ...]
 
 
-def is_own(root: Path) -> bool:
-    """Whether the project there is not hostbench itself."""
-    return bool(configured(root)) or not (root / "hostbench").is_dir()
-
-
 def scratch(root: Path) -> str | None:
     """Why what the project's workloads measure belongs to no commit, whichever package it is.
     Raises GitError."""
-    inside = workload_folders(root)
-    return _CHANGED if inside and repo.differ(root, None, None, [*map(str, inside)]) else None
+    return _CHANGED if _workloads_differ(root, None) else None
+
+
+def _workloads_differ(root: Path, commit: str | None) -> bool:
+    """Whether they are others in the working tree than in the commit, HEAD without one."""
+    folder = _committed_workloads(root)
+    return folder is not None and repo.differ(root, commit, None, [str(folder)])
 
 
 def another_installed(root: Path) -> str | None:
     """Why a run measures other files than those of the project at `root`: where they are built, it
     imports the package that is installed. None where that is theirs, or has the same texts; what is
     compiled cannot be told apart."""
-    if not is_own(root) or own_package_at_hand() is not None:
+    if is_hostbench(root) or user_project.package() is not None:
         return None
     source = source_folder(root)
-    package = own_package.unbuilt(source, not_of_the_package(root) | BESIDE)
+    package = own_package.unbuilt(source, {benchmark_folder(root).name, *BESIDE})
     (folder,) = map(Path, package.folders)
     for name in package.names:
         ours, theirs = folder.joinpath(*name.split(".")), own_package.installed(name)
@@ -85,22 +78,21 @@ def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
     place = _place(root)
     if not (tree / place).is_dir():
         raise UsageError(f"{name} has no folder {place}, where asv.conf.json has the project")
-    without = not_of_the_package(root)
+    without = {benchmark_folder(root).name}
     package = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
     # What only the other side has must not be imported from wherever else it may be installed.
     others = own_package.unbuilt(working / place, without).names
     names = tuple(sorted({*package.names, *others}))
     remarks = [_NO_SUBMODULES] if (tree / ".gitmodules").exists() else []
-    inside = workload_folders(root)
-    if commit and inside and repo.differ(root, commit, None, [*map(str, inside)]):
+    if commit and _workloads_differ(root, commit):
         remarks.append(
-            f"{folders_in_words(root)} is another at {name}: both sides run the workloads of the "
+            f"{workloads_in_words(root)} is another at {name}: both sides run the workloads of the "
             "working tree"
         )
     return OwnSide(
         variables={
             own_package.VARIABLE: OwnPackage(folders=package.folders, names=names).encoded(),
-            FOLDERS: os.pathsep.join(_workloads(root, working)),
+            WORKLOADS: str(_copied_workloads(root, working)),
         },
         scratch=scratch(root),
         remarks=tuple(remarks),
@@ -110,7 +102,7 @@ def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
 def pathspecs(root: Path) -> tuple[str, ...]:
     """Of the files that a commit brings to what is measured."""
     top, place = repo.top_level(root).resolve(), _place(root)
-    aside = (asv_results(root).resolve(), asv_benchmarks(root).resolve(), *workload_folders(root))
+    aside = (asv_results(root).resolve(), benchmark_folder(root).resolve())
     left = (one.relative_to(top) for one in aside if one.is_relative_to(top))
     return (f":(top){place}" if place.parts else ":/", *(f":(top,exclude){one}" for one in left))
 
@@ -129,23 +121,22 @@ def _place(root: Path) -> Path:
     return source.relative_to(top) if source.is_relative_to(top) else Path()
 
 
-def workload_folders(root: Path) -> list[Path]:
-    """The folders of workloads that the repository holds."""
-    top = repo.top_level(root).resolve()
-    return [one for one in (path.resolve() for path in folders()) if one.is_relative_to(top)]
+def _committed_workloads(root: Path) -> Path | None:
+    """The folder of workloads, where the repository holds it."""
+    folder = workload_folder()
+    if folder is None or not folder.resolve().is_relative_to(repo.top_level(root).resolve()):
+        return None
+    return folder.resolve()
 
 
-def folders_in_words(root: Path) -> str:
-    """Those folders, as `bench/`."""
-    top = repo.top_level(root).resolve()
-    return ", ".join(f"{path.relative_to(top)}/" for path in workload_folders(root))
+def workloads_in_words(root: Path) -> str:
+    """That folder, as `benchmarks/`."""
+    folder = _committed_workloads(root)
+    return f"{folder.relative_to(repo.top_level(root).resolve())}/" if folder else ""
 
 
-def _workloads(root: Path, working: Path) -> list[str]:
-    """The folders of workloads: their copies, and themselves where the repository has none."""
-    top = repo.top_level(root).resolve()
-    found = []
-    for folder in (path.resolve() for path in folders()):
-        copy = working / folder.relative_to(top) if folder.is_relative_to(top) else folder
-        found.append(str(copy if copy.is_dir() else folder))
-    return found
+def _copied_workloads(root: Path, working: Path) -> Path | str:
+    """Its copy; itself where the repository has none."""
+    folder = _committed_workloads(root)
+    copy = folder and working / folder.relative_to(repo.top_level(root).resolve())
+    return copy if copy and copy.is_dir() else workload_folder() or ""

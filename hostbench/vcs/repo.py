@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import hostbench
 from hostbench.core.clock import epoch_s, is_storable
 from hostbench.core.errors import HostbenchError
 from hostbench.core.processes import kill_group
@@ -117,26 +116,17 @@ def _environ() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
 
 
-def is_ours(root: Path) -> bool:
-    """Whether the folder is the checkout that hostbench is imported from."""
-    return Path(hostbench.__file__).resolve().parent == root.resolve() / "hostbench"
-
-
 def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
-    """The state of the checkout at `root`, if what is measured is its code: hostbench itself, or
-    nothing but families that are in its commit. `sources` is the file of each that is measured.
-    """
+    """The state of the checkout at `root`, if nothing is measured but families that are in its
+    commit. `sources` is the file of each."""
     if root is None:
-        return Checkout(commit=None, committed_at=None, scratch="outside a checkout of hostbench")
+        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json here or above")
     found = working_tree(root, results)
-    if found.commit is None or is_ours(root):
+    if found.commit is None:
         return found
     for family, path in sources.items():
         if not _tracked(root, path):
-            why = (
-                "hostbench is not imported from this checkout, and the family "
-                f"{family} is not in its commit"
-            )
+            why = f"the family {family} is not in the commit of this checkout"
             return Checkout(commit=None, committed_at=None, scratch=why)
     return found
 
@@ -205,14 +195,6 @@ def about(root: Path, commit: str) -> str:
 def top_level(root: Path) -> Path:
     """The folder of the repository that `root` lies in. Raises GitError."""
     return Path(git(root, "rev-parse", "--show-toplevel"))
-
-
-def enclosing(folder: Path) -> Path | None:
-    """The same; None where that is in none."""
-    try:
-        return top_level(folder)
-    except GitError:
-        return None
 
 
 def check_out(root: Path, commit: str, folder: Path) -> None:

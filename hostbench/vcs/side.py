@@ -16,6 +16,7 @@ import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
+from hostbench.core.user_project import is_hostbench
 from hostbench.runner.boot import BOOT, environment
 from hostbench.runner.places import asv_results
 from hostbench.vcs import own, repo
@@ -25,11 +26,11 @@ WORKING_TREE = "working tree"
 """What a side of it is called."""
 _MEASURED = ("hostbench", "benchmarks")
 """Folders of hostbench itself that a commit brings to what is measured."""
-_LIST = (
+_LIST: tuple[str, ...] = (
     BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))",
     *("list", "--cases", "--format", "json"),
 )
-_LIST_OWN: tuple[str, ...] = (
+_LIST_OWN = (
     BOOT + "import json; from hostbench.families import broken, load; works = load().values(); "
     "cases = {str(case): work.version for work in works for case in work.cases()}; "
     "print('\\n'); print(json.dumps({'versions': cases, 'broken': broken()}))",
@@ -70,7 +71,7 @@ def known_commit(checkout: Path, name: str) -> str:
 
 def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
-    return own.pathspecs(checkout) if own.is_own(checkout) else _MEASURED
+    return _MEASURED if is_hostbench(checkout) else own.pathspecs(checkout)
 
 
 def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
@@ -79,9 +80,9 @@ def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str
     if repo.differ(checkout, first, second, measured_paths(checkout)):
         return
     why = f"{' and '.join(f'{folder}/' for folder in _MEASURED)} are the same in both"
-    if own.is_own(checkout):
-        folders = own.folders_in_words(checkout)
-        why = f"both sides run the workloads of the working tree ({folders})"
+    if not is_hostbench(checkout):
+        workloads = own.workloads_in_words(checkout)
+        why = f"both sides run the workloads of the working tree ({workloads})"
     raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
 
 
@@ -101,13 +102,13 @@ def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
 def _made(checkout: Path, name: str, code: Checkout, commit: str | None, folder: Path) -> Side:
     prefix = f"{folder.resolve()}/"
     try:
-        if own.is_own(checkout):
+        if is_hostbench(checkout):
+            made = own.OwnSide(variables={}, scratch=None, remarks=())
+            root, words = _plain(checkout, commit, folder), _LIST
+        else:
             made = own.side_of(checkout, name, commit, folder)
             root, words = Path(hostbench.__file__).parent.parent, _LIST_OWN
             code = replace(code, scratch=code.scratch or made.scratch)
-        else:
-            made = own.OwnSide(variables={}, scratch=None, remarks=())
-            root, words = _plain(checkout, commit, folder), _LIST
     except (GitError, UsageError) as error:
         which = f"{name} ({commit[:8]})" if commit else f"the {name}"
         text = str(error).replace(prefix, "")

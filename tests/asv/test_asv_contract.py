@@ -34,9 +34,12 @@ def bumped(device):
 
 @pytest.fixture(scope="module")
 def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str, str]:
-    """base (1 s) and head (2 s; a workload, a middle size, a failure, a skip more; a version)."""
+    """base (1 s) and head (2 s; a workload, a middle size, a failure, a skip more; a version).
+    hostbench and the file of the workloads have changed, and what is measured is their product."""
     checkout = scratch.make(tmp_path_factory.mktemp("two"))
     small(checkout, 1.0)
+    checkout.edit(WORKER, "else 1.0,", "else 1.0 * work.build.__globals__['TIMES'],")
+    checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB)\nTIMES = 1.0")
     text = (checkout.root / TRANSFER).read_text()
     whole, (first, second) = text, text.split("@workload")[:2]
     (checkout.root / TRANSFER).write_text(f"{first}@workload{second}".rstrip() + BUMPED_CODE)
@@ -45,7 +48,8 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     bumped = BUMPED_CODE.replace('version="1"', 'version="2"')
     (checkout.root / TRANSFER).write_text(whole.rstrip() + bumped)
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB, 4 * MIB)")
-    checkout.edit(WORKER, "else 1.0,", "else 2.0,")
+    checkout.edit(WORKER, "else 1.0 *", "else 0.5 *")
+    checkout.edit(TRANSFER, "TIMES = 1.0", "TIMES = 4.0")
     checkout.edit(
         TRANSFER,
         "    target = device.host_buffer(nbytes",
@@ -61,7 +65,8 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
 
 
 def test_each_commit_runs_its_own_code(two_commits: tuple[Scratch, str, str]) -> None:
-    """An editable install of hostbench beside asv must not be what is measured."""
+    """Neither an editable install of hostbench beside asv, nor HEAD's benchmarks/, which asv has
+    imported: base would have 0.5 or 4 s, head the same."""
     checkout, base, head = two_commits
     assert cells(checkout, base, H2D)[cpu(65536)]["result"] == 1.0
     assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 2.0

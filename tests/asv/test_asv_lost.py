@@ -29,7 +29,7 @@ def test_cases_that_were_not_reached_are_failures_with_the_reason(
     monkeypatch.setattr(asv_measure, "nvidia_hardware", lambda: Hardware(num_gpus=0, why="none"))
     monkeypatch.setattr(asv_measure, "die_with_parent", lambda: None)
     monkeypatch.setattr(asv_measure, "become_subreaper", lambda: None)
-    entries = asv_measure.measure("allocation", tmp_path)["records"]
+    entries = asv_measure.measure("allocation", tmp_path / "allocation.py")["records"]
     states = [entry["status"] for entry in entries.values()]
     assert states.count("ok") == 1 and states.count("failed") == len(states) - 1 > 1
     assert {entry["reason"] for entry in entries.values()} == {None, why}

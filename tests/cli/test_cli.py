@@ -541,7 +541,7 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert len(runs_of(results)) == 2
 
 
-@pytest.mark.parametrize(("conf", "scratch"), [(False, "outside a"), (True, "no git repo")])
+@pytest.mark.parametrize(("conf", "scratch"), [(False, "no asv.conf.json"), (True, "no git repo")])
 def test_without_git_a_run_is_scratch(
     conf: bool, scratch: str, stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

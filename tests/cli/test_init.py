@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.cli import measuring
 from hostbench.cli.entry import main
 from hostbench.core import asv_config
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.families import load
 from hostbench.report.questions import asked
 from tests import own_project
-from tests.fakes.builders import InProcess
 from tests.test_layers import ROOT
 from tests.turns import git
 
@@ -33,11 +31,9 @@ WRITTEN = [
     WORKFLOW,
     ".gitignore",
     "asv.conf.json",
-    "bench/steps.py",
     "benchmarks/__init__.py",
     "benchmarks/steps.py",
     "example_model.py",
-    "pyproject.toml",
     "results/.gitignore",
 ]
 
@@ -72,7 +68,6 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
     assert main(["init"]) == EXIT_OK
     said = capsys.readouterr().out
     before = files(root)
-    assert said.startswith("added to: pyproject.toml\n"), "else `bench/` is taken for another's"
     assert [*before] == WRITTEN
     for name, recipe in ((WORKFLOW, "github-nightly.yml"), (SHARE, "share-results.sh")):
         assert before[name].decode() == (ROOT / "docs" / "recipes" / recipe).read_text()
@@ -85,7 +80,7 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
     assert git(root, "check-ignore", "results/x/y.journal.jsonl", ".asv/x", "a/__pycache__/x")
     assert main(["init"]) == EXIT_OK
     again = capsys.readouterr().out
-    assert files(root) == before and "wrote" not in again and "added" not in again
+    assert files(root) == before and "wrote" not in again
     commands = [line.split(" # ")[0].strip() for line in said.partition("then:\n")[2].splitlines()]
     assert commands == [
         "hostbench run --quick",
@@ -107,7 +102,10 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
     put(root, "pyproject.toml", f'[project]\nname = "{name}"\nversion = "1"')
     assert main(["init"]) == EXIT_OK
     assert asv_config.build_commands(root, root) == ((), ()), "setuptools would only copy it"
-    assert {path.name for path in (root / "bench").glob("*.py")} == {"startup.py"}
+    assert {path.name for path in (root / "benchmarks").glob("*.py")} == {
+        "__init__.py",
+        "startup.py",
+    }
     declared = tomllib.loads((root / "pyproject.toml").read_text())
     assert declared["project"]["name"] == name
     (question,) = (one.text for one in asked("startup"))
@@ -143,73 +141,37 @@ def test_what_must_be_built_is(
     assert bool(asv_config.build_commands(root, root)[1]) is builds
 
 
-@pytest.mark.parametrize("old", ["", "a = 1", "a = 1\n\n", "[tool.x]\r\ny = 1\r\n", "[tool]\nx=1"])
-def test_pyproject_is_added_to_and_says_what_it_said(root: Path, old: str) -> None:
-    put(root, "pyproject.toml", old)
-    assert main(["init"]) == EXIT_OK
-    data = (root / "pyproject.toml").read_bytes().decode()
-    new, before = tomllib.loads(data), tomllib.loads(old)
-    assert data.startswith(old) and new["tool"].pop("hostbench") == {"workloads": ["bench/"]}
-    assert new == {"tool": {}, **before}
-
-
 def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
     put(root, ".gitignore", "numbers/\n")
-    put(root, "own/more.py", "")
-    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['own']\n")
+    put(root, "perf/more.py", FIRST)
     before = files(root)
     assert main(["init"]) == EXIT_OK
     said = capsys.readouterr().out
     assert {name: files(root)[name] for name in before} == before
     assert {*files(root)} - {*before} == {
-        *("perf/__init__.py", "perf/more.py", "numbers/.gitignore", SHARE, WORKFLOW)
+        *("perf/__init__.py", "numbers/.gitignore", SHARE, WORKFLOW)
     }
     assert 'your asv.conf.json lacks "plugins": [".hostbench.asv_env"]' in said
     assert "add to .gitignore: .asv/ __pycache__/\n" in said
     assert "git ignores numbers/: what is measured would stay on this machine" in said
 
 
-def test_asvs_view_follows_the_workloads_and_is_no_other_file(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """hostbench's own families are not written there, nor over the project's files."""
-    put(root, "asv.conf.json", '{"benchmark_dir": "speed"}')
-    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['bench']\n")
-    put(root, "bench/first.py", '"""first: nothing yet."""\n')
-    assert main(["init"]) == EXIT_OK
-    assert {path.name for path in (root / "speed").iterdir()} == {"__init__.py", "first.py"}
-    view = root / "speed" / "first.py"
-    right = view.read_text()
-    view.write_text(right.replace("literals", "words"))
-    assert main(["init"]) == EXIT_OK and view.read_text() == right
-    view.write_text("class Mine: ...\n")
-    assert main(["init"]) == EXIT_FAILED and view.read_text() == "class Mine: ...\n"
-    assert "rename it or the family 'first'" in capsys.readouterr().err
-
-
 def test_workloads_that_cannot_be_imported_are_named(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(root, "bench/broken.py", "import nonesuch")
-    put(root, "bench/right.py")
-    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['bench']\n")
+    put(root, "benchmarks/broken.py", "import hostbench, nonesuch")
+    put(root, "benchmarks/plain.py", "raise SystemExit('nobody may import this')")
     assert main(["init"]) == EXIT_FAILED
     said = capsys.readouterr()
-    assert "No module named 'nonesuch'" in said.err and "init` writes" in said.err
-    assert "wrote: asv.conf.json" in said.out and (root / "benchmarks" / "right.py").exists()
+    assert "No module named 'nonesuch' (benchmarks/broken.py:1); mend that" in said.err
+    assert "wrote: asv.conf.json" in said.out and "steps.py" not in said.out
 
 
-def test_other_files_are_not_taken_for_workloads(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put(root, "bench/old.py", "raise SystemExit('nobody may import this')")
+def test_asvs_own_benchmarks_are_not_taken_for_workloads(root: Path) -> None:
+    put(root, "benchmarks/old.py", "raise SystemExit('nobody may import this')")
     assert main(["init"]) == EXIT_OK
-    assert (root / "workloads" / "steps.py").exists()
-    assert 'workloads = ["workloads/"]' in (root / "pyproject.toml").read_text()
-    (root / "pyproject.toml").unlink()
-    assert main(["init"]) == EXIT_USAGE
-    assert "bench and workloads hold Python files" in capsys.readouterr().err
+    assert [*load(("steps",))] == ["steps.train"]
 
 
 def link_out(root: Path, name: str) -> None:
@@ -219,19 +181,13 @@ def link_out(root: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda root: link_out(root, "bench"), "is outside"),
         (lambda root: link_out(root, ".github"), "is outside"),
         (lambda root: link_out(root, "benchmarks"), "is outside"),
         (lambda root: (root / "results").symlink_to("nowhere"), "is no folder"),
-        (lambda root: (root / "pyproject.toml").symlink_to(root.parent / "x.toml"), "is outside"),
         (lambda root: put(root, "asv.conf.json", '{"results_dir": "../out"}'), "is outside"),
         (lambda root: put(root, "asv.conf.json", "{"), "cannot read"),
-        (lambda root: put(root, "bench", "a file"), "is no folder"),
+        (lambda root: put(root, "benchmarks", "a file"), "is no folder"),
         (lambda root: put(root, "pyproject.toml", "a = [tool"), "cannot read"),
-        (lambda root: put(root, "pyproject.toml", "tool = {x = 1}"), "and try again"),
-        (lambda root: put(root, "pyproject.toml", "[tool.hostbench]"), "and try again"),
-        (lambda root: put(root, "pyproject.toml", "tool = 3"), "and try again"),
-        (lambda root: put(root, "pyproject.toml", "tool.hostbench.workloads = 'b'"), "no list of"),
     ],
 )
 def test_nothing_is_written_where_all_cannot_be(
@@ -253,19 +209,6 @@ def test_no_repository_a_bare_one_and_hostbench_itself(
     monkeypatch.chdir(root.parent / "bare")
     assert main(["init"]) == EXIT_USAGE and "in a work tree" in capsys.readouterr().err
     monkeypatch.chdir(root)
-    monkeypatch.setattr("hostbench.vcs.repo.is_ours", lambda _: True)
+    put(root, "hostbench/asv_env.py")
     assert main(["init"]) == EXIT_USAGE and "own checkout" in capsys.readouterr().err
-    assert not files(root)
-
-
-def test_a_commit_without_asv_conf_json_is_a_commit(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(root, "bench/first.py", FIRST)
-    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['bench']\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "a workload, and no asv")
-    monkeypatch.setattr(measuring, "Launcher", lambda *_: InProcess())
-    assert main(["run", "--device", "simulated", "--launches", "1"]) == EXIT_OK
-    (stored,) = (root / "results").glob("*/runs/*")
-    assert git(root, "rev-parse", "HEAD")[:8] in stored.name
+    assert [*files(root)] == ["hostbench/asv_env.py"]

@@ -120,10 +120,9 @@ def launcher(*args: Any, **more: Any) -> Any:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One for all: its workloads are imported once in this process."""
     root = tmp_path_factory.mktemp("project")
-    (root / "bench").mkdir()
-    (root / "bench" / "steps.py").write_text(WORKLOAD)
+    (root / "benchmarks").mkdir()
+    (root / "benchmarks" / "steps.py").write_text(WORKLOAD)
     (root / "asv.conf.json").write_text(json.dumps(CONFIG))
-    (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
     (root / ".gitignore").write_text("__pycache__/\n")
     git(root, "init", "-q", "-b", "main")
     with own_project.forgotten():
@@ -326,7 +325,7 @@ def test_a_run_that_no_night_concluded_hides_nothing(story: Story) -> None:
 def test_a_commit_that_touches_nothing_measured_is_the_same_code(story: Story) -> None:
     story.commit("begin")
     story.night(1)
-    with (story.root / "bench" / "steps.py").open("a") as file:
+    with (story.root / "benchmarks" / "steps.py").open("a") as file:
         file.write("# the workloads are the working tree's on both sides\n")
     git(story.root, "commit", "-qam", "a comment")
     assert story.night(2, torch="2.13", slower=1.2) == EXIT_REGRESSION

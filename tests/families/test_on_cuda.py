@@ -19,8 +19,9 @@ from hostbench.cli.init import recipe
 from hostbench.core.case import Case
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
+from hostbench.core.user_project import WORKLOADS
 from hostbench.device.cuda import CudaDevice
-from hostbench.families import FOLDERS, load
+from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk
@@ -236,7 +237,7 @@ def printed(root: Path) -> None:
 
 
 def begun(root: Path) -> None:
-    own_project.write(root, f"# bench/steps.py\n{recipe('project/steps.py')}")
+    own_project.write(root, f"# benchmarks/steps.py\n{recipe('project/steps.py')}")
     own_project.write(root, f"# example_model.py\n{recipe('project/example_model.py')}")
 
 
@@ -249,7 +250,7 @@ def test_a_training_step_of_ones_own(
     write(tmp_path)
     (tmp_path / "asv.conf.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(FOLDERS, str(tmp_path / "bench"))
+    monkeypatch.setenv(WORKLOADS, str(tmp_path / "benchmarks"))
     with own_project.forgotten(), cuda_machine() if device == "cuda" else nullcontext():
         cases = load(("steps",))["steps.train"].cases()
         chosen = tuple(

@@ -68,7 +68,7 @@ def test_ten_commands_to_the_first_comparison(
     else:
         assert code == EXIT_NOTHING_MEASURED, page
         assert "2 of 2 cases: the simulated device has no tensors of torch's" in page
-    assert "wrote: benchmarks/steps.py" in compared["hostbench init"][1], "of the second time"
+    assert "wrote: benchmarks/startup.py" in compared["hostbench init"][1]
     files = project.git("ls-files", "benchmarks").splitlines()
     assert files == [f"benchmarks/{name}.py" for name in ("__init__", "startup", "steps")]
     assert not project.git("status", "--porcelain", "--untracked-files=no")
@@ -93,7 +93,7 @@ def test_its_question_is_answered(said: dict[str, str]) -> None:
 def test_the_dashboard_opens_with_its_answer_and_chart(
     project: Scratch, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(project.root / "bench"))
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(project.root / "benchmarks"))
     with own_project.forgotten():
         page = dashboard_page.opened(monkeypatch, "overview", project.results)
     assert not page.exception, page.exception

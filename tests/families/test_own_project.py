@@ -87,10 +87,10 @@ QUESTIONS = (Compare(text="Is it fast?", workload="crashing.divide", claim={"way
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
     """A project with a family that cannot be imported and one that crashes, and what a run says."""
     made = own_project.make(tmp_path_factory.mktemp("faulty"))
-    (made.root / "bench" / "bad.py").write_text("import os\nimport nonesuch\n")
-    (made.root / "bench" / "worse.py").write_text("def f(:\n")
-    (made.root / "bench" / "quits.py").write_text("raise SystemExit(3)\n")
-    (made.root / "bench" / "crashing.py").write_text(CRASHING)
+    (made.root / "benchmarks" / "bad.py").write_text("import hostbench\nimport nonesuch\n")
+    (made.root / "benchmarks" / "worse.py").write_text("def f(:  # hostbench\n")
+    (made.root / "benchmarks" / "quits.py").write_text("raise SystemExit(3)  # hostbench\n")
+    (made.root / "benchmarks" / "crashing.py").write_text(CRASHING)
     done = made.hostbench(
         "run", "crashing", "--quick", "--device", "simulated", "--machine", "mine"
     )
@@ -103,8 +103,9 @@ def test_a_workload_that_crashes_names_its_line_and_the_way_to_its_traceback(
 ) -> None:
     project, said = faulty
     line = 1 + CRASHING.splitlines().index('    return lambda: 1 // (way != "zero")')
-    assert f"ZeroDivisionError: integer division or modulo by zero (bench/crashing.py:{line})" in (
-        " ".join(said.split())
+    assert (
+        f"ZeroDivisionError: integer division or modulo by zero (benchmarks/crashing.py:{line})"
+        in (" ".join(said.split()))
     )
     (command,) = (one for one in said.splitlines() if "--tracebacks" in one)
     done = project.hostbench("report", *command.partition(" report ")[2].split())
@@ -121,10 +122,14 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     faulty: tuple[Scratch, str],
 ) -> None:
     project, _ = faulty
-    bad = "ModuleNotFoundError: No module named 'nonesuch' (bench/bad.py:2)"
+    bad = "ModuleNotFoundError: No module named 'nonesuch' (benchmarks/bad.py:2)"
     listed = project.hostbench("list")
-    assert listed.returncode == 0 and bad in listed.stdout and "(bench/worse.py:1)" in listed.stdout
-    assert "SystemExit: 3 (bench/quits.py:1)" in listed.stdout
+    assert (
+        listed.returncode == 0
+        and bad in listed.stdout
+        and "(benchmarks/worse.py:1)" in listed.stdout
+    )
+    assert "SystemExit: 3 (benchmarks/quits.py:1)" in listed.stdout
     assert "steps.train  version 1" in listed.stdout
     assert "\n    no docstring says what is measured\n" in listed.stdout
     named = project.hostbench("list", "bad")

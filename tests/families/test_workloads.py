@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostbench import families
+from hostbench import asv_measure, families
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device, Step
@@ -118,6 +118,17 @@ def test_a_declaration_is_the_class_that_asv_finds() -> None:
     work = suite.declared
     assert (work.name, work.version, work.depth) == ("test_workloads.step", "3", 1)
     assert work.question == "A step for tests." and len(list(work.cases())) == 4
+
+
+def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
+    """asv alone calls it: it passes a parameter in place of the cache that is not there."""
+    suite = workload(axes=AXES, version="3")(step)
+    with pytest.raises(RuntimeError, match=r"add `def setup_cache\(\): .*\('test_workloads'\)`"):
+        suite().setup("cuda", 1)
+    with pytest.raises(
+        UsageError, match=r"mine.py asks for suite.measure\('yours'\): give it 'mine'"
+    ):
+        asv_measure.measure("yours", Path("mine.py"))
 
 
 @pytest.mark.parametrize(

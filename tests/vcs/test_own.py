@@ -26,7 +26,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.records import Launch
-from hostbench.families import FOLDERS
+from hostbench.core.user_project import WORKLOADS
 from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
 from hostbench.vcs import own, repo, side
@@ -72,9 +72,8 @@ def commit(root: Path, num_bytes: int) -> str:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with one commit, whose workload copies what its package says."""
     root = tmp_path_factory.mktemp("made")
-    write(root, bench__sides_py=WORKLOAD.format(more=""))
+    write(root, benchmarks__sides_py=WORKLOAD.format(more=""))
     configure(root)
-    (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
     (root / ".gitignore").write_text("results/\n")
     git(root, "init", "-q", "-b", "main")
     commit(root, 1 << 20)
@@ -116,7 +115,7 @@ def test_each_side_runs_the_package_of_its_commit(
 
 
 def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
-    write(root, bench__sides_py=WORKLOAD.format(more="from mine import MORE\n"))
+    write(root, benchmarks__sides_py=WORKLOAD.format(more="from mine import MORE\n"))
     old = side.of_commit(root, "main", tmp_path / "ab" / "a")
     new = replace(old, name="new", versions={CASE: "1"}, broken={})
     cases, notes = side.comparable((Case("sides.copy", {"device": "cuda"}),), (old, new))
@@ -124,7 +123,7 @@ def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_
     assert not cases and left_out.startswith("1 case left out, not in main: the family 'sides' ")
     assert "cannot be imported: ImportError: cannot import name 'MORE' from 'mine'" in left_out
     assert differs == (
-        "bench/ is another at main: both sides run the workloads of the working tree"
+        "benchmarks/ is another at main: both sides run the workloads of the working tree"
     )
     assert old.code.scratch == "workloads with uncommitted changes"
 
@@ -134,20 +133,20 @@ def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / ".gitmodules").touch()
     first = own.side_of(root, "HEAD", "HEAD", tmp_path / "ab" / "a")
     second = own.side_of(root, "working tree", None, tmp_path / "ab" / "b")
-    write(root, src__mine_py="later", bench__sides_py="later")
+    write(root, src__mine_py="later", benchmarks__sides_py="later")
     assert not first.remarks and "submodules are left out" in " ".join(second.remarks)
     assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
     assert Path(package(second).folders[0], "link.py").is_symlink()
-    assert first.variables[FOLDERS] == second.variables[FOLDERS]
-    assert "later" not in Path(first.variables[FOLDERS], "sides.py").read_text()
+    assert first.variables[WORKLOADS] == second.variables[WORKLOADS]
+    assert "later" not in Path(first.variables[WORKLOADS], "sides.py").read_text()
     assert package(first).names == package(second).names == ("link", "mine")
-    changed = "M bench/sides.py\n M src/mine.py\n?? .gitmodules\n?? src/link.py"
+    changed = "M benchmarks/sides.py\n M src/mine.py\n?? .gitmodules\n?? src/link.py"
     assert git(root, "status", "--porcelain") == changed
 
 
 def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
     assert own.scratch(root) is None
-    write(root, bench__other_py="")
+    write(root, benchmarks__other_py="")
     assert own.scratch(root) == "workloads with uncommitted changes"
 
 
@@ -170,9 +169,9 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     assert before.scratch == "uncommitted changes"
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "another layout")
-    old = (root / "pyproject.toml").read_text()
-    (root / "pyproject.toml").write_text(f"{old}[project]\nname = 'mine'\n")
-    git(root, "commit", "-q", "-a", "-m", "built")
+    (root / "pyproject.toml").write_text("[project]\nname = 'mine'\n")
+    git(root, "add", "pyproject.toml")
+    git(root, "commit", "-q", "-m", "built")
     assert code().scratch is None and code().commit == git(root, "rev-parse", "HEAD")
     path.write_text("NUM_BYTES = 2\n")
     assert code().scratch == "another mine is installed: `pip install -e .` puts this one there"
@@ -253,41 +252,35 @@ def test_what_is_built_at_all(
     assert (len(build), len(install)) == commands
 
 
-def test_folders_that_are_no_list_are_refused_in_words(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.hostbench]\nworkloads = [3]\n")
-    with pytest.raises(UsageError, match="no list of folders"):
-        families.configured(tmp_path)
-
-
 def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
-    write(root, bench__sides_py="QUESTIONS = 'Is it fast?'")
+    write(root, benchmarks__sides_py=f"{WORKLOAD.format(more='')}\nQUESTIONS = 'Is it fast?'")
     with pytest.raises(UsageError, match=r"QUESTIONS of the family 'sides' is 'Is it fast\?', no"):
         families.questions("sides")
 
 
-def test_a_package_brings_workloads_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_brings_workloads_of_its_own(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are the project's where they lie in it, and called as their module is."""
     write(root, src__mine_steps_py=WORKLOAD.format(more=""))
-    (root / "pyproject.toml").write_text("")
-    (root / "asv.conf.json").write_text("{}")
-    monkeypatch.syspath_prepend(str(root / "src"))
-    brought = [EntryPoint("anything", name, "x") for name in ("mine_steps", "tests.turns")]
-    brought.append(EntryPoint("more", "tests.nonesuch", "x"))
-    monkeypatch.setattr(families, "entry_points", lambda group: brought)
+    write(tmp_path, site__mine_too_py=WORKLOAD.format(more=""))
+    for folder in (root / "src", tmp_path / "site"):
+        monkeypatch.syspath_prepend(str(folder))
+    modules = ("mine_steps", "mine_too", "tests.nonesuch")
+    points = [EntryPoint("anything", module, "hostbench.workloads") for module in modules]
+    monkeypatch.setattr(families, "entry_points", lambda group: points)
     monkeypatch.setattr(families, "_imported", cache(families._imported.__wrapped__))
-    families.configured.cache_clear()
-    assert families.of_project() == ("mine_steps",) and "turns" in families.names()
-    assert [*families.load(("mine_steps",))] == ["mine_steps.copy"]
-    assert ab.repository(root / "results")[0] == root
-    assert "nonesuch" in families.broken() and not families.broken_of_project(), "another package's"
+    assert families.of_project() == ("mine_steps", "sides")
+    assert [*families.load(("mine_steps", "mine_too"))] == ["mine_steps.copy", "mine_too.copy"]
+    assert "No module named 'tests.nonesuch'" in families.broken()["nonesuch"]
 
 
 def test_only_what_is_measured_can_differ(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
-    write(root, bench__sides_py="# other", benchmarks__steps_py="# other")
+    write(root, benchmarks__sides_py="# other")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "workloads")
-    with pytest.raises(NothingDiffers, match=r"the workloads of the working tree \(bench/\)"):
+    with pytest.raises(NothingDiffers, match=r"the workloads of the working tree \(benchmarks/\)"):
         side.check_differ(root, ("A", "B"), first, "HEAD")
     commit(root, 3)
     side.check_differ(root, ("A", "B"), first, "HEAD")
@@ -295,7 +288,7 @@ def test_only_what_is_measured_can_differ(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ['PRELOAD = "mine"', 'PRELOAD = ("mine", "nonesuch")'])
 def test_what_a_workload_names_is_imported_before_the_launches(root: Path, text: str) -> None:
-    write(root, bench__sides_py=f"{text}\nfrom hostbench import workload")
+    write(root, benchmarks__sides_py=f"{text}\n{WORKLOAD.format(more='')}")
     assert families.preloads()[0] == "mine"
     server._import(families.preloads(), Exception, SystemExit)
     assert sys.modules["mine"].__file__ == str(root / "src" / "mine.py")
@@ -361,7 +354,7 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
     round_it = "import sys; sys.meta_path.pop(0); sys.path.insert(0, '{}')\n{}"
     write(tmp_path, other__mine_py="NUM_BYTES = 1")
     text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
-    write(root, bench__sides_py=text)
+    write(root, benchmarks__sides_py=text)
     found = own.side_of(root, "working tree", None, tmp_path / "ab" / "a")
     launch = Launch(family="sides", number=0, cases=(copy_case(),), settings={}, device="simulated")
     with (

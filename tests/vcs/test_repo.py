@@ -70,7 +70,7 @@ def test_without_a_repository_there_is_no_commit(
     bare = tmp_path_factory.mktemp("bare")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(bare.parent))
     assert scratch(bare) == "no git repository"
-    assert scratch(None) == "outside a checkout of hostbench"
+    assert scratch(None) == "no asv.conf.json here or above"
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     reason = scratch()
     assert reason.startswith("another user owns") and "safe.directory" in reason
@@ -84,7 +84,7 @@ def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.Mo
     found = checkout(root, root / "results", {"copies": Path("/somewhere/hostbench/copies.py")})
     assert (found.commit, found.scratch) == (
         None,
-        "hostbench is not imported from this checkout, and the family copies is not in its commit",
+        "the family copies is not in the commit of this checkout",
     )
 
 
@@ -102,12 +102,12 @@ def test_a_project_of_ones_own_has_the_commit_of_its_families(
     def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch
 
-    assert "the family steps is not in its commit" in str(scratch(steps=own))
+    assert "the family steps is not in the commit" in str(scratch(steps=own))
     git(root, "add", "bench")
     git(root, "commit", "-q", "-m", "steps")
     assert scratch(steps=own) is None
     mixed = scratch(steps=own, copies=hidden / "copies.py")
-    assert "the family copies is not in its commit" in str(mixed)
+    assert "the family copies is not in the commit" in str(mixed)
     own.write_text("other code")
     assert scratch(steps=own) == "uncommitted changes"
 
