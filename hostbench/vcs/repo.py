@@ -126,7 +126,7 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> C
         return found
     for family, path in sources.items():
         if not _tracked(root, path):
-            why = f"the family {family} is not in the commit of this checkout"
+            why = f"the commit lacks the family {family}"
             return Checkout(commit=None, committed_at=None, scratch=why)
     return found
 

@@ -125,9 +125,7 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
     suite = workload(axes=AXES, version="3")(step)
     with pytest.raises(RuntimeError, match=r"add `def setup_cache\(\): .*\('test_workloads'\)`"):
         suite().setup("cuda", 1)
-    with pytest.raises(
-        UsageError, match=r"suite.measure\('yours'\): give it 'mine'"
-    ):
+    with pytest.raises(UsageError, match=r"suite.measure\('yours'\): give it 'mine'"):
         asv_measure.measure("yours", Path("mine.py"))
 
 

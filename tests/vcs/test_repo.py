@@ -84,7 +84,7 @@ def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.Mo
     found = checkout(root, root / "results", {"copies": Path("/somewhere/hostbench/copies.py")})
     assert (found.commit, found.scratch) == (
         None,
-        "the family copies is not in the commit of this checkout",
+        "the commit lacks the family copies",
     )
 
 
@@ -102,12 +102,12 @@ def test_a_project_of_ones_own_has_the_commit_of_its_families(
     def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch
 
-    assert "the family steps is not in the commit" in str(scratch(steps=own))
+    assert "the commit lacks the family steps" in str(scratch(steps=own))
     git(root, "add", "bench")
     git(root, "commit", "-q", "-m", "steps")
     assert scratch(steps=own) is None
     mixed = scratch(steps=own, copies=hidden / "copies.py")
-    assert "the family copies is not in the commit" in str(mixed)
+    assert "the commit lacks the family copies" in str(mixed)
     own.write_text("other code")
     assert scratch(steps=own) == "uncommitted changes"
 
