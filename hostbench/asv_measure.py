@@ -29,7 +29,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import records
-from hostbench.vcs import own
+from hostbench.vcs import user_side
 from hostbench.vcs.repo import committed_at
 
 LAUNCHES = "HOSTBENCH_LAUNCHES"
@@ -123,7 +123,7 @@ def _scratch(root: Path, launches: int, commit: str | None) -> str | None:
         return "asv names no commit"
     if launches < MIN_LAUNCHES:
         return few_launches(launches)
-    if why := own.scratch(root):
+    if why := user_side.scratch(root):
         return why
     words = _asv_command()
     return next((f"asv {why}" for word, why in _NO_MEASUREMENT.items() if word in words), None)

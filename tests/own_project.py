@@ -81,7 +81,7 @@ def forgotten() -> Iterator[None]:
     workload._REGISTRY.clear()
     workload._REGISTRY.update(known)
     for name in set(sys.modules) - modules:
-        if name.startswith(("benchmarks_of_project", "mine")):
+        if name.startswith(("benchmarks_of_user", "mine")):
             del sys.modules[name]
 
 

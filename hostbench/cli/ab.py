@@ -36,7 +36,7 @@ from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import format_duration, number_of
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
-from hostbench.families import of_project
+from hostbench.families import user_families
 from hostbench.judge.compare import Comparison, compare, side_of
 from hostbench.report import comment
 from hostbench.report.sides import Key, Sides
@@ -240,7 +240,7 @@ def repository(results: Path) -> tuple[Path, Checkout]:
             f"commits are measured from a checkout, and no folder from {Path.cwd()} upwards holds "
             "asv.conf.json: go to one, or let `hostbench init` write what your project lacks"
         )
-    if not is_hostbench(root) and not of_project():
+    if not is_hostbench(root) and not user_families():
         raise UsageError(
             f"{root} has no workloads of its own, and hostbench's do not run its code: `hostbench "
             "init` writes one"

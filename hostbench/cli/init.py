@@ -19,11 +19,11 @@ from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.user_project import benchmark_folder, is_hostbench, workload_files
-from hostbench.families import broken, of_project
+from hostbench.families import broken, user_families
 from hostbench.runner.places import asv_results
 from hostbench.vcs import repo
-from hostbench.vcs.own import BESIDE
 from hostbench.vcs.repo import GitError
+from hostbench.vcs.user_side import BESIDE
 
 WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
@@ -171,7 +171,7 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
 
 def _check_inside(root: Path, path: Path) -> None:
     """Raises UsageError for a place that is not in the repository."""
-    parent = next(one for one in path.parents if one.exists() or one.is_symlink())
+    parent = next(above for above in path.parents if above.exists() or above.is_symlink())
     if not parent.is_dir():
         raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
     if not path.resolve().is_relative_to(root):
@@ -187,7 +187,7 @@ def _broken(root: Path) -> str:
     """Why workloads of the project cannot be imported; empty where they can."""
     try:
         with contextlib.chdir(root):  # where the project's workloads are looked for
-            return "; ".join(why for name, why in broken().items() if name in of_project())
+            return "; ".join(why for name, why in broken().items() if name in user_families())
     except HostbenchError as error:
         return str(error)
 

@@ -23,15 +23,15 @@ from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.facts.torch_probe import TorchState
-from hostbench.families import check_selects, load, names, of_project, source
+from hostbench.families import check_selects, load, names, source, user_families
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
-from hostbench.vcs.own import another_installed
 from hostbench.vcs.repo import Checkout, checkout
+from hostbench.vcs.user_side import another_installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +127,8 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
 def _families(options: Measuring) -> tuple[str, ...]:
     """Without a name those of the project at hand, where it has some; what it cannot import is an
     error, as if it were named."""
-    own = () if options.case else of_project()
-    return options.families or own or names()
+    families = () if options.case else user_families()
+    return options.families or families or names()
 
 
 def _working(torch: facts.TorchState) -> facts.TorchState:

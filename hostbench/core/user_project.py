@@ -1,4 +1,4 @@
-"""The project at hand, where that is not hostbench itself: its folder of workloads, its package."""
+"""The user's project, which is not hostbench itself: its folder of workloads, and its package."""
 
 import os
 from functools import cache
@@ -71,7 +71,7 @@ def package() -> OwnPackage | None:
     return own_package.unbuilt(source, {benchmark_folder(root).name})
 
 
-def holds(path: Path) -> bool:
+def contains(path: Path) -> bool:
     """Whether a file or folder is the project's, and not of a package installed in its folder."""
     root = asv_config.project_root(start())
     if root is None or any(part.endswith("-packages") for part in path.parts):

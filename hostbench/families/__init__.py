@@ -1,7 +1,7 @@
 """The families, by the files that declare them: one question of the host/device paradigm each.
 
 A family is a file with workloads: of hostbench's own benchmarks/, of the benchmark folder of the
-project at hand (`core.user_project`), or a module that an installed package names as an entry point
+user's project (`core.user_project`), or a module that an installed package names as an entry point
 of the group `hostbench.workloads`. Nothing lists them. They import the project's package from its
 files where nothing builds it, or from the commit's copy that is measured. The packages in this
 folder hold what the workloads of hostbench's own families share, and what is asked of them.
@@ -29,7 +29,8 @@ from hostbench.measure.asv_class import Suite
 from hostbench.measure.declare import check_family
 from hostbench.measure.workload import Workload, family_of, register, registry
 
-Origin = Literal["hostbench", "project", "package"]
+Origin = Literal["hostbench", "user", "package"]
+"""hostbench itself, the user's project, or another installed package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,10 @@ def broken() -> dict[str, str]:
     return {name: family.broken for name, family in _families().items() if family.broken}
 
 
-def of_project() -> tuple[str, ...]:
-    """The families of the project at hand, also those that cannot be imported: in its benchmark
-    folder, or brought by its package."""
-    return tuple(name for name, family in _families().items() if family.origin == "project")
+def user_families() -> tuple[str, ...]:
+    """The families of the user's project, also those that cannot be imported: in its benchmark
+    folder, or entry points of its package."""
+    return tuple(name for name, family in _families().items() if family.origin == "user")
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
@@ -166,14 +167,14 @@ def _families() -> dict[str, Family]:
 
 
 @cache
-def _imported(project: Path | None) -> dict[str, Family]:
+def _imported(folder: Path | None) -> dict[str, Family]:
     """By name, imported with their workloads as far as they can be."""
-    package = user_project.package() if project or own_package.VARIABLE in os.environ else None
+    package = user_project.package() if folder or own_package.VARIABLE in os.environ else None
     if package is not None:
         own_package.import_from(package)
-    candidates = [*_in_folder(our_benchmarks(), "hostbench"), *_in_folder(project, "project")]
+    candidates = [*_in_folder(our_benchmarks(), "hostbench"), *_in_folder(folder, "user")]
     families: dict[str, Family] = {}
-    for family in map(_loaded, (*candidates, *_of_packages())):
+    for family in map(_loaded, (*candidates, *_from_entry_points())):
         if family is None:
             continue
         if other := families.get(family.name):
@@ -200,11 +201,11 @@ def _in_folder(folder: Path | None, origin: Origin) -> list[Family]:
     ]
 
 
-def _of_packages() -> Iterator[Family]:
+def _from_entry_points() -> Iterator[Family]:
     """What installed packages bring, each module once."""
     for name in dict.fromkeys(point.module for point in entry_points(group="hostbench.workloads")):
         path = _location(name.partition(".")[0])
-        origin: Origin = "project" if path and user_project.holds(path) else "package"
+        origin: Origin = "user" if path and user_project.contains(path) else "package"
         yield Family(module_name=name, path=path or Path(name), origin=origin)
 
 

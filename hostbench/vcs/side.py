@@ -1,8 +1,8 @@
 """A side of an interleaved measurement: the code of one commit, or of the working tree, alone in a
 folder that its workers import it from.
 
-It is hostbench's own, which is plain Python files, so that a copy of its folder is what pip would
-install of it; or the package of somebody's project (`vcs.own`), measured by the hostbench at hand.
+It is hostbench's own, plain Python files of which a copy is what pip would install; or the package
+of a user's project (`vcs.user_side`), measured by the hostbench at hand.
 """
 
 import json
@@ -19,7 +19,7 @@ from hostbench.core.units import number_of
 from hostbench.core.user_project import is_hostbench
 from hostbench.runner.boot import BOOT, environment
 from hostbench.runner.places import asv_results
-from hostbench.vcs import own, repo
+from hostbench.vcs import repo, user_side
 from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
@@ -30,7 +30,7 @@ _LIST: tuple[str, ...] = (
     BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))",
     *("list", "--cases", "--format", "json"),
 )
-_LIST_OWN = (
+_LIST_USER = (
     BOOT + "import json; from hostbench.families import broken, load; works = load().values(); "
     "cases = {str(case): work.version for work in works for case in work.cases()}; "
     "print('\\n'); print(json.dumps({'versions': cases, 'broken': broken()}))",
@@ -71,7 +71,7 @@ def known_commit(checkout: Path, name: str) -> str:
 
 def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
-    return _MEASURED if is_hostbench(checkout) else own.pathspecs(checkout)
+    return _MEASURED if is_hostbench(checkout) else user_side.pathspecs(checkout)
 
 
 def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
@@ -79,10 +79,9 @@ def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str
     alike."""
     if repo.differ(checkout, first, second, measured_paths(checkout)):
         return
-    why = f"{' and '.join(f'{folder}/' for folder in _MEASURED)} are the same in both"
-    if not is_hostbench(checkout):
-        workloads = own.workloads_in_words(checkout)
-        why = f"both sides run the workloads of the working tree ({workloads})"
+    why = "both sides run the workloads of the working tree"
+    if is_hostbench(checkout):
+        why = "hostbench/ and benchmarks/ are the same in both"
     raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
 
 
@@ -103,11 +102,11 @@ def _made(checkout: Path, name: str, code: Checkout, commit: str | None, folder:
     prefix = f"{folder.resolve()}/"
     try:
         if is_hostbench(checkout):
-            made = own.OwnSide(variables={}, scratch=None, remarks=())
+            made = user_side.UserSide(variables={}, scratch=None, remarks=())
             root, words = _plain(checkout, commit, folder), _LIST
         else:
-            made = own.side_of(checkout, name, commit, folder)
-            root, words = Path(hostbench.__file__).parent.parent, _LIST_OWN
+            made = user_side.side_of(checkout, name, commit, folder)
+            root, words = Path(hostbench.__file__).parent.parent, _LIST_USER
             code = replace(code, scratch=code.scratch or made.scratch)
     except (GitError, UsageError) as error:
         which = f"{name} ({commit[:8]})" if commit else f"the {name}"

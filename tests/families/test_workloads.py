@@ -182,7 +182,7 @@ def test_a_file_without_workloads_is_no_family_and_asvs_own_kind_is_not_run(
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     assert set(families.names()) == {*WORK_FAMILIES, "whole"}
-    assert families.of_project() == ("whole",) and not families.is_ours("whole")
+    assert families.user_families() == ("whole",) and not families.is_ours("whole")
     assert [*load(("whole",))] == ["whole.mine"] and not families.broken()
 
 

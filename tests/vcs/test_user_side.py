@@ -29,7 +29,7 @@ from hostbench.core.records import Launch
 from hostbench.core.user_project import WORKLOADS
 from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
-from hostbench.vcs import own, repo, side
+from hostbench.vcs import repo, side, user_side
 from hostbench.vcs.side import NothingDiffers
 from tests import own_project
 from tests.fakes.builders import copy_case
@@ -91,13 +91,13 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield root
 
 
-def package(found: own.OwnSide) -> OwnPackage:
+def package(found: user_side.UserSide) -> OwnPackage:
     copy = own_package.declared(found.variables)
     assert copy is not None
     return copy
 
 
-def said(found: own.OwnSide) -> str:
+def said(found: user_side.UserSide) -> str:
     """The package's text."""
     return Path(package(found).folders[0], "mine.py").read_text()
 
@@ -131,8 +131,8 @@ def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_
 def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / "src" / "link.py").symlink_to("mine.py")
     (root / ".gitmodules").touch()
-    first = own.side_of(root, "HEAD", "HEAD", tmp_path / "ab" / "a")
-    second = own.side_of(root, "working tree", None, tmp_path / "ab" / "b")
+    first = user_side.side_of(root, "HEAD", "HEAD", tmp_path / "ab" / "a")
+    second = user_side.side_of(root, "working tree", None, tmp_path / "ab" / "b")
     write(root, src__mine_py="later", benchmarks__sides_py="later")
     assert not first.remarks and "submodules are left out" in " ".join(second.remarks)
     assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
@@ -145,9 +145,9 @@ def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
 
 
 def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
-    assert own.scratch(root) is None
+    assert user_side.scratch(root) is None
     write(root, benchmarks__other_py="")
-    assert own.scratch(root) == "workloads with uncommitted changes"
+    assert user_side.scratch(root) == "workloads with uncommitted changes"
 
 
 @pytest.mark.parametrize("layout", ["src/mine.py", "mine/__init__.py"])
@@ -176,7 +176,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     path.write_text("NUM_BYTES = 2\n")
     assert code().scratch == "another mine is installed: `pip install -e .` puts this one there"
     configure(root, build_command=[])
-    assert own.another_installed(root) is None
+    assert user_side.another_installed(root) is None
 
 
 def test_a_hook_of_git_leaves_the_checkout_alone(
@@ -207,7 +207,7 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
     installed = Path(pytest.__file__).parent.parent
     before = sorted(installed.iterdir())
     head = git(root, "rev-parse", "HEAD")
-    found = package(own.side_of(root, "HEAD", head, tmp_path / "ab" / "a"))
+    found = package(user_side.side_of(root, "HEAD", head, tmp_path / "ab" / "a"))
     (folder,) = map(Path, found.folders)
     assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine 11"
     assert folder.is_relative_to(tmp_path) and found.names == ("mine",)
@@ -270,7 +270,7 @@ def test_a_package_brings_workloads_of_its_own(
     points = [EntryPoint("anything", module, "hostbench.workloads") for module in modules]
     monkeypatch.setattr(families, "entry_points", lambda group: points)
     monkeypatch.setattr(families, "_imported", cache(families._imported.__wrapped__))
-    assert families.of_project() == ("mine_steps", "sides")
+    assert families.user_families() == ("mine_steps", "sides")
     assert [*families.load(("mine_steps", "mine_too"))] == ["mine_steps.copy", "mine_too.copy"]
     assert "No module named 'tests.nonesuch'" in families.broken()["nonesuch"]
 
@@ -280,7 +280,7 @@ def test_only_what_is_measured_can_differ(root: Path) -> None:
     write(root, benchmarks__sides_py="# other")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "workloads")
-    with pytest.raises(NothingDiffers, match=r"the workloads of the working tree \(benchmarks/\)"):
+    with pytest.raises(NothingDiffers, match=r"the workloads of the working tree"):
         side.check_differ(root, ("A", "B"), first, "HEAD")
     commit(root, 3)
     side.check_differ(root, ("A", "B"), first, "HEAD")
@@ -355,7 +355,7 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
     write(tmp_path, other__mine_py="NUM_BYTES = 1")
     text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
     write(root, benchmarks__sides_py=text)
-    found = own.side_of(root, "working tree", None, tmp_path / "ab" / "a")
+    found = user_side.side_of(root, "working tree", None, tmp_path / "ab" / "a")
     launch = Launch(family="sides", number=0, cases=(copy_case(),), settings={}, device="simulated")
     with (
         Launcher(variables=found.variables) as launcher,

@@ -1,5 +1,5 @@
-"""A side of a project of one's own: its package from one tree of its files, and the workloads of
-its working tree, whichever side it is."""
+"""A side of a user's project: its package from one tree of its files, and the workloads of its
+working tree, whichever side it is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _CHANGED = "workloads with uncommitted changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnSide:
+class UserSide:
     """What a side of such a project needs besides its commit."""
 
     variables: dict[str, str]
@@ -38,8 +38,8 @@ def scratch(root: Path) -> str | None:
 
 def _workloads_differ(root: Path, commit: str | None) -> bool:
     """Whether they are others in the working tree than in the commit, HEAD without one."""
-    folder = _committed_workloads(root)
-    return folder is not None and repo.differ(root, commit, None, [str(folder)])
+    folder = _workloads(root)
+    return folder is not None and repo.differ(root, commit, None, [f":(top){folder}"])
 
 
 def another_installed(root: Path) -> str | None:
@@ -57,17 +57,17 @@ def another_installed(root: Path) -> str | None:
         if theirs is None or (alone.is_file() and folder == source):  # a script beside a package
             continue
         pairs = [(path, theirs / path.relative_to(ours)) for path in ours.rglob("*.py")]
-        if any(_differ(one, other) for one, other in pairs or [(alone, theirs)]):
+        if any(_texts_differ(*pair) for pair in pairs or [(alone, theirs)]):
             return f"another {name} is installed: `pip install -e .` puts this one there"
     return None
 
 
-def _differ(one: Path, other: Path) -> bool:
+def _texts_differ(ours: Path, theirs: Path) -> bool:
     """What only one of them has is generated, or was left out."""
-    return one.is_file() and other.is_file() and one.read_bytes() != other.read_bytes()
+    return ours.is_file() and theirs.is_file() and ours.read_bytes() != theirs.read_bytes()
 
 
-def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
+def side_of(root: Path, name: str, commit: str | None, folder: Path) -> UserSide:
     """The package of a commit, or as it is now, made in `folder`. Raises UsageError or GitError."""
     folder.mkdir(parents=True)
     tree, working = folder / "tree", _working_tree(root, folder)
@@ -75,21 +75,21 @@ def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
         tree.symlink_to(working)
     else:
         repo.check_out(root, commit, tree)
-    place = _place(root)
-    if not (tree / place).is_dir():
-        raise UsageError(f"{name} has no folder {place}, where asv.conf.json has the project")
+    project = _project_folder(root)
+    if not (tree / project).is_dir():
+        raise UsageError(f"{name} has no folder {project}, where asv.conf.json has the project")
     without = {benchmark_folder(root).name}
-    package = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
+    package = package_of(root, (tree / project).resolve(), folder / "build", commit, without)
     # What only the other side has must not be imported from wherever else it may be installed.
-    others = own_package.unbuilt(working / place, without).names
+    others = own_package.unbuilt(working / project, without).names
     names = tuple(sorted({*package.names, *others}))
     remarks = [_NO_SUBMODULES] if (tree / ".gitmodules").exists() else []
     if commit and _workloads_differ(root, commit):
         remarks.append(
-            f"{workloads_in_words(root)} is another at {name}: both sides run the workloads of the "
+            f"{_workloads(root)}/ is another at {name}: both sides run the workloads of the "
             "working tree"
         )
-    return OwnSide(
+    return UserSide(
         variables={
             own_package.VARIABLE: OwnPackage(folders=package.folders, names=names).encoded(),
             WORKLOADS: str(_copied_workloads(root, working)),
@@ -101,10 +101,12 @@ def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
 
 def pathspecs(root: Path) -> tuple[str, ...]:
     """Of the files that a commit brings to what is measured."""
-    top, place = repo.top_level(root).resolve(), _place(root)
+    top, project = repo.top_level(root).resolve(), _project_folder(root)
     aside = (asv_results(root).resolve(), benchmark_folder(root).resolve())
-    left = (one.relative_to(top) for one in aside if one.is_relative_to(top))
-    return (f":(top){place}" if place.parts else ":/", *(f":(top,exclude){one}" for one in left))
+    excluded = (
+        f":(top,exclude){path.relative_to(top)}" for path in aside if path.is_relative_to(top)
+    )
+    return (f":(top){project}" if project.parts else ":/", *excluded)
 
 
 def _working_tree(root: Path, folder: Path) -> Path:
@@ -115,28 +117,22 @@ def _working_tree(root: Path, folder: Path) -> Path:
     return working
 
 
-def _place(root: Path) -> Path:
+def _project_folder(root: Path) -> Path:
     """Where in the repository the files lie that a commit brings."""
     source, top = source_folder(root), repo.top_level(root).resolve()
     return source.relative_to(top) if source.is_relative_to(top) else Path()
 
 
-def _committed_workloads(root: Path) -> Path | None:
-    """The folder of workloads, where the repository holds it."""
+def _workloads(root: Path) -> Path | None:
+    """The folder of workloads, from the top of the repository on; None where it holds none."""
     folder = workload_folder()
-    if folder is None or not folder.resolve().is_relative_to(repo.top_level(root).resolve()):
+    if folder is None:
         return None
-    return folder.resolve()
-
-
-def workloads_in_words(root: Path) -> str:
-    """That folder, as `benchmarks/`."""
-    folder = _committed_workloads(root)
-    return f"{folder.relative_to(repo.top_level(root).resolve())}/" if folder else ""
+    top = repo.top_level(root).resolve()
+    return folder.resolve().relative_to(top) if folder.resolve().is_relative_to(top) else None
 
 
 def _copied_workloads(root: Path, working: Path) -> Path | str:
-    """Its copy; itself where the repository has none."""
-    folder = _committed_workloads(root)
-    copy = folder and working / folder.relative_to(repo.top_level(root).resolve())
-    return copy if copy and copy.is_dir() else workload_folder() or ""
+    """Their copy; themselves where the repository holds none."""
+    folder = _workloads(root)
+    return working / folder if folder and (working / folder).is_dir() else workload_folder() or ""
