@@ -4,7 +4,6 @@ from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
 from hostbench.core.case import AxisValue
-from hostbench.ranks import membership
 
 ORDER = 40
 """Where the family stands in a report."""
@@ -67,17 +66,26 @@ def _summed(**more: Any) -> Any:
     )
 
 
-def _in_place(device: Device, nbytes: int, times: int = 1) -> Prepared:
+def _in_place(device: Device, num_ranks: int, nbytes: int, times: int = 1) -> Prepared:
     """An all-reduce of a buffer that before each reading is the rank's own share again, and that a
     reading sums so many `times`: without end sums of sums would leave float32's range."""
-    group = membership.current()
+    import torch.distributed as dist
+
+    from hostbench.ranks import pattern
+    from hostbench.ranks.group import current
+
+    group = current()
     share = device.create("empty", nbytes, on_host=False)
-    group.fill_share(share)
+    pattern.write(share, pattern.share(group.rank, share.device))
     buffer = device.create("empty", nbytes, on_host=False)
     return Prepared(
-        step=lambda: group.all_reduce(buffer),
+        step=group.counted("all_reduce", lambda: dist.all_reduce(buffer)),
         before=lambda: device.copy(buffer, share, blocking=True),
-        verify=lambda: group.wrong_sum(buffer, times),
+        verify=lambda: pattern.first_wrong(
+            buffer, pattern.total(group.num_ranks, buffer.device, times)
+        ),
+        # By the ring of gloo and of nccl; over one rank nothing is sent.
+        sends=2 * (num_ranks - 1) * nbytes // num_ranks,
     )
 
 
@@ -88,7 +96,7 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     The backend follows the device: nccl on cuda, gloo on cpu. Every element is compared with the
     exact sum, on every rank.
     """
-    return _in_place(device, nbytes)
+    return _in_place(device, num_ranks, nbytes)
 
 
 @_summed(only=_queue, depth=QUEUED)
@@ -99,4 +107,4 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     that, not 20 times. Sums of sums are exact here (see `ranks.pattern`); every element is compared
     with the last one, which shows each all-reduce that was left out.
     """
-    return _in_place(device, nbytes, QUEUED)
+    return _in_place(device, num_ranks, nbytes, QUEUED)

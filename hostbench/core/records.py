@@ -103,6 +103,8 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: dict[str, Count] = {}
     ranks: dict[str, Seconds] = {}
     """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
+    sent: dict[str, Count] = {}
+    """Rank -> bytes that it sent per step in one counted reading; empty where nobody counted."""
     traceback: str | None = None
 
     def rounded(self) -> Self:

@@ -23,7 +23,6 @@ _KINDS: dict[str, SpanKind] = {
     "spin": "wait",
     "trap": "wait",
     "barrier": "wait",
-    "all_reduce": "collective",
 }
 """Of a call, where it does not go by whether it blocks."""
 

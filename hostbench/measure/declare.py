@@ -109,6 +109,7 @@ def check(work: Workload) -> None:
         "needs": (work.needed, tuple[str, ...]),
         "environment": (work.variables, dict[str, str]),
         "ranks": (work.num_ranks, Annotated[int, Meta(ge=1)] | None),
+        "backend": (work.backend_of, str),
         "quick": (work.is_quick, Any),
         "host_only": (work.is_host_only, Any),
         "link": (work.link_of, Any),

@@ -75,7 +75,11 @@ class Prepared:
     """Steps that run before an observed reading and are left out of what is found: they use up what
     was made ready for the step while nothing ran."""
     tells: Callable[[], Mapping[str, FindingValue]] | None = None
-    """Called once after timing: findings that the step has noted itself."""
+    """Called once after timing: findings that the step has noted itself. On every rank, so that it
+    may call collectives; rank 0's count."""
+    sends: int | None = None
+    """Bytes that this rank sends per step by the documented algorithm of its backend; None where
+    that is not known. Held against what it was seen to send (the finding `sends_as_documented`)."""
 
     def get_ready(self, device: Device) -> None:
         """What has to be so before each reading."""
@@ -93,7 +97,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     device.reset_peak()
     timed = _sample(run, settings, number)
     memory = device.memory_stats()
-    told = _told(prepared)
+    findings = findings_of(prepared)
     device_reason = _no_device_clock(prepared)
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
@@ -110,7 +114,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         first_s=first_s,
         depth=prepared.depth,
         number=number,
-        findings={"asynchronous": asynchronous, **told},
+        findings={"asynchronous": asynchronous, **findings},
         proofs=_proofs(prepared),
         memory=memory,
     )
@@ -194,8 +198,9 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
     return called_s - usual_call_s < PROBE_DELAY_S / 2
 
 
-def _told(prepared: Prepared) -> dict[str, FindingValue]:
-    """A tensor of one number, or numpy's, is that number. Raises ValidationError for more."""
+def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
+    """What the step has noted. A tensor of one number, or numpy's, is that number. Raises
+    ValidationError for more."""
     found = prepared.tells() if prepared.tells is not None else {}
     plain = {name: getattr(one, "item", lambda one=one: one)() for name, one in found.items()}
     return convert(plain, dict[str, FindingValue])

@@ -17,6 +17,10 @@ DEVICES = ("cuda", "cpu")
 """The values of every workload's first axis. `simulated` stands in for either, on request only."""
 
 
+BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
+"""By what ranks on each kind of device talk to each other where a workload says nothing else."""
+
+
 Build = Callable[..., Prepared | Step]
 
 
@@ -66,6 +70,8 @@ class Workload:
     """Test of nvbandwidth -> the axes that make a case measure the same."""
     ranks: Callable[..., int] | None = None
     """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
+    backend: Callable[..., str] | None = None
+    """Of torch.distributed, from the axes; None: that of BACKENDS."""
 
     @property
     def family(self) -> str:
@@ -126,6 +132,10 @@ class Workload:
 
     def num_ranks(self, case: Case) -> int | None:
         return self.ranks(**case.values) if self.ranks else None
+
+    def backend_of(self, case: Case) -> str:
+        device = str(case.values["device"])
+        return self.backend(**case.values) if self.backend else BACKENDS.get(device, "gloo")
 
     def variables(self, case: Case) -> dict[str, str]:
         return dict(self.environment(**case.values)) if self.environment else {}

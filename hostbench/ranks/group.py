@@ -1,113 +1,180 @@
-"""A process group by torch.distributed. Sole owner of it.
+"""A rank's end of the process group, by torch.distributed, and what its parent sees of it.
 
-The ranks of one host meet in a file that exists in memory only: no port, no name, no network, and
-nothing to clean up. gloo talks over the loopback interface.
+What a workload calls is torch.distributed itself; `RankGroup.counted` makes it a step of which the
+parent sees, from outside and while the rank hangs, how often it was entered and left.
 """
 
+import mmap
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from hostbench.core.errors import Unavailable
 from hostbench.device import num_devices, open_device
-from hostbench.device.base import Device
-from hostbench.ranks import pattern
-from hostbench.ranks.backends import BACKENDS
+from hostbench.device.base import Device, Step
+from hostbench.device.traced import CallLog
+from hostbench.ranks.backends import ASYNCHRONOUS, ON_GPUS_ALONE, refusal
+
+_dist: Any = dist  # torch leaves some of these calls without types
 
 
 class CollectiveError(RuntimeError):
     """A collective failed: often because another rank did, so this rank is the last to blame."""
 
 
-class TorchGroup:
-    """One rank's end of a process group, as a workload sees it by `membership.current()`. Buffers
-    are float32, on the rank's own device."""
+class Counters:
+    """The collectives of each rank, in memory that forked processes share: how many it has entered,
+    how many of them it has left again, and the name of the last."""
 
-    def __init__(self, seat: "Seat", device: Device, one: torch.Tensor) -> None:
-        self.rank = seat.rank
-        self.num_ranks = seat.num_ranks
-        self._device = device
-        self._entered, self._left = seat.entered, seat.left
-        self._returns_early = BACKENDS[seat.device].returns_early
-        self._one = one
+    _SIZE, _NUMBERS = 64, 16
 
-    def fill_share(self, buffer: torch.Tensor) -> None:
-        """Write what this rank contributes: whole numbers that depend on rank and position."""
-        pattern.write(buffer, pattern.share(self.rank, buffer.device))
+    def __init__(self, num_ranks: int) -> None:
+        self._memory = memoryview(mmap.mmap(-1, num_ranks * self._SIZE))
 
-    def wrong_sum(self, buffer: torch.Tensor, times: int = 1) -> str | None:
-        """What is wrong with the sum of all shares in `buffer`, or with what that many sums in
-        place make of them; None when each element is exact."""
-        return pattern.first_wrong(buffer, pattern.total(self.num_ranks, buffer.device, times))
+    def of(self, rank: int) -> tuple[memoryview, memoryview]:
+        """[entered, left] as whole numbers, and the bytes of the name, of that length."""
+        row = self._memory[rank * self._SIZE : (rank + 1) * self._SIZE]
+        return row[: self._NUMBERS].cast("q"), row[self._NUMBERS :]
 
-    def all_reduce(self, buffer: torch.Tensor) -> None:
-        """Replace `buffer` by the sum over ranks, in place. May return before it is there."""
-        self._entered[self.rank] += 1
-        try:
-            dist.all_reduce(buffer)
-        except Exception as error:
-            raise CollectiveError(str(error)) from error
-        if not self._returns_early:
-            self._left[self.rank] = self._entered[self.rank]
-
-    def barrier(self) -> None:
-        """Wait for the own device, then for every rank, by a sum of one element: dist.barrier
-        guesses the device and takes longer."""
-        self.all_reduce(self._one)
-        self.synchronize()
-
-    def synchronize(self) -> None:
-        """Block until the collectives called so far have finished."""
-        if self._returns_early:
-            self._device.synchronize()
-            self._left[self.rank] = self._entered[self.rank]
+    def read(self, rank: int) -> tuple[int, int, str]:
+        """(entered, left, name of the last operation)."""
+        numbers, name = self.of(rank)
+        return numbers[0], numbers[1], bytes(name).rstrip(b"\0").decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """What a rank needs to take its place."""
+    """How a rank finds the others and its device."""
 
     rank: int
     num_ranks: int
+    local_rank: int
+    """Among the ranks of this host: the index of its GPU."""
+    num_local: int
+    """Ranks on this host."""
     device: str
-    rendezvous: int
-    """File descriptor of the file in which the ranks meet."""
-    entered: memoryview
-    """Per rank, how many collectives it has entered: shared with the pool's parent."""
-    left: memoryview
-    """Per rank, how many of them are over."""
+    backend: str
+    store: Callable[[], Any]
+    """Makes, in the rank, the torch.distributed store in which the ranks meet."""
+    counters: Counters
+    """Shared with the parent; a row for each rank, of which this host's are filled."""
+    deadline_s: float
+    """After so long torch itself ends a collective that hangs."""
 
 
-def take(seat: Seat) -> tuple[Device, TorchGroup]:
-    """Open the rank's own device and join the others there.
+class RankGroup:
+    """The default process group, as this rank sees it."""
 
-    Raises Unavailable where there are fewer devices than ranks and they cannot share, and where
-    torch is built without the backend.
+    def __init__(self, seat: Seat, device: Device) -> None:
+        self.rank, self.num_ranks = seat.rank, seat.num_ranks
+        self.backend, self.device = seat.backend, device
+        self.log: CallLog | None = None
+        """Where the calls of steps that are built now are noted, while a case is traced."""
+        self._seat = seat
+        self._returns_early = seat.backend in ASYNCHRONOUS
+        self._numbers, _ = seat.counters.of(seat.rank)
+        flag = torch.zeros(1, device=device.torch_device)
+        # dist.barrier guesses the device and takes longer.
+        self._meet = self.counted("barrier", lambda: dist.all_reduce(flag))
+
+    def counted(self, operation: str, call: Callable[[], object]) -> Step:
+        """`call`, a collective of torch.distributed, as a step; raises CollectiveError.
+
+        About half a microsecond more than `call`. `operation` is what it is called where it fails.
+        """
+        numbers, name = self._seat.counters.of(self.rank)
+        text = operation.encode()[: len(name)].ljust(len(name), b"\0")
+        returns_early = self._returns_early
+
+        def step() -> None:
+            name[:] = text
+            numbers[0] += 1
+            try:
+                call()
+            except Exception as error:
+                raise CollectiveError(str(error)) from error
+            if not returns_early:
+                numbers[1] = numbers[0]
+
+        log = self.log
+        if log is None:
+            return step
+        return lambda: log.call(operation.replace("_", " "), "collective", step)
+
+    def barrier(self) -> None:
+        """Wait for the own device, and for every rank, by a sum of one element."""
+        self._meet()
+        self.synchronize()
+
+    def line_up(self) -> None:
+        """Enqueue a sum of one element: on the device no rank goes on before all are there."""
+        self._meet()
+
+    def synchronize(self) -> None:
+        """Block until the device, and so every collective called so far, has finished."""
+        self.device.synchronize()
+        self._numbers[1] = self._numbers[0]
+
+    def entered(self) -> list[int] | None:
+        """How many collectives each rank has entered so far; None where ranks are on other hosts,
+        whose counters this one does not see."""
+        if self._seat.num_local < self.num_ranks:
+            return None
+        return [self._seat.counters.read(rank)[0] for rank in range(self.num_ranks)]
+
+
+_current: RankGroup | None = None
+
+
+def current() -> RankGroup:
+    """This process's group. Raises RuntimeError outside a rank."""
+    if _current is None:
+        raise RuntimeError("this process is no rank; declare `ranks` in @workload")
+    return _current
+
+
+def join(seat: Seat) -> RankGroup:
+    """Open the rank's own device, bound to its NUMA node, and join the others there.
+
+    Raises Unavailable where there are fewer GPUs than ranks, and where torch cannot have such a
+    group of this backend.
     """
-    backend = BACKENDS[seat.device]
+    global _current
     num = num_devices(seat.device)
-    reason = backend.refusal(seat.num_ranks, num) if num else None
-    if reason is not None:
+    reason = (num and refusal(seat.device, seat.num_local, num)) or _lacks(seat)
+    if reason:
         raise Unavailable(reason)
-    device = open_device(seat.device, seat.rank)
+    device = open_device(seat.device, seat.local_rank)
     device.settle()
-    one: torch.Tensor = device.create("empty", 4, on_host=False)  # nobody reads its value
-    if not getattr(dist, f"is_{backend.name}_available", lambda: False)():
-        raise Unavailable(f"this torch is built without {backend.name}")
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    meeting = f"/proc/self/fd/{seat.rendezvous}"
+    own_gpu = seat.backend in ON_GPUS_ALONE
     dist.init_process_group(
-        backend.name,
-        store=dist.FileStore(meeting, seat.num_ranks),  # type: ignore[attr-defined]
+        seat.backend,
+        store=seat.store(),
         rank=seat.rank,
         world_size=seat.num_ranks,
-        device_id=one.device if backend.own_device else None,
+        timeout=timedelta(seconds=seat.deadline_s),
+        device_id=device.torch_device if own_gpu else None,
     )
-    return device, TorchGroup(seat, device, one)
+    _current = RankGroup(seat, device)
+    return _current
 
 
-def is_oversubscribed(device: str, num_ranks: int) -> bool:
-    """Whether ranks have to share: more of them than cores."""
-    return not BACKENDS[device].own_device and num_ranks > num_devices(device)
+def _lacks(seat: Seat) -> str | None:
+    """Why there is no such group."""
+    if not getattr(_dist, f"is_{seat.backend}_available", lambda: False)():
+        return f"this torch is built without {seat.backend}"
+    if seat.backend in ON_GPUS_ALONE and seat.device != "cuda":
+        return f"{seat.backend} needs a GPU for each rank"
+    if seat.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
+        return "ranks of mpi are started by mpirun: mpirun -n 2 python -m hostbench.ranks"
+    return None
+
+
+def is_oversubscribed(seat: Seat) -> bool:
+    """Whether this host has more ranks than cores for them."""
+    return seat.device == "cpu" and seat.num_local > num_devices(seat.device)

@@ -1,170 +1,220 @@
 """A case over ranks: all of them in lock step, the slowest one counts.
 
 The parent decides how often the step runs and says so to all ranks in one order, so they never
-disagree. What it decides by is the stop rule of `hostbench.measure.measure`, on the
-slowest rank's times.
+disagree. What it decides by is the stop rule of `hostbench.measure.measure`, on the slowest rank's
+times.
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.lanes import Lane, from_zero
-from hostbench.core.records import Measurement
+from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median
-from hostbench.measure.measure import MAX_WARMUPS, Settings, is_enough
+from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_enough
 from hostbench.measure.workload import Workload
-from hostbench.ranks.group import is_oversubscribed
+from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import RankReading
-from hostbench.ranks.replies import RankFailure
+from hostbench.ranks.rank import Built, Finished, RankReading
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
 CHUNK = 5
 """Iterations per order, at most: the stop rule is looked at between orders."""
-NO_DEVICE_CLOCK = "the ranks' own clocks count, not one device's"
+SENT_SHARE = 0.1
+"""How far the bytes sent may be from what is documented: headers of the backend, the barrier."""
+SENT_BYTES = 1024
+"""As much more or less in a reading: headers of small messages, and the barrier before it."""
 
 
-Address = tuple[str, int]
-"""Kind of device and number of ranks."""
+class Conducted(Protocol):
+    """Ranks that carry out orders together: a Pool, or those of many hosts."""
+
+    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
+        """Every rank's answer to the order, by rank. Raises RankFailure and Unavailable."""
+
+    def close(self) -> None:
+        """End them."""
 
 
-@dataclass(slots=True)
-class Room:
-    """The pool of one launch: kept until a case fails or wants another number of ranks.
+PoolKey = tuple[str, str, int]
+"""Kind of device, backend and number of ranks."""
+Make = Callable[[str, str, int, float], Conducted]
+"""Those three and the deadline of a case in seconds -> ranks that have not joined yet."""
+
+
+class Ranks:
+    """The pool of one launch, kept until a case fails or wants another.
 
     One at a time, for ranks hold devices: those of an idle pool would keep a context on every GPU,
     which a GPU in exclusive-process mode refuses to the next pool.
     """
 
-    deadline_s: float
-    """Of a case, as its launcher holds it."""
-    _pool: Pool | None = None
-    _place: Address | None = None
-    _refused: dict[Address, Unavailable | RankFailure] = field(default_factory=dict)
-    """What ranks said instead of taking their seats: asked once, as it may be a long wait."""
+    def __init__(self, deadline_s: float, make: Make = Pool) -> None:
+        """`deadline_s` is a case's, as its launcher holds it."""
+        self._deadline_s, self._make = deadline_s, make
+        self._pool: Conducted | None = None
+        self._key: PoolKey | None = None
+        self._oversubscribed = False
+        self._refused: dict[PoolKey, Unavailable | RankFailure] = {}
+        """What ranks said instead of joining: asked once, as it may be a long wait."""
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
-        assert work.ranks is not None
-        place = str(case.values["device"]), work.ranks(**case.values)
-        deadline = Deadline.after(DEADLINE_SHARE * self.deadline_s)
-        try:
-            return _measure(self._opened(place, deadline), place, work, case, settings, deadline)
-        except BaseException:
-            self.close()
-            raise
+        measured: Measurement = self._with_pool(
+            work, case, lambda ask: self._measured(ask, work, case, settings)
+        )
+        return measured
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
     ) -> tuple[Measurement, tuple[Lane, ...]]:
         """The same, then one reading of all ranks on one clock. Raises as `measure`."""
         measured = self.measure(work, case, settings)
-        assert self._pool is not None
-        try:
-            seen = self._pool.ask(Deadline.after(DEADLINE_SHARE * self.deadline_s), "trace", case)
-        except BaseException:
-            self.close()
-            raise
-        lanes = (replace(lane, place=f"rank {n}") for n, each in enumerate(seen) for lane in each)
+        by_rank = self._with_pool(work, case, lambda ask: ask("trace", case))
+        lanes = (
+            replace(lane, place=f"rank {rank}")
+            for rank, lanes in enumerate(by_rank)
+            for lane in lanes
+        )
         return measured, from_zero(tuple(lanes))
 
     def close(self) -> None:
         if self._pool is not None:
-            self._pool.kill()
-        self._pool = self._place = None
+            self._pool.close()
+        self._pool = self._key = None
 
-    def _opened(self, place: Address, deadline: Deadline) -> Pool:
-        if place in self._refused:
-            raise self._refused[place]
-        if self._pool is None or place != self._place:
+    def _with_pool(self, work: Workload, case: Case, use: Callable[["Ask"], Any]) -> Any:
+        """Whatever `use` makes of the case's pool, which is closed where that raises."""
+        assert work.ranks is not None
+        device = str(case.values["device"])
+        key = device, work.backend_of(case), work.ranks(**case.values)
+        if key in self._refused:
+            raise self._refused[key]
+        deadline = Deadline.after(DEADLINE_SHARE * self._deadline_s)
+        try:
+            if self._pool is None or key != self._key:
+                self.close()
+                self._pool, self._key = self._make(*key, self._deadline_s), key
+                try:
+                    self._oversubscribed = any(self._pool.ask(deadline, "join"))
+                except (Unavailable, RankFailure) as reason:
+                    self._refused[key] = reason
+                    raise
+            pool = self._pool
+            return use(lambda order, *arguments: pool.ask(deadline, order, *arguments))
+        except BaseException:
             self.close()
-            self._pool, self._place = Pool(*place), place
-            try:
-                self._pool.ask(deadline, "take_seat")
-            except (Unavailable, RankFailure) as reason:
-                self._refused[place] = reason
-                raise
-        return self._pool
+            raise
+
+    def _measured(self, ask: "Ask", work: Workload, case: Case, settings: Settings) -> Measurement:
+        built: list[Built] = ask("build", case)
+        depth = work.depth_of(case)
+        first_s = slowest(ask("iterate", 1))[0][0]
+        iteration_s = _warm_up(ask, settings, depth, first_s)
+        per_rank = _sample(ask, settings, iteration_s)
+        timed = slowest(per_rank)
+        device_reason = next((rank.no_device_clock for rank in built if rank.no_device_clock), None)
+        device_s: tuple[float, ...] = ()
+        if device_reason is None:
+            delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
+            by_rank = ask("device_clock", settings.device_samples, delay_s)
+            device_s = tuple(map(max, zip(*by_rank, strict=True)))
+        sent, as_documented = _sent(ask, [rank.sends for rank in built], depth)
+        finished: list[Finished] = ask("finish")
+        wrong = [
+            f"rank {rank}: {reply.wrong}"
+            for rank, reply in enumerate(finished)
+            if reply.wrong is not None
+        ]
+        if wrong:  # no time is kept of wrong results
+            return Measurement(proofs={"data": f"failed: {'; '.join(wrong)}"}, depth=depth)
+        return Measurement(
+            end_to_end_s=tuple(end for end, _ in timed),
+            call_s=tuple(call for _, call in timed),
+            device_s=device_s,
+            device_reason=device_reason,
+            first_s=first_s,
+            depth=depth,
+            number=1,
+            findings={
+                "oversubscribed": self._oversubscribed,
+                **as_documented,
+                **finished[0].findings,
+            },
+            proofs={"data": "passed"} if all(rank.is_checked for rank in built) else {},
+            memory=finished[0].memory,
+            ranks={
+                str(rank): median([end for end, _ in readings])
+                for rank, readings in enumerate(per_rank)
+            },
+            sent=sent,
+        )
 
 
-def _measure(
-    pool: Pool,
-    place: Address,
-    work: Workload,
-    case: Case,
-    settings: Settings,
-    deadline: Deadline,
-) -> Measurement:
-    is_checked = all(pool.ask(deadline, "build", case))
-    first_s = slowest(pool.ask(deadline, "iterate", 1))[0][0]
-    one_s = _warm_up(pool, settings, work.depth_of(case), first_s, deadline)
-    per_rank = _sample(pool, settings, one_s, deadline)
-    timed = slowest(per_rank)
-    finished = pool.ask(deadline, "finish")
-    return Measurement(
-        end_to_end_s=tuple(end for end, _ in timed),
-        call_s=tuple(call for _, call in timed),
-        device_reason=NO_DEVICE_CLOCK,
-        first_s=first_s,
-        depth=work.depth_of(case),
-        number=1,
-        findings={"oversubscribed": is_oversubscribed(*place)},
-        proofs={"data": proof([wrong for wrong, _ in finished])} if is_checked else {},
-        memory=finished[0][1],
-        ranks={str(n): median([end for end, _ in each]) for n, each in enumerate(per_rank)},
-    )
+Ask = Callable[..., list[Any]]
+"""An order and its arguments -> every rank's answer, by rank."""
 
 
 def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:
     """Per iteration the maximum over ranks, of each clock by itself; all ran equally often."""
     return [
-        (max(end for end, _ in each), max(call for _, call in each))
-        for each in zip(*per_rank, strict=True)
+        (max(end for end, _ in readings), max(call for _, call in readings))
+        for readings in zip(*per_rank, strict=True)
     ]
 
 
-def proof(wrong: Sequence[str | None]) -> str:
-    """The proof `data` from what each rank found, by rank."""
-    said = [f"rank {rank}: {text}" for rank, text in enumerate(wrong) if text is not None]
-    return f"failed: {'; '.join(said)}" if said else "passed"
-
-
-def _warm_up(
-    pool: Pool, settings: Settings, depth: int, step_s: float, deadline: Deadline
-) -> float:
+def _warm_up(ask: Ask, settings: Settings, depth: int, step_s: float) -> float:
     """At least one more iteration; returns the seconds of the last one, all of its steps."""
     end_s = time.monotonic() + settings.warmup_s
     for _ in range(MAX_WARMUPS):
-        count = chunk(end_s - time.monotonic(), depth * step_s)
-        step_s = slowest(pool.ask(deadline, "iterate", count))[-1][0]
+        count = _chunk(end_s - time.monotonic(), depth * step_s)
+        step_s = slowest(ask("iterate", count))[-1][0]
         if time.monotonic() >= end_s:
             break
     return depth * step_s
 
 
-def _sample(
-    pool: Pool, settings: Settings, one_s: float, deadline: Deadline
-) -> list[list[RankReading]]:
+def _sample(ask: Ask, settings: Settings, iteration_s: float) -> list[list[RankReading]]:
     """Readings by rank, as many as the stop rule wants of the slowest."""
     per_rank: list[list[RankReading]] = []
     ends: list[float] = []
     end_s = time.monotonic() + settings.budget_s
     while not is_enough(ends, settings, late=time.monotonic() >= end_s):
-        wanted = chunk(end_s - time.monotonic(), one_s)
+        wanted = _chunk(end_s - time.monotonic(), iteration_s)
         least = settings.min_samples - len(ends)
         count = min(max(wanted, least), settings.max_samples - len(ends))
-        answers = pool.ask(deadline, "iterate", count)
+        answers = ask("iterate", count)
         per_rank = [a + b for a, b in zip(per_rank, answers, strict=True)] if ends else answers
         ends = [end for end, _ in slowest(per_rank)]
     return per_rank
 
 
-def chunk(left_s: float, one_s: float) -> int:
+def _chunk(left_s: float, iteration_s: float) -> int:
     """How many iterations the next order holds: what fits into the time left, from 1 to CHUNK."""
-    return max(1, min(CHUNK, int(left_s / one_s)))
+    return max(1, min(CHUNK, int(left_s / iteration_s)))
+
+
+def _sent(
+    ask: Ask, documented: Sequence[int | None], depth: int
+) -> tuple[dict[str, int], dict[str, FindingValue]]:
+    """Bytes per step that each rank sends in one reading, and whether they are those documented;
+    nothing where the workload documents none."""
+    if all(nbytes is None for nbytes in documented):
+        return {}, {}
+    before = ask("bytes_sent")
+    ask("iterate", 1)
+    after = ask("bytes_sent")
+    if None in before or None in after:
+        return {}, {"sends_as_documented": None}
+    sent = [(end - start) // depth for start, end in zip(before, after, strict=True)]
+    is_so = all(
+        nbytes is None or abs(measured - nbytes) <= SENT_SHARE * nbytes + SENT_BYTES / depth
+        for measured, nbytes in zip(sent, documented, strict=True)
+    )
+    return {str(rank): nbytes for rank, nbytes in enumerate(sent)}, {"sends_as_documented": is_so}

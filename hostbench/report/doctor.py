@@ -16,7 +16,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.limits.verdict import link_verdicts
 from hostbench.measure.workload import Workload
-from hostbench.ranks.backends import BACKENDS
+from hostbench.ranks.backends import refusal
 from hostbench.report.table import Cell, Column, Part, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
@@ -271,12 +271,10 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
         return "torch.cuda does not work"
     if device == "cpu" and hardware.visible:
         return "measured only with --device cpu, as there is a GPU"
-    backend = BACKENDS[device].name
-    if work.ranks is not None and backend == "nccl" and torch.nccl is None:
+    if work.ranks is not None and work.backend_of(case) == "nccl" and torch.nccl is None:
         return "this torch is built without nccl"
-    return work.refusal(case, hardware.num_gpus) or BACKENDS[device].refusal(
-        work.num_ranks(case) or 1, hardware.num_gpus
-    )
+    num_ranks = work.num_ranks(case) or 1
+    return work.refusal(case, hardware.num_gpus) or refusal(device, num_ranks, hardware.num_gpus)
 
 
 def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:

@@ -30,10 +30,10 @@ from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
 from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare
-from hostbench.ranks.replies import RankFailure
+from hostbench.ranks.blame import RankFailure
 
 if TYPE_CHECKING:
-    from hostbench.ranks.lockstep import Room
+    from hostbench.ranks.lockstep import Ranks
 
 Emit = Callable[[Message], None]
 
@@ -94,7 +94,7 @@ def _one(
     return outcome(
         status="failed" if failed else "ok",
         reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
-        seconds=None if place.launch.observe else measure.summary_s(found),
+        seconds=measure.summary_s(found) if found.end_to_end_s else None,
         measurement=found.rounded(),
         **seen,
     )
@@ -107,19 +107,21 @@ class _Place:
     launch: Launch
     emit: Emit
     devices: dict[str, Device | Unavailable] = field(default_factory=dict)
-    _room: "Room | None" = field(default=None, init=False)
+    _ranks: "Ranks | None" = field(default=None, init=False)
 
-    def room(self) -> "Room":
-        """Of the launch's ranks, which need torch: a simulated launch has none and imports none."""
-        if self._room is None:
-            from hostbench.ranks.lockstep import Room
+    def ranks(self) -> "Ranks":
+        """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
+        if self.launch.device is not None:
+            raise Unavailable(f"the {self.launch.device} device has no ranks")
+        if self._ranks is None:
+            from hostbench.ranks.lockstep import Ranks
 
-            self._room = Room(self.launch.deadline_s)
-        return self._room
+            self._ranks = Ranks(self.launch.deadline_s)
+        return self._ranks
 
     def close(self) -> None:
-        if self._room is not None:
-            self._room.close()
+        if self._ranks is not None:
+            self._ranks.close()
         for device in self.devices.values():
             if not isinstance(device, Unavailable):
                 device.close()
@@ -136,13 +138,7 @@ def _measured(work: Workload, place: _Place, case: Case, settings: measure.Setti
         device = _open(place, case)
         prepared = prepare(work, device, case)
         return measure.measure(device, prepared, settings.shortened(work.sampling))
-    return _room(place).measure(work, case, settings)
-
-
-def _room(place: _Place) -> "Room":
-    if place.launch.device is not None:
-        raise Unavailable(f"the {place.launch.device} device has no ranks")
-    return place.room()
+    return place.ranks().measure(work, case, settings)
 
 
 def _traced(
@@ -151,7 +147,7 @@ def _traced(
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
     reading: the fields of an `Outcome` that show it."""
     if work.ranks is not None:
-        found, lanes = _room(place).trace(work, case, settings)
+        found, lanes = place.ranks().trace(work, case, settings)
         return found, {"lanes": lanes, "num_steps": found.depth}
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))

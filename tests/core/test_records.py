@@ -176,6 +176,7 @@ MEASUREMENTS = st.builds(
     proofs=st.dictionaries(TEXTS, st.sampled_from(["passed", "failed: no", "unavailable: no"])),
     memory=st.dictionaries(TEXTS, COUNTS, max_size=2),
     ranks=st.dictionaries(TEXTS, SECONDS, max_size=2),
+    sent=st.dictionaries(TEXTS, COUNTS, max_size=2),
     traceback=st.none() | TEXTS,
 )
 STATUSES = st.sampled_from(["ok", "skipped", "failed"])

@@ -61,7 +61,7 @@ def test_it_comes_through_a_rank_whole() -> None:
             except Exception as error:
                 raise group.CollectiveError(str(error)) from error
 
-    reply: Any = rank._obey(Rank(), "iterate", ())
+    reply: Any = rank.obey(Rank(), "iterate", ())
     assert reply.in_collective
     assert reply.text.endswith(SHM) and "No space left on device (28)" in reply.text
     assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text

@@ -13,12 +13,14 @@ from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
 from hostbench.measure.declare import check_family, workload
-from hostbench.measure.measure import Prepared, Settings
+from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
-from hostbench.ranks.group import Seat
+from hostbench.ranks.blame import RankFailure
+from hostbench.ranks.group import Counters, Seat
+from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
-from hostbench.ranks.replies import RankFailure
+from hostbench.ranks.rank import Built, Finished
 from hostbench.runner import worker
 from tests.fakes.fake_cuda import cuda_machine
 
@@ -31,131 +33,134 @@ def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
 
 
 class Script:
-    """A pool of which two ranks answer: rank 0 takes 1 s a step, rank 1 2 s, the first time 9 s."""
+    """Ranks of which two answer: rank 0 takes 1 s a step, rank 1 2 s, the first time 9 s."""
 
     made: list["Script"]
-    refuses = hangs = False
+    refuses: Exception | None = None
+    no_clock: str | None = "it has none"
+    wrong: str | None = None
 
-    def __init__(self, device: str, num_ranks: int) -> None:
-        assert device == "cpu"
-        self.num_ranks = num_ranks
-        self.orders: list[str] = []
-        self.counts: list[int] = []
-        self.is_killed = False
-        assert all(earlier.is_killed for earlier in Script.made), "two pools at once"
+    def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
+        assert (device, deadline_s) == ("cpu", 10.0)
+        self.key = backend, num_ranks
+        self.orders: list[tuple[Any, ...]] = []
+        self.is_closed = False
+        assert all(earlier.is_closed for earlier in Script.made), "two pools at once"
         Script.made.append(self)
-        self.done = 0
+        self.num_iterations = 0
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         assert deadline.given_s == 8.0
-        self.orders.append(order)
-        self.counts += arguments if order == "iterate" else ()
+        self.orders.append((order, *arguments))
         if order == "iterate":
-            self.done += arguments[0]
-            second = 9.0 if self.done == 1 else 2.0
-            return [[(1.0, 0.25)] * arguments[0], [(second, 0.125)] * arguments[0]]
+            self.num_iterations += arguments[0]
+            second_s = 9.0 if self.num_iterations == 1 else 2.0
+            return [[(1.0, 0.25)] * arguments[0], [(second_s, 0.125)] * arguments[0]]
         if order == "build" and arguments[0].values["kind"] == "lost":
             raise RankFailure("rank 1 was lost")
-        if order == "take_seat" and Script.refuses:
-            raise Unavailable("needs 2 GPUs, this machine has 1")
-        if order == "take_seat" and Script.hangs:
-            raise RankFailure("rank 1 did not answer within 8 s")
-        if order == "finish":
-            return [(None, {"peak_allocated": 3}), ("it is wrong", {})]
-        return [True, True]
+        if order == "join" and Script.refuses is not None:
+            raise Script.refuses
+        answers: dict[str, list[Any]] = {
+            "join": [False, True],
+            "build": [Built(True, Script.no_clock, 100_000), Built(True, None, None)],
+            "device_clock": [[0.5, 0.75], [0.25, 1.0]],
+            "bytes_sent": [10, 20],
+            "finish": [
+                Finished(None, {"peak_allocated": 3}, {"late": 1}),
+                Finished(Script.wrong, {}, {"late": 2}),
+            ],
+        }
+        return answers[order]
 
-    def kill(self) -> None:
-        self.is_killed = True
+    def close(self) -> None:
+        self.is_closed = True
 
 
 WORK = Workload(
     name="pairs.go",
-    axes={"device": ("cpu",), "kind": ("fine", "lost", "four")},
+    axes={"device": ("cpu",), "kind": ("fine", "lost", "four", "other")},
     version="1",
     build=lambda device, kind: lambda: None,
     ranks=lambda device, kind: 4 if kind == "four" else 2,
+    backend=lambda device, kind: "mpi" if kind == "other" else "gloo",
 )
 
 
 @pytest.fixture
-def room(monkeypatch: pytest.MonkeyPatch) -> lockstep.Room:
+def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
     Script.made = []
-    monkeypatch.setattr(lockstep, "Pool", Script)
-    monkeypatch.setattr(lockstep, "is_oversubscribed", lambda device, num_ranks: True)
-    return lockstep.Room(10.0)
+    for name in ("refuses", "no_clock", "wrong"):
+        monkeypatch.setattr(Script, name, getattr(Script, name))
+    return Ranks(10.0, make=Script)
 
 
-def measured(room: lockstep.Room, kind: str = "fine", **more: Any) -> Measurement:
+def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
     case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
     work = replace(WORK, depth=more.pop("depth", 1))
-    return room.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
+    return ranks.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
 
 
-def test_the_measurement_is_of_the_slowest_rank(room: lockstep.Room) -> None:
-    found = measured(room)
-    samples = found
-    assert samples.first_s == 9.0 and set(samples.end_to_end_s) == {2.0}
-    assert set(samples.call_s) == {0.25} and samples.device_s == ()
-    assert found.ranks == {"0": 1.0, "1": 2.0}
-    assert found.findings == {"oversubscribed": True}
-    assert found.proofs == {"data": "failed: rank 1: it is wrong"}
-    assert found.memory == {"peak_allocated": 3}
+def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
+    result = measured(ranks)
+    assert result.first_s == 9.0 and set(result.end_to_end_s) == {2.0}
+    assert set(result.call_s) == {0.25}
+    assert (result.device_s, result.device_reason) == ((), "it has none")
+    assert result.ranks == {"0": 1.0, "1": 2.0}
+    assert result.findings == {"oversubscribed": True, "late": 1, "sends_as_documented": False}
+    assert result.sent == {"0": 0, "1": 0}
+    assert result.proofs == {"data": "passed"}
+    assert result.memory == {"peak_allocated": 3}
+
+
+def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
+    Script.wrong = "element 17 is 3, not 5"
+    result = measured(ranks)
+    assert result.proofs == {"data": "failed: rank 1: element 17 is 3, not 5"}
+    assert result.end_to_end_s == () and result.ranks == {}
+
+
+def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
+    ranks: Ranks,
+) -> None:
+    Script.no_clock = None
+    result = measured(ranks, depth=20, device_samples=2)
+    assert (result.device_s, result.device_reason) == ((0.5, 1.0), None)
+    (pool,) = Script.made
+    assert ("device_clock", 2, EVENT_DELAY_S + 20 * 0.25) in pool.orders
 
 
 @pytest.mark.parametrize(("depth", "count"), [(1, 5), (20, 3)])
 def test_an_order_counts_all_steps_before_a_synchronize(
-    room: lockstep.Room, depth: int, count: int
+    ranks: Ranks, depth: int, count: int
 ) -> None:
     """2 s a step: of 20 an iteration takes 40 s, and 100 s hold the least number of them."""
-    found = measured(room, depth=depth, budget_s=100.0, max_samples=count)
+    result = measured(ranks, depth=depth, budget_s=100.0, max_samples=count)
     (pool,) = Script.made
-    assert (found.depth, pool.counts) == (depth, [1, 1, count])
+    counts = [arguments[0] for order, *arguments in pool.orders if order == "iterate"]
+    assert (result.depth, counts) == (depth, [1, 1, count, 1])
 
 
-def test_a_pool_is_kept_for_the_next_case_and_replaced_after_a_failure(
-    room: lockstep.Room,
-) -> None:
-    measured(room)
-    measured(room)
-    with pytest.raises(RankFailure, match="rank 1"):
-        measured(room, "lost")
-    (first,) = Script.made
-    assert first.is_killed and first.orders.count("take_seat") == 1
-    measured(room)
-    room.close()
-    _, second = Script.made
-    assert second.is_killed
+def test_a_pool_lives_until_a_case_fails_or_wants_another(ranks: Ranks) -> None:
+    """One at a time: ranks of an idle pool would keep a context on each GPU."""
+    for kind in ("fine", "fine", "four", "four", "other", "fine"):
+        measured(ranks, kind)
+    with pytest.raises(RankFailure, match="rank 1 was lost"):
+        measured(ranks, "lost")
+    measured(ranks)
+    keys = [("gloo", 2), ("gloo", 4), ("mpi", 2), ("gloo", 2), ("gloo", 2)]
+    assert [pool.key for pool in Script.made] == keys
+    assert [pool.is_closed for pool in Script.made] == [True] * 4 + [False]
+    ranks.close()
+    assert Script.made[-1].is_closed
 
 
-def test_one_pool_lives_at_a_time(room: lockstep.Room) -> None:
-    """Ranks of an idle pool would keep a context on each GPU."""
-    for kind in ("fine", "four", "four", "fine"):
-        measured(room, kind)
-    assert [pool.num_ranks for pool in Script.made] == [2, 4, 2]
-    assert [pool.is_killed for pool in Script.made] == [True, True, False]
-
-
-def test_a_machine_that_refuses_is_asked_once(
-    room: lockstep.Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Script, "refuses", True)
+@pytest.mark.parametrize("reason", [Unavailable("needs 2 GPUs"), RankFailure("did not answer")])
+def test_ranks_that_do_not_join_are_asked_once(ranks: Ranks, reason: Exception) -> None:
+    Script.refuses = reason
     for _ in range(2):
-        with pytest.raises(Unavailable, match="needs 2 GPUs, this machine has 1"):
-            measured(room)
-    assert len(Script.made) == 1 and Script.made[0].is_killed
-
-
-def test_ranks_that_do_not_start_are_waited_for_once(
-    room: lockstep.Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Script, "hangs", True)
-    for _ in range(2):
-        with pytest.raises(RankFailure, match="rank 1 did not answer"):
-            measured(room)
-    assert len(Script.made) == 1 and Script.made[0].is_killed
-
-
-NONE = memoryview(b"")
+        with pytest.raises(type(reason), match=str(reason)):
+            measured(ranks)
+    assert len(Script.made) == 1 and Script.made[0].is_closed
 
 
 @pytest.mark.parametrize(("has", "opened"), [(1, False), (2, True), (0, True)])
@@ -167,10 +172,21 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
 
     monkeypatch.setattr(group, "num_devices", lambda name: has)
     monkeypatch.setattr(group, "open_device", open_device)
-    seat = Seat(rank=1, num_ranks=2, device="cuda", rendezvous=-1, entered=NONE, left=NONE)
+    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: True)
+    seat = Seat(
+        rank=1,
+        num_ranks=2,
+        local_rank=1,
+        num_local=2,
+        device="cuda",
+        backend="nccl",
+        store=object,
+        counters=Counters(2),
+        deadline_s=1.0,
+    )
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
-        group.take(seat)
+        group.join(seat)
 
 
 def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +213,14 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rank, "registry", lambda: {case.workload: None})
     monkeypatch.setattr(rank, "prepare", prepare)
     with cuda_machine():
-        one = rank._Rank(cast(Seat, None))
+        one = rank.Rank(cast(Seat, None))
         one.device = CudaDevice()
-        one.group = cast(Any, SimpleNamespace(barrier=int, synchronize=one.device.synchronize))
-        assert one.build(case)
+        synchronize = one.device.synchronize
+        one.group = cast(Any, SimpleNamespace(barrier=int, synchronize=synchronize, backend="nccl"))
+        assert one.build(case).is_checked
         one.iterate(1)
-        wrong, memory = one.finish()
-        assert (wrong, memory["peak_allocated"]) == (None, 2 * MIB)
+        done = one.finish()
+        assert (done.wrong, done.memory["peak_allocated"]) == (None, 2 * MIB)
 
 
 def test_a_family_has_ranks_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

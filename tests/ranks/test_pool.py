@@ -1,11 +1,11 @@
-"""The pool and its processes: one that closes its pipe and does not end is not waited for."""
+"""The pool and its processes: ranks leave by the end of their pipe, and are killed when they do
+not; one that closes its pipe and does not end is not waited for."""
 
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,27 +13,35 @@ import pytest
 
 from hostbench.core import processes
 from hostbench.ranks import pool
+from hostbench.ranks.blame import Done, RankFailure, Skipped
 from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.replies import Done, RankFailure
+from hostbench.ranks.rank import Channel
 
 LONG_S = 30.0
 """What a pool that waits for the process would take: no test waits for it."""
 
 
-def serve(seat: Seat, channel: Connection) -> NoReturn:
-    """The second rank closes its pipe at an order and goes on: `device` says how."""
+def serve(seat: Seat, channel: Channel, stack: int | None) -> NoReturn:
+    """Stands in for a rank's life. At an order the second one closes its pipe or goes on: the kind
+    of device says how."""
     try:
         channel.recv()
-        if seat.rank != 1:
+        if seat.device == "stays":
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            time.sleep(LONG_S)
+        elif seat.device == "skips":
+            channel.send(Skipped("no"))
+        elif seat.rank != 1:
             channel.send(Done(seat.rank))
         elif seat.device == "ends":
             os._exit(7)
         else:
-            channel.close()
+            channel.close()  # type: ignore[attr-defined]
             if seat.device == "stops":
                 os.kill(os.getpid(), signal.SIGSTOP)
-        time.sleep(LONG_S)
+            time.sleep(LONG_S)
+        channel.recv()
     finally:
         os._exit(0)
 
@@ -55,42 +63,65 @@ def pids(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     monkeypatch.setattr(os, "fork", noted)
     monkeypatch.setattr(pool, "serve", serve)
-    monkeypatch.setattr(pool, "ENDING_S", 0.3)
+    monkeypatch.setattr(pool, "LEAVE_S", 0.3)
     watchdog = threading.Timer(LONG_S, end)
     watchdog.start()
     yield forked
     watchdog.cancel()
 
 
+def opened(kind: str) -> Pool:
+    return Pool(kind, "gloo", 3, LONG_S)
+
+
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "expected"),
     [
         ("ends", "rank 1 was lost: exit code 7"),
         ("goes on", "rank 1 was lost: it closed its pipe, and its process does not end"),
-        (
-            "stops",
-            "rank 1 was lost: it closed its pipe, and its process does not end: it is stopped "
-            "(SIGSTOP or a debugger)",
-        ),
+        ("stops", "rank 1 was lost: it closed its pipe, and its process does not end: it is "
+         "stopped (SIGSTOP or a debugger)"),
     ],
-)
+)  # fmt: skip
 def test_a_rank_that_closed_its_pipe_is_lost_whether_it_ends_or_not(
-    pids: list[int], kind: str, said: str
+    pids: list[int], kind: str, expected: str
 ) -> None:
-    ranks = Pool(kind, 3)
+    ranks = opened(kind)
     try:
         with pytest.raises(RankFailure) as raised:
             ranks.ask(Deadline.after(LONG_S), "iterate", 1)
     finally:
-        ranks.kill()
-    assert str(raised.value) == said
+        ranks.close()
+    assert str(raised.value) == f"{expected}; before its first collective"
     for pid in pids:
         with pytest.raises(ChildProcessError):  # every one of them was reaped
             os.waitpid(pid, os.WNOHANG)
 
 
+def test_ranks_leave_by_the_end_of_their_pipe_and_none_is_killed(
+    pids: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a driver takes its time to give back the device before the next pool wants it. A rank
+    that does not answer is killed: it does not look at its pipe."""
+    killed: list[int] = []
+    monkeypatch.setattr(pool.Child, "kill", lambda child: killed.append(child.pid))
+    ranks = opened("skips")
+    with pytest.raises(NotImplementedError, match=r"^no$"):
+        ranks.ask(Deadline.after(LONG_S), "join")
+    ranks.close()
+    assert killed == []
+    monkeypatch.undo()
+    monkeypatch.setattr(pool, "serve", serve)
+    ranks = opened("stays")
+    with pytest.raises(RankFailure, match=r"rank 0, rank 1, rank 2 did not answer within 0\.2 s"):
+        ranks.ask(Deadline.after(0.2), "join")
+    start_s = time.monotonic()
+    ranks.close()
+    assert time.monotonic() - start_s < pool.LEAVE_S
+
+
 @pytest.mark.parametrize(
-    ("states", "said"),
+    ("states", "expected"),
     [
         ({1: "Z", 2: "D"}, "it waits inside the kernel (a driver or a disk)"),
         ({1: "T"}, "it is stopped (SIGSTOP or a debugger)"),
@@ -99,7 +130,7 @@ def test_a_rank_that_closed_its_pipe_is_lost_whether_it_ends_or_not(
     ],
 )
 def test_why_a_process_is_still_there_is_told_by_its_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: dict[int, str], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: dict[int, str], expected: str
 ) -> None:
     """The first one is a zombie while the driver holds another."""
     for thread, state in states.items():
@@ -107,7 +138,7 @@ def test_why_a_process_is_still_there_is_told_by_its_threads(
         folder.mkdir(parents=True)
         (folder / "stat").write_text(f"{thread} (a (name) of it) {state} 1 1 1")
     monkeypatch.setattr(processes, "Path", lambda path: tmp_path / path.lstrip("/"))
-    assert processes.why_alive(1) == said
+    assert processes.why_alive(1) == expected
 
 
 def test_one_that_can_not_be_killed_is_left_behind(
@@ -119,8 +150,10 @@ def test_one_that_can_not_be_killed_is_left_behind(
     monkeypatch.setattr(
         os, "kill", lambda pid, number: None if pid == pids[0] else kill(pid, number)
     )
-    ranks = Pool("goes on", 3)
-    ranks.kill()
+    ranks = opened("stays")
+    with pytest.raises(RankFailure):
+        ranks.ask(Deadline.after(0.2), "join")
+    ranks.close()
     try:
         assert os.waitpid(pids[0], os.WNOHANG) == (0, 0)
     finally:

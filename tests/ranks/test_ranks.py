@@ -32,12 +32,13 @@ FAULTY = '''
 
 import os
 import signal
+import sys
 import threading
 import time
 
 from hostbench.core.errors import Unavailable
 from hostbench.measure.measure import Prepared
-from hostbench.ranks import membership
+import torch.distributed as dist
 from hostbench import DEVICES, suite, workload
 
 
@@ -46,8 +47,8 @@ def setup_cache():
 
 
 KINDS = (
-    "fine", "killed", "exits", "hangs", "raises", "unbuilt", "wrong", "skips", "late", "stopped",
-    "also",
+    "fine", "killed", "exits", "quits", "sleeps", "hangs", "raises", "unbuilt", "wrong", "skips",
+    "late", "stopped", "also",
 )
 
 
@@ -59,10 +60,15 @@ KINDS = (
 )
 def go(device, kind):
     """Goes wrong in its own way."""
-    group = membership.current()
+    from hostbench.ranks import pattern
+    from hostbench.ranks.group import current
+
+    group = current()
     culprit = group.rank == 2
     share, buffer = (device.create("empty", 4096, on_host=False) for _ in range(2))
-    group.fill_share(share)
+    pattern.write(share, pattern.share(group.rank, share.device))
+    all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
+    hang = group.counted("all_reduce", lambda: time.sleep(1000))
     if kind == "skips":
         raise Unavailable("not on this machine")
     if kind == "unbuilt" and culprit:
@@ -73,22 +79,26 @@ def go(device, kind):
             os.kill(os.getpid(), signal.SIGKILL)
         if culprit and kind == "exits":
             os._exit(7)
-        if culprit and kind == "hangs":
+        if culprit and kind == "quits":
+            sys.exit(3)
+        if culprit and kind == "sleeps":
             time.sleep(1000)
+        if culprit and kind == "hangs":
+            hang()
         if culprit and kind == "raises":
             raise ValueError("put in on purpose")
         if culprit and kind == "stopped":  # inside the collective, in which rank 3 is the last
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
         if group.rank == 3 and kind == "stopped":
             time.sleep(0.8)
-        group.all_reduce(buffer)
+        all_reduce()
         if culprit and kind == "wrong":
             buffer[17] += 1
 
     def verify():
         if culprit and kind == "late":
             time.sleep(1000)
-        return group.wrong_sum(buffer)
+        return pattern.first_wrong(buffer, pattern.total(4, buffer.device))
 
     def before():
         device.copy(buffer, share, blocking=True)
@@ -99,12 +109,14 @@ def go(device, kind):
 @workload(axes={"device": DEVICES}, version="1", ranks=lambda **_: 4)
 def slow(device):
     """Takes 2 s and more in all."""
-    group = membership.current()
+    from hostbench.ranks.group import current
+
     buffer = device.create("empty", 4096, on_host=False)
+    all_reduce = current().counted("all_reduce", lambda: dist.all_reduce(buffer))
 
     def step():
         time.sleep(0.4)
-        group.all_reduce(buffer)
+        all_reduce()
 
     return Prepared(step=step)
 '''
@@ -165,22 +177,27 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     assert found["fine"] == ("ok", None, 2)
     assert found["also"] == ("ok", None, 2)
     assert found["skips"] == ("skipped", "not on this machine", 0)
-    assert found["killed"] == ("failed", "rank 2 was lost: killed by SIGKILL", 0)
-    assert found["exits"] == ("failed", "rank 2 was lost: exit code 7", 0)
-    assert found["hangs"] == ("failed", "rank 2 did not answer within 2 s", 0)
-    stopped = "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"
-    assert found["stopped"] == ("failed", stopped, 0)
-    assert found["late"] == ("failed", "rank 2 did not answer within 2 s", 0)
-    where = {text: f"(benchmarks/faulty.py:{line_of(text)})" for text in ("purpose", "two")}
-    raised = f"rank 2: ValueError: put in on purpose {where['purpose']}"
-    assert found["raises"] == ("failed", raised, 0)
-    assert found["unbuilt"] == ("failed", f"rank 2: ValueError: two lines {where['two']}", 0)
-    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 339, not 338", 1)
+    silent = "rank 2 did not answer within 2 s: "
+    for kind, reason in {
+        "killed": "rank 2 was lost: killed by SIGKILL; after barrier, its collective ",
+        "exits": "rank 2 was lost: exit code 7; after barrier, its collective ",
+        "quits": f"rank 2: SystemExit: 3 {line_of('exit(3)')}; after barrier, its collective ",
+        "sleeps": f"{silent}after barrier, its collective ",
+        "hangs": f"{silent}the others wait in torch.distributed; inside all_reduce, its collective",
+        "stopped": f"{silent}stopped (SIGSTOP or a debugger); inside all_reduce, its collective ",
+        "late": f"{silent}after all_reduce, its collective ",
+        "raises": f"rank 2: ValueError: put in on purpose {line_of('purpose')}; after barrier, its",
+        "unbuilt": f"rank 2: ValueError: two lines {line_of('two')}; ",
+    }.items():
+        status, text, launch = found[kind]
+        assert (status, launch) == ("failed", 0) and str(text).startswith(reason), text
+    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 339, not 338", 0)
 
 
-def line_of(text: str) -> int:
+def line_of(text: str) -> str:
     """Where the faulty family says so."""
-    return next(n for n, line in enumerate(FAULTY.splitlines(), start=1) if text in line)
+    number = next(n for n, line in enumerate(FAULTY.splitlines(), start=1) if text in line)
+    return f"(benchmarks/faulty.py:{number})"
 
 
 def ranks_below(pid: int, num_ranks: int) -> list[int]:
@@ -206,10 +223,10 @@ def wait_for_ranks(running: subprocess.Popen[str], num_ranks: int) -> list[int]:
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (signal.SIGKILL, "rank 2 was lost: killed by SIGKILL"),
+        (signal.SIGKILL, "rank 2 was lost: killed by SIGKILL; "),
         pytest.param(  # `make test` has it by the case that stops
             signal.SIGSTOP,
-            "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s",
+            "rank 2 did not answer within 2 s: stopped (SIGSTOP or a debugger); ",
             marks=pytest.mark.soak,
         ),
     ],
@@ -226,7 +243,7 @@ def test_a_rank_that_is_signalled_from_outside_is_named(
     out, _ = running.communicate(timeout=120)
     assert running.returncode == 4, out
     (found,) = only_run(results).results()
-    assert (found.status, found.reason) == ("failed", reason)
+    assert found.status == "failed" and str(found.reason).startswith(reason)
 
 
 @pytest.mark.asv

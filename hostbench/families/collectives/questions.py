@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hostbench.core.bandwidth import bus_bytes_per_s
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB
-from hostbench.ranks.backends import BACKENDS
+from hostbench.measure.workload import BACKENDS
 from hostbench.report.kinds import Compare, Scaling
 from hostbench.report.rows import Row, Rows, valid, where
 
@@ -35,8 +35,7 @@ def _large(rows: Rows) -> Rows:
 
 def _backend(row: Row) -> str:
     """How ranks on that kind of device talk to each other."""
-    known = BACKENDS.get(row.device)
-    return f"By {known.name if known else 'an unknown backend'}."
+    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
 
 
 def _backend_and_queue(row: Row) -> str:

@@ -1,0 +1,152 @@
+"""What came back from the ranks, and who is to blame when not every one is done. Pure.
+
+A rank that is lost takes the collective of the others with it, so the first to complain is often
+not the culprit: elastic's function mode blames the wrong rank in most runs. Therefore all replies
+are looked at: a process that ended comes first, then an error of a rank's own, then a rank that is
+stopped, then an error inside a collective. Of ranks that say nothing those come first that entered
+the fewest collectives, for the others wait for them; among these the one that is not inside torch's
+collective, that is inside another operation than the others, or that others have left behind.
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hostbench.core.processes import describe_exit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The order was carried out."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """This machine cannot do it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The order raised; the rank lives on."""
+
+    text: str
+    traceback: str
+    in_collective: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The process ended, or closed its pipe and does not end."""
+
+    status: int | None
+    """A wait status; None of one that does not end."""
+    why: str = ""
+    """Why it does not, where that can be seen."""
+
+    def __str__(self) -> str:
+        if self.status is not None:
+            return describe_exit(self.status)
+        return "it closed its pipe, and its process does not end" + (self.why and f": {self.why}")
+
+
+Reply = Done | Skipped | Raised | Lost
+Replies = Mapping[int, Reply]
+"""Rank -> what came back, in the order in which it was noticed; silent ranks are missing."""
+
+
+class RankFailure(Exception):
+    """A rank was lost, raised or did not answer; the message names it."""
+
+    def __init__(self, reason: str, traceback: str | None = None) -> None:
+        super().__init__(reason)
+        self.traceback = traceback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankState:
+    """How far a rank has come, as its parent sees it from outside."""
+
+    entered: int
+    """Collectives entered, since it joined its group."""
+    left: int
+    """How many of them it had left again."""
+    operation: str = ""
+    """The last one entered."""
+    state: str | None = None
+    """The kernel's letter for the process, looked at only where it says nothing, as the next two.
+    """
+    line: str = ""
+    """Where in a file outside of torch and of hostbench's ranks its main thread is."""
+    in_torch: bool | None = None
+    """Whether that called torch.distributed and has not come back; None where nobody knows."""
+
+    @property
+    def is_inside(self) -> bool:
+        return self.left < self.entered
+
+    def __str__(self) -> str:
+        """`inside all_reduce, its collective 7`, and the line."""
+        where = f"{'inside' if self.is_inside else 'after'} {self.operation}, its collective "
+        since = f"{where}{self.entered}" if self.entered else "before its first collective"
+        return f"{since} ({self.line})" if self.line else since
+
+
+def failure(
+    replies: Replies, states: Sequence[RankState], waited_s: float, names: Sequence[str]
+) -> RankFailure | None:
+    """The failure that the replies amount to; None when every rank is done or skipped.
+
+    `states` and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how long silent ranks were
+    given.
+    """
+    lost = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Lost)]
+    if lost:  # NCCL's watchdog aborts the ranks that wait for a lost one
+        rank, reply = min(lost, key=lambda pair: _is_abort(pair[1].status))
+        return RankFailure(f"{names[rank]} was lost: {reply}; {states[rank]}")
+    raised = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Raised)]
+    silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
+    stopped = [rank for rank, state in silent.items() if state.state in ("T", "t")]
+    if raised and not (stopped and all(error.in_collective for _, error in raised)):
+        rank, error = min(raised, key=lambda pair: (pair[1].in_collective, pair[0]))
+        return RankFailure(f"{names[rank]}: {error.text}; {states[rank]}", error.traceback)
+    if not silent:
+        return None
+    ranks, why = (stopped, "stopped (SIGSTOP or a debugger)") if stopped else _silent(silent)
+    named = ", ".join(names[rank] for rank in ranks)
+    where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))
+    why = f"{why}; " if why else ""
+    return RankFailure(f"{named} did not answer within {waited_s:g} s: {why}{where}")
+
+
+def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
+    """Who of them keeps the others waiting, and how that can be told."""
+    fewest = min(state.entered for state in silent.values())
+    behind = {rank: state for rank, state in silent.items() if state.entered == fewest}
+    stuck = [rank for rank, state in behind.items() if state.state == "D"]
+    if stuck:
+        return stuck, "waiting inside the kernel (a driver or a disk)"
+    if len(behind) < len(silent) or len(silent) == 1:
+        return list(behind), ""
+    inside = {rank: state for rank, state in behind.items() if state.is_inside}
+    if inside and len(inside) < len(behind):
+        return list(inside), "others have left that collective"
+    elsewhere = [rank for rank, state in behind.items() if state.in_torch is False]
+    if elsewhere and len(elsewhere) < len(behind):
+        return elsewhere, "the others wait in torch.distributed"
+    counts = Counter(state.operation for state in behind.values())
+    rarest, fewest = min(counts.items(), key=lambda pair: pair[1])
+    if len(counts) > 1 and fewest < max(counts.values()):
+        return [rank for rank in behind if behind[rank].operation == rarest], "others call another"
+    return list(behind), "all wait for each other: which one is to blame cannot be told"
+
+
+def _is_abort(status: int | None) -> bool:
+    """Or may be one: how it will end is not known."""
+    return status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT)

@@ -1,0 +1,90 @@
+"""Who is to blame when not every rank is done, by what came back and what is seen from outside."""
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from hostbench.ranks.blame import (
+    Done,
+    Lost,
+    Raised,
+    RankFailure,
+    RankState,
+    Reply,
+    Skipped,
+    failure,
+)
+
+KILLED, ABORTED, EXITED_7 = int(signal.SIGKILL), int(signal.SIGABRT), 7 << 8
+OWN = Raised("ValueError: own", "traceback", in_collective=False)
+TORN = Raised("RuntimeError: Connection closed by peer", "traceback", in_collective=True)
+
+IN = RankState(entered=7, left=6, operation="all_reduce", in_torch=True)
+OUT, BEHIND = replace(IN, left=7), replace(IN, entered=6, left=5)
+ELSEWHERE = replace(IN, in_torch=False, line="bench/steps.py:12")
+STOPPED, STUCK = replace(IN, state="T"), replace(IN, state="D")
+OTHER = replace(IN, operation="broadcast")
+INSIDE = "inside all_reduce, its collective 7"
+SILENT = "did not answer within 20 s"
+
+
+def reason(replies: Mapping[int, Reply], states: Sequence[RankState] = (IN,) * 4) -> str | None:
+    names = [f"rank {rank} on node-{'ab'[rank // 2]}" for rank in range(4)]
+    failed = failure(replies, states, 20.0, names)
+    return None if failed is None else str(failed)
+
+
+def test_ranks_that_are_done_or_skip_are_no_failure() -> None:
+    assert reason({0: Done(1), 1: Done(2), 2: Skipped("no"), 3: Done(None)}) is None
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        ({0: TORN, 1: TORN, 2: Lost(KILLED), 3: TORN}, "rank 2 on node-b was lost: killed by SIGK"),
+        ({0: Lost(ABORTED), 2: Lost(EXITED_7)}, "rank 2 on node-b was lost: exit code 7; inside"),
+        ({1: Lost(None), 3: Lost(KILLED)}, "rank 3 on node-b was lost: killed by SIGKILL; inside"),
+        ({0: TORN, 1: Lost(None, "it waits")}, "rank 1 on node-a was lost: it closed its pipe, and "
+         "its process does not end: it waits; inside"),
+        ({0: TORN, 1: TORN, 3: OWN}, f"rank 3 on node-b: ValueError: own; {INSIDE}"),
+        ({2: TORN, 1: TORN}, "rank 1 on node-a: RuntimeError: Connection closed by peer; inside"),
+    ],
+)  # fmt: skip
+def test_the_culprit_is_named_not_who_complains_first(
+    replies: dict[int, Reply], expected: str
+) -> None:
+    assert str(reason(replies)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("replies", "states", "expected"),
+    [
+        ({}, (IN, IN, OUT, BEHIND), f"rank 3 on node-b {SILENT}: {INSIDE[:-1]}6"),
+        (dict.fromkeys((0, 1, 3), Done(1)), (IN,) * 4, f"rank 2 on node-b {SILENT}: {INSIDE}"),
+        ({}, (OUT, OUT, IN, OUT), f"rank 2 on node-b {SILENT}: others have left that collective; "),
+        ({}, (IN, ELSEWHERE, IN, IN), f"rank 1 on node-a {SILENT}: the others wait in torch"
+         f".distributed; {INSIDE} (bench/steps.py:12)"),
+        ({}, (IN, IN, IN, OTHER), f"rank 3 on node-b {SILENT}: others call another; inside broad"),
+        ({}, (IN, IN, OTHER, OTHER), "rank 0 on node-a, rank 1 on node-a, rank 2 on node-b, rank 3 "
+         f"on node-b {SILENT}: all wait for each other: which one is to blame cannot be told; "),
+        ({}, (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: stopped (SIGSTOP or "
+         f"a debugger); {INSIDE}"),
+        (dict.fromkeys((0, 1, 3), TORN), (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: st"),
+        ({}, (IN, STUCK, IN, IN), f"rank 1 on node-a {SILENT}: waiting inside the kernel"),
+        ({}, (BEHIND, STUCK, IN, IN), f"rank 0 on node-a {SILENT}: "),
+    ],
+)  # fmt: skip
+def test_of_silent_ranks_the_one_that_the_others_wait_for_is_named(
+    replies: dict[int, Reply], states: tuple[RankState, ...], expected: str
+) -> None:
+    assert str(reason(replies, states)).startswith(expected)
+
+
+def test_the_traceback_of_the_culprit_comes_along() -> None:
+    failed = failure({0: TORN, 1: OWN}, (IN, IN), 1.0, ("rank 0", "rank 1"))
+    assert isinstance(failed, RankFailure) and failed.traceback == "traceback"
+    before = RankState(entered=0, left=0)
+    failed = failure({0: OWN}, (before,), 1.0, ("rank 0",))
+    assert str(failed) == "rank 0: ValueError: own; before its first collective"
