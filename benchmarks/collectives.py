@@ -1,9 +1,12 @@
-"""collectives: what it costs to add up one buffer over ranks, each with a device of its own."""
+"""collectives: what the operations of torch.distributed cost over ranks, each with its own device.
+
+On every rank each element of the result is compared with a pattern of rank and position; before
+each reading the result holds another rank's share. The slowest rank's time counts.
+"""
 
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
-from hostbench.core.case import AxisValue
 
 ORDER = 40
 """Where the family stands in a report."""
@@ -21,17 +24,40 @@ QUEUED = 20
 NUM_RANKS = (1, 2, 4, 8)
 
 
-def _moves(num_ranks: int, nbytes: int, **_: AxisValue) -> int:
-    """The payload: one rank's buffer. One rank alone moves nothing, and has no rate."""
+def _moves(num_ranks: int, nbytes: int, **_: Any) -> int:
+    """S of nccl-tests. One rank alone moves nothing, and has no rate."""
     return nbytes if num_ranks > 1 else 0
 
 
-def _crosses(num_ranks: int, nbytes: int, **_: AxisValue) -> float:
+def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: Any) -> float:
     """What each rank must send at least: the bus bandwidth of nccl-tests is held against a link."""
-    return nbytes * 2 * (num_ranks - 1) / num_ranks
+    from hostbench.families.collectives.operations import OPERATIONS
+
+    return nbytes * OPERATIONS[operation].factor(num_ranks)
 
 
-def _quick(device: str, nbytes: int, num_ranks: int, **_: AxisValue) -> bool:
+def _over_ranks(**more: Any) -> Any:
+    """What all declare, of which some have no rate."""
+    rated: dict[str, Any] = {
+        "moves": _moves,
+        "crosses": _crosses,
+        "link": lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
+        "published": lambda operation="all_reduce", **_: (
+            "all_reduce" if operation == "all_reduce" else None
+        ),
+    }
+    rated = rated if "rate_of" in more else {}
+    return workload(ranks=lambda num_ranks, **_: num_ranks, version="1", **rated, **more)
+
+
+def _summed(**more: Any) -> Any:
+    """What all-reduces in float32 by the device's own backend declare."""
+    axes = {"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)}
+    rate_of = "one rank's buffer (algorithm bandwidth, not bus bandwidth)"
+    return _over_ranks(axes=axes, rate_of=rate_of, **more)
+
+
+def _quick(device: str, nbytes: int, num_ranks: int) -> bool:
     """Three sizes over 1, 2 and 4 ranks. On GPUs each number of ranks takes every launch seconds to
     start: there over 2 alone, which each machine with several has."""
     if device == "cpu":
@@ -39,67 +65,22 @@ def _quick(device: str, nbytes: int, num_ranks: int, **_: AxisValue) -> bool:
     return nbytes in (4 * KIB, MIB, 64 * MIB) and num_ranks == 2
 
 
-def _ranks(num_ranks: int, **_: AxisValue) -> int:
-    return num_ranks
-
-
-def _one_each(device: str, nbytes: int, **_: AxisValue) -> bool:
-    return device == "cuda" or nbytes < LARGE
-
-
-def _queue(device: str, nbytes: int, **_: AxisValue) -> bool:
-    """gloo's call returns with the sum, so nothing queues up: the smallest size shows that."""
-    return device == "cuda" or nbytes == SIZES[0]
-
-
-def _summed(**more: Any) -> Any:
-    """What all-reduces declare."""
-    return workload(
-        axes={"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)},
-        moves=_moves,
-        rate_of="one rank's buffer (algorithm bandwidth, not bus bandwidth)",
-        ranks=_ranks,
-        link=lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
-        crosses=_crosses,
-        version="1",
-        **more,
-    )
-
-
-def _in_place(device: Device, num_ranks: int, nbytes: int, times: int = 1) -> Prepared:
-    """An all-reduce of a buffer that before each reading is the rank's own share again, and that a
-    reading sums so many `times`: without end sums of sums would leave float32's range."""
-    import torch.distributed as dist
-
-    from hostbench.ranks import pattern
-    from hostbench.ranks.group import current
-
-    group = current()
-    share = device.create("empty", nbytes, on_host=False)
-    pattern.write(share, pattern.share(group.rank, share.device))
-    buffer = device.create("empty", nbytes, on_host=False)
-    return Prepared(
-        step=group.counted("all_reduce", lambda: dist.all_reduce(buffer)),
-        before=lambda: device.copy(buffer, share, blocking=True),
-        verify=lambda: pattern.first_wrong(
-            buffer, pattern.total(group.num_ranks, buffer.device, times)
-        ),
-        # By the ring of gloo and of nccl; over one rank nothing is sent.
-        sends=2 * (num_ranks - 1) * nbytes // num_ranks,
-    )
-
-
-@_summed(only=_one_each, quick=_quick)
+@_summed(only=lambda device, nbytes, **_: device == "cuda" or nbytes < LARGE, quick=_quick)
 def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce.
 
-    The backend follows the device: nccl on cuda, gloo on cpu. Every element is compared with the
-    exact sum, on every rank.
+    The backend follows the device: nccl on cuda, gloo on cpu.
     """
-    return _in_place(device, num_ranks, nbytes)
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here("all_reduce", nbytes)
+    return mine.done(lambda: dist.all_reduce(mine.result))
 
 
-@_summed(only=_queue, depth=QUEUED)
+# gloo's call returns with the sum, so nothing queues up: the smallest size shows that.
+@_summed(only=lambda device, nbytes, **_: device == "cuda" or nbytes == SIZES[0], depth=QUEUED)
 def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all.
 
@@ -107,4 +88,162 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     that, not 20 times. Sums of sums are exact here (see `ranks.pattern`); every element is compared
     with the last one, which shows each all-reduce that was left out.
     """
-    return _in_place(device, num_ranks, nbytes, QUEUED)
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here("all_reduce", nbytes, times=QUEUED)
+    return mine.done(lambda: dist.all_reduce(mine.result))
+
+
+@_over_ranks(
+    axes={"device": DEVICES, "num_ranks": (2, 4, 8), "nbytes": (*SIZES, LARGE)},
+    only=lambda device, num_ranks, nbytes: device == "cuda" or num_ranks * nbytes == 8 * KIB,
+    needs=lambda **_: ("CUDA graphs",),
+)
+def all_reduce_graph(device: Device, num_ranks: int, nbytes: int) -> Prepared:
+    """20 all-reduces captured in one CUDA graph. Timed: its replay and a synchronize."""
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here("all_reduce", nbytes, times=QUEUED)
+
+    def all_of_them() -> None:
+        for _ in range(QUEUED):
+            dist.all_reduce(mine.result)
+
+    return mine.done(device.graph(all_of_them))
+
+
+def _operations(
+    device: str, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
+) -> bool:
+    """float32 by the device's own backend; of all_reduce, which has a workload of its own for that,
+    bfloat16 and, over 2 ranks, another backend. 8 ranks and 256MiB on GPUs alone."""
+    own, other = {"cuda": ("nccl", "gloo"), "cpu": ("gloo", "mpi")}[device]
+    if (nbytes == 0) != (operation == "barrier"):
+        return False
+    if device == "cpu" and (num_ranks == 8 or nbytes == 256 * MIB):
+        return False
+    if operation == "all_reduce" and dtype == "float32":
+        return backend == other and num_ranks == 2 and nbytes < 256 * MIB
+    return backend == own and (dtype == "float32" or operation == "all_reduce")
+
+
+@_over_ranks(
+    axes={
+        "device": DEVICES,
+        "num_ranks": (2, 4, 8),
+        "operation": (
+            "all_reduce",
+            "broadcast",
+            "reduce",
+            "all_gather_into_tensor",
+            "reduce_scatter_tensor",
+            "all_to_all_single",
+            "all_to_all_uneven",
+            "gather",
+            "scatter",
+            "barrier",
+        ),
+        "dtype": ("float32", "bfloat16"),
+        "backend": ("nccl", "gloo", "mpi"),
+        "nbytes": (0, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB),
+    },
+    only=_operations,
+    quick=lambda num_ranks, operation, nbytes, **_: (
+        num_ranks == 2 and operation != "all_reduce" and nbytes in (0, MIB)
+    ),
+    backend=lambda backend, **_: backend,
+    rate_of="S of nccl-tests: the whole buffer, of all ranks together where each has a part",
+    sampling=0.5,
+)
+def operation(
+    device: Device, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
+) -> Prepared:
+    """One collective operation, called as `OPERATIONS` has it. Timed: the slowest rank's."""
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here(operation, nbytes, dtype)
+    return mine.done(mine.call)
+
+
+@_over_ranks(
+    axes={"device": DEVICES, "num_ranks": (2, 4), "stage": ("rendezvous", "init", "first")},
+    sampling=0.5,
+)
+def first(device: Device, num_ranks: int, stage: str) -> Prepared:
+    """What a job waits for before its first result. Timed: one stage of it.
+
+    A TCPStore that all ranks join, a new group over them, the first all-reduce of 4KiB in one.
+    """
+    from hostbench.families.collectives.start import Start
+
+    return Start(stage).prepared()
+
+
+@_over_ranks(
+    axes={
+        "device": DEVICES,
+        "num_ranks": (2, 8),
+        "nbytes": (MIB, 16 * MIB, 256 * MIB),
+        "schedule": ("communicate_only", "compute_only", "serial", "overlapped"),
+    },
+    only=lambda device, num_ranks, nbytes, **_: (
+        device == "cuda" or (num_ranks == 2 and nbytes < 256 * MIB)
+    ),
+    quick=lambda num_ranks, nbytes, **_: num_ranks == 2 and nbytes == 16 * MIB,
+    baseline={"schedule": "serial"},
+    sampling=0.5,
+)
+def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> Prepared:
+    """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here("all_reduce", nbytes)
+    compute = device.compute(mine.seconds(5))
+
+    def step() -> None:
+        work = None
+        if schedule != "compute_only":
+            work = dist.all_reduce(mine.result, async_op=schedule == "overlapped")
+        if schedule != "communicate_only":
+            compute()
+        if work is not None:
+            work.wait()
+        device.synchronize()
+
+    if schedule == "compute_only":
+        return Prepared(step=step, one_stream=False)
+    return mine.done(step, one_stream=False)
+
+
+@_over_ranks(
+    axes={"device": DEVICES, "num_ranks": (2, 4), "nbytes": (MIB,), "late_us": (0, 1000)},
+    expects=lambda late_us, **_: {"late_rank_named": True} if late_us else {},
+    baseline={"late_us": 0},
+    sampling=0.5,
+)
+def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepared:
+    """An all-reduce to which the last rank comes late. Timed: from when all could begin.
+
+    Each rank notes on the host's clock when it enters and when it has its sum: the transfer lasts
+    from the last one's coming to the last one's leaving, and what came before is waiting.
+    """
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.arrival import Arrivals
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective.here("all_reduce", nbytes)
+    arrivals = Arrivals(late_us / 1e6)
+
+    def step() -> None:
+        with arrivals.noted():
+            dist.all_reduce(mine.result)
+            device.synchronize()
+
+    return mine.done(step, tells=arrivals.findings, one_stream=False)

@@ -9,6 +9,7 @@ import pandas as pd
 import words
 
 from hostbench.core.units import format_rate, format_seconds
+from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.report import charts as vega
 from hostbench.report.charts import Spec
 
@@ -50,8 +51,12 @@ def _beside(rows: pd.DataFrame, axis: str, value: str) -> pd.Series:
 
 
 def _bus(rows: pd.DataFrame) -> pd.Series:
-    ranks = rows["num_ranks"].astype(float)
-    return rows["gb_per_s"] * 2 * (ranks - 1) / ranks
+    """By the factor of each row's operation."""
+    names = rows["operation"] if "operation" in rows else pd.Series("all_reduce", rows.index)
+    known = [OPERATIONS.get(name, OPERATIONS["all_reduce"]) for name in names]
+    ranks = rows["num_ranks"].astype(int)
+    factors = [one.factor(num) for one, num in zip(known, ranks, strict=True)]
+    return rows["gb_per_s"] * factors
 
 
 def _efficiency(rows: pd.DataFrame) -> pd.Series:
@@ -94,6 +99,27 @@ QUESTIONS = {
         ("collectives.all_reduce",),
         ("nbytes", "num_ranks"),
         ("bus GB/s", "GB/s", "time", "efficiency"),
+    ),
+    "Collectives": Picture(
+        "Collectives beside each other",
+        ("collectives.operation",),
+        ("nbytes", "num_ranks"),
+        ("bus GB/s", "GB/s", "time", "efficiency"),
+        {
+            "num_ranks": ("2",),
+            "dtype": ("float32",),
+            "operation": tuple(name for name, one in OPERATIONS.items() if one.factor(2)),
+        },
+    ),
+    "Beside compute": Picture(
+        "Compute beside an all-reduce", ("collectives.with_compute",), ("nbytes",), ("time",)
+    ),
+    "Messages": Picture(
+        "Messages between two ranks",
+        ("point_to_point.pair",),
+        ("nbytes", "num_ranks"),
+        ("GB/s", "time"),
+        {"num_ranks": ("2",), "direction": ("one_way",)},
     ),
     "Sync": Picture(
         "Reads that wait for the device", ("synchronization.loop",), ("step_us",), ("time",)

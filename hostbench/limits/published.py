@@ -25,8 +25,10 @@ Direction = Literal[
     "both_ways_host_to_device",
     "both_ways_device_to_host",
     "between_devices",
+    "all_reduce",
 ]
-"""`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it."""
+"""`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it;
+`all_reduce` is the bus bandwidth of large buffers over the GPUs of one machine."""
 FigureKind = Literal["measured", "floor"]
 """A floor is what an operator demands of a healthy machine, not what it reaches."""
 

@@ -1,67 +1,114 @@
-"""What the ranks sum: whole numbers whose sum float32 holds exactly, in any order of adding.
+"""What ranks send each other: whole numbers that depend on rank and position, and exact sums.
 
-Rank r contributes place + 2**r * (1 + place % 251) at each place of a period. Powers of two: no
-rank left out, added twice or taken for another gives the same sum. The period is prime, so a block
-that lands elsewhere does not match. The largest sum of 15 ranks is 9,207,317, below 2**24.
+At position p of a buffer rank r has 1 + (p + 1) * (r + 1)**3 mod P, with P a prime above the number
+of ranks and 2 above a multiple of 3, so that no two ranks have the same cube. Then:
 
-Summed again in place, every rank contributes the last sum. Over 1, 2, 4 or 8 ranks float32 holds
-that exactly, too: up to 8 times a number of 20 bits needs 23, and a power of two times a number
-needs no more bits than that number. So `times` sums in a row are num_ranks ** (times - 1) times the
-first one, and each that was left out shows.
+- another rank's share differs at every position but one in P, and so does a block that lies
+  elsewhere (P is odd and no power of two, as blocks mostly are);
+- a rank that a sum lacks, or has twice, shows in every element, for all shares are at least 1;
+- every sum of some ranks is exact in any order of adding: all together are at most the whole number
+  up to which the type holds each one, 2**24 of float32 and 2**8 of bfloat16.
+
+Summed again in place, every rank contributes the last sum. Over a power of two of ranks `times`
+sums in a row are num_ranks ** (times - 1) times the first one: a shift of the exponent, exact as
+long as one more factor num_ranks has room. So each sum that was left out shows.
 """
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
-PERIOD = 65521
-MAX_RANKS = 15
-MAX_TIMES = 32
-"""Of 8 ranks: 8**31 times the largest sum is below 2**113."""
-_WEIGHTS = 251
+from hostbench.core.errors import Unavailable
+
+MAX_PRIME = 16361
+"""Of 1,024 ranks the sum is below 2**24 in float32."""
+_EXACT = {torch.float32: 1 << 24, torch.bfloat16: 1 << 8}
+_LARGEST = 2.0**127
 
 
-def share(rank: int, device: torch.device) -> torch.Tensor:
-    """One period of what `rank` contributes. Shape: (PERIOD,), float32."""
-    return _sum(1, 1 << rank, device)
+Pieces = Sequence[tuple[int | None, int, int]]
+"""What a buffer holds, one after the other: (rank, or None for the sum over all; from which
+position on; how many elements)."""
 
 
-def total(num_ranks: int, device: torch.device, times: int = 1) -> torch.Tensor:
-    """One period of the sum over all ranks, after that many sums in place. Raises ValueError where
-    float32 does not hold it exactly."""
-    if num_ranks > MAX_RANKS:
-        raise ValueError(f"{num_ranks} ranks: float32 sums are exact up to {MAX_RANKS}")
-    if times > 1 and (num_ranks not in (1, 2, 4, 8) or times > MAX_TIMES):
-        raise ValueError(
-            f"{times} sums in place over {num_ranks} ranks: float32 holds them exactly of 1, 2, 4 "
-            f"and 8 ranks, up to {MAX_TIMES}"
-        )
-    once = _sum(num_ranks, (1 << num_ranks) - 1, device)
-    return once * float(num_ranks ** (times - 1))
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The shares of so many ranks, in one type, on one device."""
 
+    num_ranks: int
+    dtype: torch.dtype
+    device: torch.device
+    times: int = 1
+    """Sums in place, one after the other."""
 
-def write(buffer: torch.Tensor, period: torch.Tensor) -> None:
-    """Repeat `period` over `buffer`."""
-    body, tail = _split(buffer)
-    body.copy_(period.expand_as(body))
-    tail.copy_(period[: tail.numel()])
+    def __post_init__(self) -> None:
+        """Raises Unavailable where the type does not hold the sums exactly."""
+        name = str(self.dtype).removeprefix("torch.")
+        if self.prime <= self.num_ranks:
+            raise Unavailable(f"{name} holds no exact sums of {self.num_ranks} ranks to check by")
+        if self.times > 1 and (
+            self.num_ranks & (self.num_ranks - 1)
+            or float(self.num_ranks) ** self.times * self.prime > _LARGEST
+        ):
+            raise Unavailable(
+                f"{name} holds no exact sums of {self.times} sums in place over {self.num_ranks} "
+                "ranks to check by"
+            )
 
+    @property
+    def prime(self) -> int:
+        """The period."""
+        added = self.num_ranks if self.times == 1 else self.num_ranks**2
+        return _prime(min(MAX_PRIME, _EXACT[self.dtype] // added))
 
-def first_wrong(buffer: torch.Tensor, period: torch.Tensor) -> str | None:
-    """The first element that differs from the repeated `period`; every element is compared."""
-    body, tail = _split(buffer)
-    if bool((body == period).all()) and bool((tail == period[: tail.numel()]).all()):
+    def fill(self, buffer: torch.Tensor, pieces: Pieces) -> None:
+        """Write the pieces one after the other; together they are as long as the buffer."""
+        for _, part, period in self._parts(buffer, pieces):
+            body, tail = _split(part, self.prime)
+            body.copy_(period.expand_as(body))
+            tail.copy_(period[: tail.numel()])
+
+    def first_wrong(self, buffer: torch.Tensor, pieces: Pieces) -> str | None:
+        """The first element that is not what the pieces say; every element is compared."""
+        for at, part, period in self._parts(buffer, pieces):
+            body, tail = _split(part, self.prime)
+            wrong = body != period, tail != period[: tail.numel()]
+            if any(bool(some.any()) for some in wrong):
+                index = int(torch.cat([some.flatten() for some in wrong]).nonzero()[0])
+                got, expected = float(part[index]), float(period[index % self.prime])
+                return f"element {at + index} is {got:.9g}, not {expected:.9g}"
         return None
-    wrong = [(body != period).flatten(), tail != period[: tail.numel()]]
-    place = int(torch.cat(wrong).nonzero()[0])
-    found, right = float(buffer[place]), float(period[place % PERIOD])
-    return f"element {place} is {found:.9g}, not {right:.9g}"
+
+    def _parts(
+        self, buffer: torch.Tensor, pieces: Pieces
+    ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """(where it begins, the part of the buffer, one period of what it should hold)."""
+        at = 0
+        for rank, start, length in pieces:
+            yield at, buffer[at : at + length], self._period(rank, start)
+            at += length
+        assert at == buffer.numel()
+
+    def _period(self, rank: int | None, start: int) -> torch.Tensor:
+        """From a position on. Shape: (prime,)."""
+        position = (torch.arange(self.prime, device=self.device) + start + 1) % self.prime
+        total = torch.zeros_like(position)
+        for added in range(self.num_ranks) if rank is None else (rank,):
+            total += 1 + position * ((added + 1) ** 3 % self.prime) % self.prime
+        factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
+        return (total.double() * factor).to(self.dtype)
 
 
-def _sum(times: int, weight: int, device: torch.device) -> torch.Tensor:
-    place = torch.arange(PERIOD, dtype=torch.float32, device=device)
-    return times * place + weight * (1 + place % _WEIGHTS)
-
-
-def _split(buffer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _split(buffer: torch.Tensor, period: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Whole periods as rows, and what is left."""
-    rows = buffer.numel() // PERIOD
-    return buffer[: rows * PERIOD].view(rows, PERIOD), buffer[rows * PERIOD :]
+    rows = buffer.numel() // period
+    return buffer[: rows * period].view(rows, period), buffer[rows * period :]
+
+
+@lru_cache
+def _prime(most: int) -> int:
+    """The largest prime up to `most` that is 2 above a multiple of 3; 1 where there is none."""
+    numbers = (n for n in range(most, 4, -1) if n % 3 == 2)
+    return next((n for n in numbers if all(n % d for d in range(2, int(n**0.5) + 1))), 1)

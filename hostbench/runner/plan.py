@@ -79,9 +79,7 @@ class Plan:
         if not self.profile.shares_workers or self.device_override is not None:
             return False
         cases = [case for case in self.cases if case.family == family]
-        return all(
-            case.values["device"] in SLOW_TO_START and not _num_ranks(case) for case in cases
-        )
+        return all(case.values["device"] in SLOW_TO_START and not _ranks(case)[0] for case in cases)
 
     def workers(
         self, families: Iterable[str], launch: int
@@ -98,17 +96,17 @@ class Plan:
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.
 
-        Cases of one number of ranks stay together, so that their ranks are started once: then the
-        numbers of ranks are shuffled too.
+        Cases of one number of ranks and one backend stay together, so that their ranks are started
+        once: then those are shuffled too.
         """
         cases = [
             case for case in self.cases if case.family == family and (case, launch) not in self.done
         ]
         rng = random.Random(f"{self.seed}-{family}-{launch}")
         rng.shuffle(cases)
-        counts = sorted({_num_ranks(case) for case in cases})
-        rng.shuffle(counts)
-        return tuple(sorted(cases, key=lambda case: counts.index(_num_ranks(case))))
+        pools = sorted({_ranks(case) for case in cases})
+        rng.shuffle(pools)
+        return tuple(sorted(cases, key=lambda case: pools.index(_ranks(case))))
 
     def turns(self, family: str, launch: int) -> tuple[int, int]:
         """In which order two sides walk the family in this launch: 0, 1 or 1, 0.
@@ -204,7 +202,9 @@ def _variables(case: Case) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in sorted(wanted.items()) if os.environ.get(pair[0], "") != pair[1])
 
 
-def _num_ranks(case: Case) -> int:
-    """0 where the worker itself runs the case, and for a workload that nobody registered."""
+def _ranks(case: Case) -> tuple[int, str]:
+    """How many ranks, of which backend; none where the worker itself runs the case, and for a
+    workload that nobody registered."""
     work = registry().get(case.workload)
-    return (work.num_ranks(case) if work else None) or 0
+    num_ranks = work.num_ranks(case) if work else None
+    return (num_ranks, work.backend_of(case)) if work and num_ranks else (0, "")

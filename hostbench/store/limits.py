@@ -39,7 +39,7 @@ class Limits:
             row["encoded_gb_per_s"] = found.encoded_gb_per_s
         if device == "cuda":
             row |= self._link() if link in HOST_LINKS else {}
-            row |= self._published(published)
+            row |= self._published(published, share)
         return row
 
     def _link(self) -> dict[str, Any]:
@@ -50,14 +50,15 @@ class Limits:
         seen = any(one.kind in ("fine", "c2c") for one in verdicts)
         return {"link": wrong or "fine"} if wrong or seen else {}
 
-    def _published(self, way: str | None) -> dict[str, Any]:
+    def _published(self, way: str | None, share: float) -> dict[str, Any]:
+        """As rates of all bytes, of which `share` crosses the link that was measured."""
         name = text_of(self.before, cuda_group(self.before) or "", "name")
         known = way and band(self.figures, name, way)
         if not known:
             return {}
         return {
-            "published_low_gb_per_s": known.low_gb_per_s,
-            "published_high_gb_per_s": known.high_gb_per_s,
+            "published_low_gb_per_s": known.low_gb_per_s / share,
+            "published_high_gb_per_s": known.high_gb_per_s / share,
             "published": str(known),
             "published_kind": known.kind,
         }

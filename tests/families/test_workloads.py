@@ -68,7 +68,7 @@ def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
         for case in work.cases()
         if work.is_quick(case) and case.values["device"] == device
     ]
-    assert 3 <= len(shares) and sum(shares) <= (20 if family == "transfer" else 10)
+    assert 3 <= len(shares) and sum(shares) <= {"transfer": 20, "collectives": 16}.get(family, 10)
 
 
 REFUSED = ("allocation.mixed", "allocation.batch")

@@ -60,13 +60,14 @@ KINDS = (
 )
 def go(device, kind):
     """Goes wrong in its own way."""
-    from hostbench.ranks import pattern
     from hostbench.ranks.group import current
+    from hostbench.ranks.pattern import Pattern
 
     group = current()
     culprit = group.rank == 2
     share, buffer = (device.create("empty", 4096, on_host=False) for _ in range(2))
-    pattern.write(share, pattern.share(group.rank, share.device))
+    pattern = Pattern(4, share.dtype, share.device)
+    pattern.fill(share, [(group.rank, 0, len(share))])
     all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
     hang = group.counted("all_reduce", lambda: time.sleep(1000))
     if kind == "skips":
@@ -98,7 +99,7 @@ def go(device, kind):
     def verify():
         if culprit and kind == "late":
             time.sleep(1000)
-        return pattern.first_wrong(buffer, pattern.total(4, buffer.device))
+        return pattern.first_wrong(buffer, [(None, 0, len(buffer))])
 
     def before():
         device.copy(buffer, share, blocking=True)
@@ -191,7 +192,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     }.items():
         status, text, launch = found[kind]
         assert (status, launch) == ("failed", 0) and str(text).startswith(reason), text
-    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 339, not 338", 0)
+    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 1805, not 1804", 0)
 
 
 def line_of(text: str) -> str:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostbench import families
-from hostbench.core.bandwidth import bus_bytes_per_s
 from hostbench.core.efficiency import Efficiency, by_launch, ideal_s, overlap
 from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
+from hostbench.families.collectives.operations import bus_bytes_per_s
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers
@@ -524,7 +524,7 @@ RANKS = "collectives.all_reduce"
 BUS = Scaling(
     text="?",
     workload=RANKS,
-    rate=bus_bytes_per_s,
+    rate=lambda row: bus_bytes_per_s(row.nbytes or 0.0, row.time, int(row.axes["num_ranks"])),
     rate_name="bus bandwidth",
     undefined="one sends nothing",
 )
@@ -552,9 +552,9 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
     assert (alone.value, alone.status, alone.reason) == (None, "refused", "one sends nothing")
     assert answer.chart is not None
     assert [(one.x, one.series) for one in answer.chart.points] == [
-        (4.0, "16MiB"),
-        (2.0, "16MiB"),
-        (2.0, "1MiB"),
+        (16.0 * MIB, "4 ranks"),
+        (16.0 * MIB, "2 ranks"),
+        (1.0 * MIB, "2 ranks"),
     ]
 
 

@@ -119,18 +119,22 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
     assert [case.values["n"] for case in order] == [0, 4, 3, 2, 1, 5]
 
 
-def test_cases_of_one_number_of_ranks_stay_together() -> None:
-    """Ranks are started once for each number, the numbers and the cases within in random order."""
+def test_cases_of_one_number_of_ranks_and_one_backend_stay_together() -> None:
+    """Ranks are started once for each, those and the cases within in random order."""
     cases = choose(load(("collectives",)), "cpu")
     ranked = plan(cases=cases)
     orders = [ranked.order("collectives", launch) for launch in range(8)]
     assert orders == [plan(cases=cases).order("collectives", launch) for launch in range(8)]
+    backends = [[case.values.get("backend", "gloo") for case in order] for order in orders]
     counts = [[case.values["num_ranks"] for case in order] for order in orders]
-    runs = [tuple(num for num, _ in itertools.groupby(each)) for each in counts]
-    assert all(sorted(each) == list(NUM_RANKS) for each in runs)
+    pools = [zip(*both, strict=True) for both in zip(counts, backends, strict=True)]
+    runs = [tuple(pool for pool, _ in itertools.groupby(each)) for each in pools]
+    assert all(
+        sorted(each) == sorted([*((num, "gloo") for num in NUM_RANKS), (2, "mpi")]) for each in runs
+    )
     assert len(set(runs)) > 1
     assert all(set(order) == set(cases) and len(order) == len(cases) for order in orders)
-    within = {tuple(c.values["nbytes"] for c in o if c.values["num_ranks"] == 2) for o in orders}
+    within = {tuple(c for c in order if c.values["num_ranks"] == 2) for order in orders}
     assert len(within) > 1
 
 

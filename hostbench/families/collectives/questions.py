@@ -1,23 +1,46 @@
-"""What is asked of the family collectives: how all-reduce scales, and what a small one costs."""
+"""What is asked of the family collectives: what operations cost, and how they scale."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
-from hostbench.core.bandwidth import bus_bytes_per_s
 from hostbench.core.case import AxisValue
-from hostbench.core.units import KIB
+from hostbench.core.efficiency import Launches, by_launch, overlap
+from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.families.collectives.operations import OPERATIONS, bus_bytes_per_s
 from hostbench.measure.workload import BACKENDS
-from hostbench.report.kinds import Compare, Scaling
+from hostbench.report.answer import Figure
+from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
+from hostbench.report.kinds.parts import Efficiencies
 from hostbench.report.rows import Row, Rows, valid, where
 
 ONE_EACH, IN_A_QUEUE = "collectives.all_reduce", "collectives.all_reduce_queued"
-QUEUED = 20
-"""As `all_reduce_queued` declares its depth."""
+ANY = "collectives.operation"
 SMALL_BYTES = 64 * KIB
 """Up to here the time is latency, and a bandwidth says little."""
+QUEUED = 20
+WITH_DATA = tuple(name for name in OPERATIONS if name != "barrier")
+WORDS: Mapping[str, Mapping[AxisValue, str]] = {
+    "operation": {
+        "all_gather_into_tensor": "all-gather", "reduce_scatter_tensor": "reduce-scatter",
+        "all_to_all_single": "all-to-all", "all_to_all_uneven": "uneven all-to-all",
+        "all_reduce": "all-reduce",
+    },
+    "stage": {"rendezvous": "all join a store", "init": "a new group", "first": "its first sum"},
+    "schedule": {
+        "communicate_only": "the all-reduce alone", "compute_only": "the compute alone",
+        "serial": "one after the other", "overlapped": "compute beside the all-reduce",
+    },
+}  # fmt: skip
 
 
 def _is_small(row: Row) -> bool:
     return int(row.axes["nbytes"]) <= SMALL_BYTES
+
+
+def _bus(row: Row) -> float | None:
+    operation = str(row.axes.get("operation", "all_reduce"))
+    return bus_bytes_per_s(row.nbytes or 0.0, row.time, int(row.axes["num_ranks"]), operation)
 
 
 def _large(rows: Rows) -> Rows:
@@ -33,33 +56,83 @@ def _large(rows: Rows) -> Rows:
     return [row for row in chosen if not _is_small(row)]
 
 
+def _with_all_reduce(rows: Rows) -> Rows:
+    """The operations in float32 by the own backend, and all-reduce, which has its own workload,
+    over as many ranks and at the same bytes."""
+    here = [
+        replace(row, axes={name: row.axes[name] for name in ("num_ranks", "nbytes", "operation")})
+        for row in where(rows, ANY, dtype="float32", operation=WITH_DATA[1:])
+    ]
+    asked = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in here}
+    alone = [row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ONE_EACH)]
+    return [
+        *(row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in asked),
+        *here,
+    ]
+
+
 def _backend(row: Row) -> str:
     """How ranks on that kind of device talk to each other."""
     return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
 
 
 def _backend_and_queue(row: Row) -> str:
-    num = int(row.axes["queued"])
+    num = int(row.axes.get("queued", 1))
     many = f"{num} operations" if num > 1 else "one operation"
     return f"{_backend(row).removesuffix('.')}, {many} before each synchronize."
 
 
-def _one_each(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    return ONE_EACH, row.axes
+def _beside(workload: str, row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    return workload, {name: row.axes[name] for name in ("num_ranks", "nbytes")}
 
 
+def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
+    ideal = by_launch(max, parts["communicate_only"], parts["compute_only"])
+    return {"": overlap(serial, both, ideal)}
+
+
+def _apart(row: Row, rows: Rows) -> Figure:
+    """Transfer and waiting of a collective to which ranks come one after the other."""
+    transfer_s, waiting_s = (row.findings.get(name) for name in ("transfer_s", "waiting_s"))
+    if not isinstance(transfer_s, float) or not isinstance(waiting_s, float):
+        reason = "the ranks have no clock in common"
+        return Figure(label="transfer", value=None, unit="s", status="refused", reason=reason)
+    who = row.findings.get("last_rank") or "the last rank"
+    note = f"after {format_seconds(waiting_s)} of waiting for {who}"
+    label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
+    return Figure(label=label, value=transfer_s, unit="s", note=note)
+
+
+def _on_the_wire(row: Row, rows: Rows) -> Figure:
+    """What the busiest rank was seen to send, as a part of S, and beside what it must."""
+    name, num = str(row.axes["operation"]), int(row.axes["num_ranks"])
+    sent = row.findings.get("most_sent_bytes")
+    label = f"{WORDS['operation'].get(name, name)}, {num} ranks, sent of S"
+    if not isinstance(sent, int | float) or not row.nbytes:
+        reason = "nobody counted the bytes"
+        return Figure(label=label, value=None, unit="", status="refused", reason=reason)
+    share = sent / row.nbytes
+    return Figure(
+        label=label,
+        value=share,
+        unit="share",
+        note=f"{share / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts",
+    )
+
+
+BUS = Scaling(
+    text="How does all-reduce scale?",
+    workload=ONE_EACH,
+    select=_large,
+    rate=_bus,
+    rate_name="bus bandwidth",
+    undefined="not defined for one rank, which sends nothing",
+    about=_backend_and_queue,
+    screen="all-reduce, {nbytes}, bus rate",
+    by_size="all-reduce, {ranks}, bus rate",
+)
 QUESTIONS = (
-    Scaling(
-        text="How does all-reduce scale?",
-        workload=ONE_EACH,
-        select=_large,
-        rate=bus_bytes_per_s,
-        rate_name="bus bandwidth",
-        undefined="not defined for one rank, which sends nothing",
-        about=_backend_and_queue,
-        screen="all-reduce, {nbytes}, bus rate",
-        by_size="all-reduce, {ranks}, bus rate",
-    ),
+    BUS,
     Scaling(
         text="What does a small all-reduce cost?",
         workload=ONE_EACH,
@@ -72,7 +145,67 @@ QUESTIONS = (
         text=f"What do {QUEUED} small all-reduces before one synchronize save?",
         workload=IN_A_QUEUE,
         where={"nbytes": 4 * KIB},
-        beside=_one_each,
+        beside=partial(_beside, ONE_EACH),
         beside_name="one each",
+    ),
+    Compare(
+        text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
+        workload=ANY,
+        each=("num_ranks",),
+        select=_with_all_reduce,
+        baseline={"operation": "all_reduce"},
+        screen="collectives, {nbytes}, {num_ranks}",
+    ),
+    replace(
+        BUS,
+        text="How does {operation} scale?",
+        workload=ANY,
+        where={"dtype": "float32", "operation": WITH_DATA[1:]},
+        each=("operation",),
+        select=None,
+        about=_backend,
+        screen="",
+        by_size="",
+    ),
+    Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
+    Curve(
+        text="What are latency and bandwidth of {operation}?",
+        workload=ANY,
+        where={"operation": WITH_DATA},
+        each=("operation",),
+        select=_with_all_reduce,
+        fits=({"num_ranks": 2}, {"num_ranks": 4}, {"num_ranks": 8}),
+    ),
+    Parts(
+        text="Does an all-reduce hide behind compute?",
+        workload="collectives.with_compute",
+        axis="schedule",
+        serial="serial",
+        ways=("overlapped",),
+        parts=("communicate_only", "compute_only"),
+        efficiency=_hidden,
+        screen="compute beside an all-reduce",
+    ),
+    Finding(
+        text="Is the rank named that comes 1 ms late?",
+        workload="collectives.arrival",
+        where={"late_us": 1000},
+        finding="late_rank_named",
+        beside=_apart,
+        of_call=False,
+    ),
+    Finding(
+        text="Do ranks send what the backend's algorithm is documented to send?",
+        workload=ANY,
+        where={"dtype": "float32", "operation": WITH_DATA[1:], "nbytes": MIB},
+        finding="sends_as_documented",
+        beside=_on_the_wire,
+        of_call=False,
+    ),
+    Compare(
+        text="What does a job of {num_ranks} wait for before its first result?",
+        workload="collectives.first",
+        each=("num_ranks",),
+        baseline={},
     ),
 )

@@ -86,7 +86,7 @@ class Curve(Question):
             state,
             verdict,
             figures=(*figures, *without_number(group, self)),
-            notes=tuple(_limits_in_words(valid(group))),
+            notes=tuple(limits_in_words(valid(group))),
             chart=self._chart(group, size) if size else None,
         )
 
@@ -163,9 +163,8 @@ class Curve(Question):
         if self.show != "rate":
             return chart("line", sizes_axis(size), LOG_TIME, points)
         top = max((one.y for one in points), default=0.0)
-        near = tuple(one for one in _rules(valid(group)) if (one.high or one.low) <= _FAR * top)
-        curve = self._curve(group, size)
-        return chart("line", sizes_axis(size), RATE, points, rules=near, curve=curve)
+        curve, near_ones = self._curve(group, size), near(valid(group), top)
+        return chart("line", sizes_axis(size), RATE, points, rules=near_ones, curve=curve)
 
     def _curve(self, group: Rows, size: str) -> tuple[Point, ...]:
         """The first line that was fitted."""
@@ -244,7 +243,7 @@ def _crossover_in_words(known: Crossover, name: str, is_partial: bool) -> tuple[
     return "partly", f"{name} is faster {where_}"
 
 
-def _rules(rows: Rows) -> list[Rule]:
+def rules(rows: Rows) -> list[Rule]:
     """The largest limit and the published band of these rows."""
     found = []
     limits = [row for row in rows if row.ceiling_gb_per_s]
@@ -269,8 +268,13 @@ def _from(limited: Rows, free: Rows) -> str:
     return f" from {units.format_bytes(min(int(row.axes[size]) for row in limited))} on"
 
 
-def _limits_in_words(rows: Rows) -> Iterator[str]:
-    for rule in _rules(rows):
+def near(rows: Rows, top: float) -> tuple[Rule, ...]:
+    """Those that do not squash points of which `top` is the highest."""
+    return tuple(rule for rule in rules(rows) if (rule.high or rule.low) <= _FAR * top)
+
+
+def limits_in_words(rows: Rows) -> Iterator[str]:
+    for rule in rules(rows):
         kind, _, what = rule.label.partition(": ")
         rate = f"{units.format_rate(rule.low)}, " if kind.startswith("limit") else ""
         yield f"{kind[:1].upper()}{kind[1:]}: {rate}{what}."

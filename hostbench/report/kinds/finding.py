@@ -52,6 +52,8 @@ class Finding(Question):
     asyncness."""
     beside: Callable[[Row, Rows], Figure] | None = None
     """A further figure of each case, which may need the family's other rows."""
+    of_call: bool = True
+    """It is about when a call returns, or what ran meanwhile: how much of it is shown."""
 
     def check(self) -> None:
         Question.check(self)
@@ -85,7 +87,7 @@ class Finding(Question):
         if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
             verdict += f": {'; '.join(stretches)}"
         figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
-        figures += [self._figure(name, some, size) for name, some in known]
+        figures += [self._figure(name, some, size) for name, some in known if self.of_call]
         return self.made(
             text,
             "partly" if is_mixed else _STATES[found],
@@ -152,7 +154,7 @@ class Finding(Question):
         return float(value)
 
     def _chart(self, known: Sequence[tuple[str, Rows]], size: str | None) -> Chart | None:
-        if size is None:
+        if size is None or not self.of_call:
             return None
         points = (
             Point(

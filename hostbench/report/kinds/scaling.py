@@ -17,6 +17,7 @@ from hostbench.report.answer import (
     difference,
     in_unit,
 )
+from hostbench.report.kinds.curve import limits_in_words, near
 from hostbench.report.kinds.question import (
     LOG_TIME,
     RATE,
@@ -28,13 +29,14 @@ from hostbench.report.kinds.question import (
     figure,
     rate_point,
     side_by_side,
+    sizes_axis,
     time_point,
     without_number,
 )
 from hostbench.report.rows import Row, Rows, size_axis, valid, where
 
-RateOf = Callable[[int, float, int], float | None]
-"""(bytes, seconds, number of ranks) -> bytes per second; None where it is not defined."""
+RateOf = Callable[[Row], float | None]
+"""Bytes per second of a row that has a time and bytes; None where it is not defined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +79,10 @@ class Scaling(Question):
             state,
             f"{where}: {said}{unsure}" if where else f"{said}{unsure}",
             figures=(*figures, *without_number(group, self)),
-            notes=(self.about(measured[0]),) if self.about else (),
-            chart=self._chart(group, size),
+            notes=tuple(self._notes(measured)),
+            chart=(self._over_sizes if self._has_sizes(group, size) else self._over_ranks)(
+                group, size
+            ),
         )
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
@@ -122,10 +126,27 @@ class Scaling(Question):
         return [row for row in group if row.axes[size] == picked]
 
     def _rate(self, row: Row) -> float | None:
-        if self.rate is None or row.nbytes is None:
+        return self.rate(row) if self.rate is not None and row.nbytes and row.is_valid else None
+
+    def _notes(self, measured: Rows) -> Iterator[str]:
+        if self.about:
+            yield self.about(measured[0])
+        yield from limits_in_words(list(filter(None, map(self._rated, measured))))
+
+    def _rated(self, row: Row) -> Row | None:
+        """With this rate in place of its own, and its limits as they are for that."""
+        rate = self._rate(row)
+        if not rate or not row.gb_per_s:
             return None
-        num = int(row.axes[self.over])
-        return self.rate(int(row.axes.get("nbytes", row.nbytes)), row.time, num)
+        scale = rate / GB / row.gb_per_s
+        names = (
+            "gb_per_s",
+            "ceiling_gb_per_s",
+            "published_low_gb_per_s",
+            "published_high_gb_per_s",
+        )
+        known = ((name, getattr(row, name)) for name in names)
+        return replace(row, **{name: value * scale for name, value in known if value})
 
     def _figure(self, row: Row, fewest: Row | None) -> Figure:
         label = self.word(self.over, row.axes[self.over])
@@ -148,20 +169,35 @@ class Scaling(Question):
         to = self.word(self.over, fewest.axes[self.over])
         return Ratio(to=to, conclusion=conclude(scaled, fewest.by_launch), of_rates=True)
 
-    def _chart(self, group: Rows, size: str | None) -> Chart | None:
-        """Over ranks, a line for each size."""
-        x, points = Axis(title=axis_title(self.over)), []
+    def _has_sizes(self, group: Rows, size: str | None) -> bool:
+        return self.rate is not None and len({row.axes.get(size or "") for row in group}) > 1
+
+    def _over_sizes(self, group: Rows, size: str | None) -> Chart | None:
+        """The picture of nccl-tests: the rate over sizes, a line for each number of ranks."""
+        rated = [row for row in map(self._rated, group) if row is not None]
+        points = [
+            rate_point(row, float(row.axes[size or ""]), self.word(self.over, row.axes[self.over]))
+            for row in rated
+        ]
+        top = max((point.y for point in points if point is not None), default=0.0)
+        return chart("line", sizes_axis(size or ""), self._y(), points, rules=near(rated, top))
+
+    def _over_ranks(self, group: Rows, size: str | None) -> Chart | None:
+        """A line for each size."""
+        points = []
         for row in group:
-            ranks, name = (
-                float(row.axes[self.over]),
-                self.word(size, row.axes[size]) if size else "",
-            )
+            ranks = float(row.axes[self.over])
+            name = self.word(size, row.axes[size]) if size else ""
             if self.rate is None:
                 points.append(time_point(row, ranks, name))
-            elif row.seconds is not None and (rate := self._rate(row)) is not None:
+            elif (rate := self._rate(row)) is not None:
                 points.append(rate_point(row, ranks, name, rate / GB))
-        y = replace(RATE, title=f"{self.rate_name}, GB/s", is_log=True) if self.rate else LOG_TIME
-        return chart("line", x, y, points)
+        return chart("line", Axis(title=axis_title(self.over)), self._y(), points)
+
+    def _y(self) -> Axis:
+        return (
+            replace(RATE, title=f"{self.rate_name}, GB/s", is_log=True) if self.rate else LOG_TIME
+        )
 
 
 def _undecided(figures: Sequence[Figure], rows: Rows) -> tuple[State, str]:

@@ -1,0 +1,74 @@
+"""The stages of a job's start, over ranks whose own group has long started."""
+
+import os
+import socket
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from hostbench.core.units import KIB
+from hostbench.families.collectives.exchange import Collective
+from hostbench.measure.measure import Prepared
+from hostbench.ranks.group import current
+
+
+class Start:
+    """`rendezvous`, `init` or `first`, over and over; what one leaves is taken down before the
+    next, outside the timer."""
+
+    def __init__(self, stage: str) -> None:
+        self.group, self.stage = current(), stage
+        self.mine = Collective.here("all_reduce", 4 * KIB)
+        self.made: list[Any] = []
+
+    def prepared(self) -> Prepared:
+        step = self.group.counted(self.stage, getattr(self, self.stage))
+        return Prepared(step=step, before=self.before, verify=self.wrong, one_stream=False)
+
+    def before(self) -> None:
+        """Rank 0 listens at a port that is free, and tells the others which."""
+        self.drop()
+        self.mine.refill()
+        if self.stage == "first":
+            self.init()
+        if self.stage == "rendezvous":
+            self.server = socket.create_server(("", 0)) if self.group.rank == 0 else None
+            port = [self.server.getsockname()[1] if self.server else 0]
+            dist.broadcast_object_list(port, device=self.group.device.torch_device)
+            self.port = port[0]
+
+    def drop(self) -> None:
+        while self.made and self.stage != "rendezvous":
+            dist.destroy_process_group(self.made.pop())
+        self.made.clear()
+
+    def rendezvous(self) -> None:
+        store = TCPStore(
+            os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            self.port,
+            self.group.num_ranks,
+            is_master=self.server is not None,
+            master_listen_fd=self.server.detach() if self.server else None,
+        )
+        store.set(str(self.group.rank), "here")
+        self.made.append(store)
+
+    def init(self) -> None:
+        self.made.append(dist.new_group(backend=self.group.backend))
+
+    def first(self) -> None:
+        dist.all_reduce(self.mine.result, group=self.made[0])
+
+    def wrong(self) -> str | None:
+        """Who is not in the store, or what the new group's sum is instead of the right one."""
+        if self.stage == "rendezvous":
+            ranks = range(self.group.num_ranks)
+            absent = [rank for rank in ranks if self.made[0].get(str(rank)) != b"here"]
+            self.group.barrier()
+            return f"rank {absent[0]} is not in the store" if absent else None
+        if self.stage == "init":
+            self.first()
+        self.group.synchronize()
+        self.drop()
+        return self.mine.first_wrong()

@@ -1,0 +1,55 @@
+"""What is asked of the family point_to_point: latency, bandwidth, the cheapest way."""
+
+from collections.abc import Mapping
+
+from hostbench.core.case import AxisValue
+from hostbench.report.kinds import Compare, Curve, Scaling
+from hostbench.report.rows import Row
+
+PAIR = "point_to_point.pair"
+WORDS: Mapping[str, Mapping[AxisValue, str]] = {
+    "way": {"send_recv": "send and recv", "isend_irecv": "isend and irecv", "batch": "batched"},
+    "stride": {1: "to the neighbour", 2: "across", 4: "across"},
+    "direction": {"one_way": "one way", "both_ways": "both ways"},
+}
+
+
+def _rate(row: Row) -> float | None:
+    return row.nbytes / row.time if row.nbytes else None
+
+
+QUESTIONS = (
+    Curve(
+        text="What are latency and bandwidth of a message, {direction}?",
+        workload=PAIR,
+        where={"num_ranks": 2},
+        each=("direction",),
+        fits=({"way": "send_recv"}, {"way": "isend_irecv"}, {"way": "batch"}),
+    ),
+    Compare(
+        text="What do messages cost that go both ways at once?",
+        workload=PAIR,
+        where={"num_ranks": 2, "way": "batch"},
+        baseline={"direction": "one_way"},
+        screen="a message, {nbytes}, 2 ranks",
+    ),
+    Compare(
+        text="Which way to send both ways is cheapest?",
+        workload=PAIR,
+        where={"num_ranks": 2, "direction": "both_ways"},
+        baseline={"way": "send_recv"},
+    ),
+    Compare(
+        text="Does it matter to whom {num_ranks} send, all at once?",
+        workload=PAIR,
+        where={"num_ranks": (4, 8), "way": "batch", "direction": "both_ways"},
+        each=("num_ranks",),
+        baseline={"stride": 1},
+    ),
+    Scaling(
+        text="What does a step around a ring reach?",
+        workload="point_to_point.ring",
+        rate=_rate,
+        rate_name="bandwidth of one message",
+    ),
+)

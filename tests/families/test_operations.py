@@ -1,0 +1,159 @@
+"""The table of collectives in real gloo groups: what each proof finds. No pool, no timing."""
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from hostbench.families.collectives.exchange import ODD_BLOCK, Collective, left_early
+from hostbench.families.collectives.operations import OPERATIONS, ROOT, bus_bytes_per_s
+from hostbench.ranks.pattern import Pattern
+
+NUM_RANKS = (2, 4)
+WITH_DATA = [name for name in OPERATIONS if name != "barrier"]
+Wrong = list[str | None]
+"""By rank."""
+
+
+def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]:
+    """What `work(rank, num_ranks)` returns in each process of a forked gloo group."""
+    meeting = os.memfd_create("meeting")
+    pipes = [os.pipe() for _ in range(num_ranks)]
+    children = []
+    for rank, (_, end) in enumerate(pipes):
+        if not (child := os.fork()):
+            try:
+                torch.set_num_threads(1)  # a forked pool of threads would hang
+                os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+                store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)
+                dist.init_process_group("gloo", store=store, rank=rank, world_size=num_ranks)
+                os.write(end, pickle.dumps(work(rank, num_ranks)))
+            except Exception:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(end)
+        children.append(child)
+    answers = []
+    for child, (start, _) in zip(children, pipes, strict=True):
+        with os.fdopen(start, "rb") as pipe:
+            answers.append(pickle.load(pipe))
+        os.waitpid(child, 0)
+    os.close(meeting)
+    return answers
+
+
+def corrupt(mine: Collective, rank: int) -> None:
+    """One element of the last rank that has a result."""
+    if mine.expected:
+        mine.result[mine.result.numel() // 2] += 1
+
+
+def swap_shards(mine: Collective, rank: int) -> None:
+    """The first two blocks of what this rank has got; of the one that it got, its halves."""
+    if len(mine.result):
+        num = max(2, len(mine.expected))
+        length = mine.result.numel() // num
+        first = mine.result[:length].clone()
+        mine.result[:length] = mine.result[length : 2 * length]
+        mine.result[length : 2 * length] = first
+
+
+def contribute(mine: Collective, rank: int, *, nothing: bool) -> None:
+    """Before the call: of the root, which all operations need something of, nothing comes, or the
+    share of the last rank."""
+    contribution = mine.result if mine.row.given == "own" else mine.given
+    if rank == ROOT:
+        contribution.zero_()
+        if not nothing:
+            num_ranks = mine.pattern.num_ranks
+            mine.pattern.fill(contribution, [(num_ranks - 1, 0, len(contribution))])
+
+
+BEFORE = {"dropped": True, "taken for another": False}
+AFTER = {"corrupted": corrupt, "swapped": swap_shards}
+CHECKS = ("even", "odd", "bfloat16", "not called", *BEFORE, *AFTER)
+
+
+def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
+    """(operation, what was done to it) -> what this rank's proof says."""
+    results: dict[tuple[str, str], str | None] = {}
+    for name in WITH_DATA:
+        for check in CHECKS:
+            dtype = torch.bfloat16 if check == "bfloat16" else torch.float32
+            count = ODD_BLOCK * num_ranks + 1 if check == "odd" else 4096
+            pattern = Pattern(num_ranks, dtype, torch.device("cpu"))
+            mine = Collective(name, rank, pattern, count)
+            mine.refill()
+            if check in BEFORE:
+                contribute(mine, rank, nothing=BEFORE[check])
+            if check != "not called":
+                mine.call()
+            if check in AFTER:
+                AFTER[check](mine, rank)
+            results[name, check] = mine.first_wrong()
+            dist.barrier()
+    results["barrier", "even"] = left_early(rank, num_ranks, dist.barrier)
+    results["barrier", "not called"] = left_early(rank, num_ranks, lambda: None)
+    return results
+
+
+@pytest.fixture(scope="module", params=NUM_RANKS)
+def answers(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Wrong]]:
+    by_rank = in_group(request.param, outcomes)
+    yield lambda name, check: [mine[name, check] for mine in by_rank]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_was_done_passes_on_every_rank(
+    answers: Callable[[str, str], Wrong], name: str
+) -> None:
+    for check in ("even", "odd", "bfloat16") if name != "barrier" else ("even",):
+        assert set(answers(name, check)) == {None}, check
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_doing_nothing_fails(answers: Callable[[str, str], Wrong], name: str) -> None:
+    assert any(answers(name, "not called"))
+
+
+@pytest.mark.parametrize("name", WITH_DATA)  # barrier carries nothing that could be wrong
+@pytest.mark.parametrize("check", [*BEFORE, *AFTER])
+def test_wrong_data_fails(answers: Callable[[str, str], Wrong], name: str, check: str) -> None:
+    wrong = answers(name, check)
+    assert any(wrong), wrong
+    assert all(text is None or text.startswith("element ") for text in wrong)
+
+
+FACTORS = {
+    "all_reduce": 2 * 7 / 8, "broadcast": 1, "reduce": 1, "all_gather_into_tensor": 7 / 8,
+    "reduce_scatter_tensor": 7 / 8, "all_to_all_single": 7 / 8, "all_to_all_uneven": 7 / 8,
+    "gather": 7 / 8, "scatter": 7 / 8, "barrier": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "factor"), FACTORS.items())
+def test_the_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> None:
+    assert bus_bytes_per_s(1024, 2.0, 8, name) == pytest.approx(512 * factor, rel=1e-15)
+    assert bus_bytes_per_s(1024, 2.0, 1, name) is None
+    for seconds in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="positive time"):
+            bus_bytes_per_s(1024, seconds, 2, name)
+
+
+SENT = {
+    "all_reduce": [1.5] * 4, "broadcast": [2, 0, 1, 0], "reduce": [0.75, 1, 1, 1],
+    "all_gather_into_tensor": [0.75] * 4, "reduce_scatter_tensor": [1.5] * 4,
+    "all_to_all_single": [0.75] * 4, "all_to_all_uneven": [0.9, 0.7, 0.9, 0.7],
+    "gather": [0, 0.25, 0.25, 0.25], "scatter": [0.75, 0, 0, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parts"), SENT.items())
+def test_what_each_of_four_ranks_sends_by_gloo(name: str, parts: list[float]) -> None:
+    sends = OPERATIONS[name].gloo_sends
+    assert sends and [sends(rank, 4) for rank in range(4)] == pytest.approx(parts)
