@@ -38,7 +38,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     hostbench and the file of the workloads have changed, and what is measured is their product."""
     checkout = scratch.make(tmp_path_factory.mktemp("two"))
     small(checkout, 1.0)
-    checkout.edit(WORKER, "else 1.0,", "else 1.0 * work.build.__globals__['TIMES'],")
+    checkout.edit(WORKER, "=1.0 if", "=1.0 * work.build.__globals__['TIMES'] if")
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB)\nTIMES = 1.0")
     text = (checkout.root / TRANSFER).read_text()
     whole, (first, second) = text, text.split("@workload")[:2]
@@ -48,7 +48,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     bumped = BUMPED_CODE.replace('version="1"', 'version="2"')
     (checkout.root / TRANSFER).write_text(whole.rstrip() + bumped)
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB, 4 * MIB)")
-    checkout.edit(WORKER, "else 1.0 *", "else 0.5 *")
+    checkout.edit(WORKER, "=1.0 *", "=0.5 *")
     checkout.edit(TRANSFER, "TIMES = 1.0", "TIMES = 4.0")
     checkout.edit(
         TRANSFER,

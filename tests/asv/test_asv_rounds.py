@@ -73,7 +73,7 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     home.mkdir()
     clone = scratch.Scratch(tmp_path / "clone", home, dict(origin.environ))
     clone.git("switch", "-q", "-c", "mine")
-    clone.edit(WORKER, "else 1.0,", "else 3.0,")
+    clone.edit(WORKER, "=1.0 if", "=3.0 if")
     clone.commit("slower")
     clone.keep_bytecode()
 
