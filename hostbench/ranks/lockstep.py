@@ -203,8 +203,8 @@ def _chunk(left_s: float, iteration_s: float) -> int:
 def _sent(
     ask: Ask, documented: Sequence[int | None], depth: int
 ) -> tuple[dict[str, int], dict[str, FindingValue]]:
-    """Bytes per step that each rank sends in one reading, and whether they are those documented;
-    nothing where the workload documents none."""
+    """Bytes per step that each rank sends in one reading, and whether they are those documented,
+    with the busiest rank's; nothing where the workload documents none."""
     if all(nbytes is None for nbytes in documented):
         return {}, {}
     before = ask("bytes_sent")
@@ -217,4 +217,5 @@ def _sent(
         nbytes is None or abs(measured - nbytes) <= SENT_SHARE * nbytes + SENT_BYTES / depth
         for measured, nbytes in zip(sent, documented, strict=True)
     )
-    return {str(rank): nbytes for rank, nbytes in enumerate(sent)}, {"sends_as_documented": is_so}
+    findings = {"sends_as_documented": is_so, "most_sent_bytes": max(sent)}
+    return {str(rank): nbytes for rank, nbytes in enumerate(sent)}, findings

@@ -146,7 +146,7 @@ def test_the_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> No
 
 
 SENT = {
-    "all_reduce": [1.5] * 4, "broadcast": [2, 0, 1, 0], "reduce": [0.75, 1, 1, 1],
+    "all_reduce": [1.5] * 4, "broadcast": [2, 1, 0, 0], "reduce": [0.75, 1, 1, 1],
     "all_gather_into_tensor": [0.75] * 4, "reduce_scatter_tensor": [1.5] * 4,
     "all_to_all_single": [0.75] * 4, "all_to_all_uneven": [0.9, 0.7, 0.9, 0.7],
     "gather": [0, 0.25, 0.25, 0.25], "scatter": [0.75, 0, 0, 0],

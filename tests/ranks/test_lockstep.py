@@ -106,7 +106,12 @@ def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
     assert set(result.call_s) == {0.25}
     assert (result.device_s, result.device_reason) == ((), "it has none")
     assert result.ranks == {"0": 1.0, "1": 2.0}
-    assert result.findings == {"oversubscribed": True, "late": 1, "sends_as_documented": False}
+    assert result.findings == {
+        "oversubscribed": True,
+        "late": 1,
+        "sends_as_documented": False,
+        "most_sent_bytes": 0,
+    }
     assert result.sent == {"0": 0, "1": 0}
     assert result.proofs == {"data": "passed"}
     assert result.memory == {"peak_allocated": 3}

@@ -65,9 +65,9 @@ def _ring(num: int) -> float:
 
 
 def _children(rank: int, num: int) -> int:
-    """In the binomial tree of gloo's broadcast."""
+    """In the binomial tree of gloo's broadcast: who has it sends it 1, 2, 4 ... ranks on."""
     steps = [1 << bit for bit in range((num - 1).bit_length())]
-    return sum(rank % (2 * step) == 0 and rank + step < num for step in steps)
+    return sum(rank < step and rank + step < num for step in steps)
 
 
 def _newest(dist: Any, name: str, older: str) -> Callable[..., object]:

@@ -1,0 +1,76 @@
+"""The workloads of both families over ranks, measured once by a pool of gloo: all pass their proof,
+and send what their algorithm is documented to send."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.core.records import Measurement
+from hostbench.core.units import KIB
+from hostbench.families import load
+from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.measure.measure import Settings
+from hostbench.ranks.lockstep import Ranks
+
+WORKLOADS = load(("collectives", "point_to_point"))
+SHORT = Settings(budget_s=0.0, warmup_s=0.0)
+SMALL = (0, 64 * KIB, 1024 * KIB)
+
+
+def small_cases() -> Iterator[Case]:
+    """Over 2 and 4 ranks, at one size of each."""
+    for work in WORKLOADS.values():
+        for case in work.cases():
+            axes = case.values
+            if axes["device"] != "cpu" or axes["num_ranks"] not in (2, 4) or "mpi" in axes.values():
+                continue
+            sizes = {other.values.get("nbytes", 0) for other in work.cases()}
+            if "nbytes" not in axes or axes["nbytes"] in (
+                0,
+                min(sizes & {*SMALL[1:]} or {4 * KIB}),
+            ):
+                yield case
+
+
+CASES = sorted(small_cases(), key=lambda case: int(case.values["num_ranks"]))
+
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[dict[Case, Measurement]]:
+    with closing(Ranks(60.0)) as ranks:
+        yield {
+            case: ranks.measure(WORKLOADS[case.workload], case, SHORT)
+            for case in CASES
+            if not WORKLOADS[case.workload].refusal(case, os.cpu_count() or 1)
+        }
+
+
+def test_every_operation_is_among_them() -> None:
+    for num_ranks in (2, 4):
+        named = {c.values.get("operation") for c in CASES if c.values["num_ranks"] == num_ranks}
+        assert named >= set(OPERATIONS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_passes_its_proof_and_sends_what_is_documented(
+    measured: dict[Case, Measurement], case: Case
+) -> None:
+    result = measured[case]
+    assert result.end_to_end_s
+    if case.values.get("schedule") != "compute_only":
+        assert result.proofs == {"data": "passed"}
+    documented = result.findings.get("sends_as_documented", True)
+    assert documented in (True, None)  # None where the system does not count
+
+
+def test_who_comes_late_is_named_and_its_wait_is_no_transfer(
+    measured: dict[Case, Measurement],
+) -> None:
+    for case, result in measured.items():
+        if case.values.get("late_us"):
+            assert result.findings["late_rank_named"] is True
+            assert result.findings["last_rank"] == f"rank {int(case.values['num_ranks']) - 1}"
+            assert float(result.findings["waiting_s"] or 0.0) > 0.5e-3
