@@ -153,11 +153,13 @@ def _operations(
     },
     only=_operations,
     quick=lambda num_ranks, operation, nbytes, **_: (
-        num_ranks == 2 and operation != "all_reduce" and nbytes in (0, MIB)
+        num_ranks == 2
+        and nbytes in (0, MIB)
+        and operation not in ("all_reduce", "all_to_all_uneven")
     ),
     backend=lambda backend, **_: backend,
     rate_of="S of nccl-tests: the whole buffer, of all ranks together where each has a part",
-    sampling=0.5,
+    sampling=0.3,
 )
 def operation(
     device: Device, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
@@ -193,9 +195,9 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     only=lambda device, num_ranks, nbytes, **_: (
         device == "cuda" or (num_ranks == 2 and nbytes < 256 * MIB)
     ),
-    quick=lambda num_ranks, nbytes, **_: num_ranks == 2 and nbytes == 16 * MIB,
+    quick=lambda num_ranks, nbytes, **_: num_ranks == 2 and nbytes == MIB,
     baseline={"schedule": "serial"},
-    sampling=0.5,
+    sampling=0.3,
 )
 def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> Prepared:
     """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""

@@ -22,7 +22,7 @@ SHARED: dict[str, Any] = {
     "moves": lambda nbytes, **_: nbytes,
     "rate_of": "one message, of one direction",
     "link": "peer",
-    "sampling": 0.5,
+    "sampling": 0.3,
     "version": "1",
 }
 
@@ -45,8 +45,9 @@ def _pairs(device: str, num_ranks: int, way: str, stride: int, direction: str, n
         "nbytes": SIZES,
     },
     only=_pairs,
-    quick=lambda num_ranks, way, nbytes, **_: (
-        num_ranks == 2 and way == "batch" and nbytes in (4 * KIB, 16 * MIB)
+    quick=lambda num_ranks, way, direction, nbytes, **_: (
+        (num_ranks, way) == (2, "batch")
+        and nbytes in (SIZES[0] * (direction == "one_way"), 16 * MIB)
     ),
     **SHARED,
 )

@@ -3,12 +3,14 @@
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from hostbench.families.collectives import arrival
 from hostbench.families.collectives.exchange import ODD_BLOCK, Collective, left_early
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, bus_bytes_per_s
 from hostbench.ranks.pattern import Pattern
@@ -100,6 +102,29 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
     results["barrier", "even"] = left_early(rank, num_ranks, dist.barrier)
     results["barrier", "not called"] = left_early(rank, num_ranks, lambda: None)
     return results
+
+
+def late_by_rank(rank: int, num_ranks: int) -> Mapping[str, object]:
+    """Each rank comes 1 ms after the one before, and all leave 5 ms after the first one came."""
+    device = SimpleNamespace(torch_device=torch.device("cpu"))
+    group = SimpleNamespace(rank=rank, num_ranks=num_ranks, device=device)
+    group.counted = lambda name, call: call
+    arrival.current = lambda: group  # type: ignore[assignment]
+    arrivals = arrival.Arrivals(late_s=0.0)
+    for step_ns in range(0, 90_000_000, 30_000_000):
+        arrivals.stamps += [step_ns + 1_000_000 * rank, step_ns + 5_000_000]
+    return arrivals.findings()
+
+
+@pytest.mark.parametrize("num_ranks", NUM_RANKS)
+def test_transfer_and_waiting_are_told_apart_and_who_is_late(num_ranks: int) -> None:
+    for findings in in_group(num_ranks, late_by_rank):
+        assert findings == {
+            "transfer_s": pytest.approx(0.006 - 0.001 * num_ranks),
+            "waiting_s": pytest.approx(0.001 * (num_ranks - 1)),
+            "last_rank": f"rank {num_ranks - 1}",
+            "late_rank_named": True,
+        }
 
 
 @pytest.fixture(scope="module", params=NUM_RANKS)
