@@ -109,6 +109,9 @@ class Device:
     """The abilities that it does not have, with the reason why not."""
     current: Any = None
     """The stream that work is enqueued on, where the device keeps it itself."""
+    agree: Callable[[bool], bool] = bool
+    """Whether something is so for all who run the same work in lock step: ranks, which observe it
+    again together or not at all."""
 
     def refusal(self, what: str) -> Unavailable:
         """The error for an ability or a primitive that the device does not have."""
@@ -132,6 +135,11 @@ class Device:
     def settle(self) -> None:
         """Once per launch, before anything is allocated: bind to the device's NUMA node where it
         has one, and wake link and clocks until they are steady."""
+
+    def is_near(self) -> bool | None:
+        """Whether this thread runs on the device's NUMA node alone; None where nobody knows, or the
+        device has none."""
+        return None
 
     def enter(self, case: Case) -> None:
         """Told which case's steps come next; it has been built. `reset` ends it. Only a device that

@@ -105,6 +105,9 @@ class CudaDevice(TorchDevice):
         del source, target
         self.reset()
 
+    def is_near(self) -> bool | None:
+        return numa.is_near(pci_address(self.torch_device))
+
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         with self._pinning(nbytes if pinned else 0):
             return super().host_buffer(nbytes, pinned=pinned)
@@ -319,7 +322,7 @@ class CudaDevice(TorchDevice):
     @cached_property
     def _profiler(self) -> Profiler:
         self.delay(1e-3)  # calibrates: not to be observed
-        return Profiler(self.delay, self.synchronize)
+        return Profiler(self.delay, self.synchronize, lambda is_so: self.agree(is_so))
 
     @cached_property
     def _counters(self) -> LinkCounters:

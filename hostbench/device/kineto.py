@@ -41,9 +41,14 @@ _profiler: Any = torch.profiler
 class Profiler:
     """Observes one device. That it sees nothing is remembered: each try takes time."""
 
-    def __init__(self, delay: Callable[[float], None], synchronize: Step) -> None:
-        """`delay` enqueues a kernel that only waits for so many seconds."""
-        self._delay, self._synchronize = delay, synchronize
+    def __init__(
+        self,
+        delay: Callable[[float], None],
+        synchronize: Step,
+        agree: Callable[[bool], bool] = bool,
+    ) -> None:
+        """`delay` enqueues a kernel that only waits so many seconds; `agree` is the device's."""
+        self._delay, self._synchronize, self._agree = delay, synchronize, agree
         self._refused: str | None = None
 
     def observe(self, work: Step) -> list[Activity]:
@@ -72,10 +77,14 @@ class Profiler:
     def _seen(self, work: Step) -> Any:
         """The whole trace of `work`; see `observe`."""
         seen: list[Mapping[str, Any]] = []
-        for head_s in () if self._refused else _HEADS_S:
+        if not self._agree(self._refused is None):
+            raise Unavailable(
+                self._refused or "the profiler of another rank saw no work of its GPU"
+            )
+        for head_s in _HEADS_S:
             trace = self._trace(work, head_s)
             seen = [event for event in trace["traceEvents"] if event.get("cat") in _DEVICE_WORK]
-            if sum(map(_is_short_wait, seen)) == 2:
+            if self._agree(sum(map(_is_short_wait, seen)) == 2):
                 return trace
         if seen:
             raise Unavailable("the profiler lost part of what the GPU did")

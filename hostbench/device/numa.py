@@ -27,6 +27,12 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     return near
 
 
+def is_near(pci_address: str | None, devices: Path = _DEVICES) -> bool | None:
+    """Whether the thread may run on CPUs of the device's node alone; None where it is not known."""
+    local = local_cpus(pci_address, devices)
+    return os.sched_getaffinity(0) <= local if local else None
+
+
 def local_cpus(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
     device = devices / str(pci_address)

@@ -19,7 +19,9 @@ DEVICES = ("cuda", "cpu")
 
 BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
 """By what ranks on each kind of device talk to each other where a workload says nothing else."""
-
+ASYNCHRONOUS = ("nccl",)
+"""Backends whose call may return before its result is there: collectives are kernels on a stream,
+which a profiler sees. The others' calls wait."""
 
 Build = Callable[..., Prepared | Step]
 
@@ -123,8 +125,11 @@ class Workload:
 
     def refusal(self, case: Case, num_devices: int) -> str | None:
         """Why the case's device will refuse it, where there are that many of its kind; None where
-        it will not. `prepare` raises the same."""
-        lacks = lacking(str(case.values["device"]), num_devices)
+        it will not. `prepare`, and ranks that join, raise the same."""
+        device, num_ranks = str(case.values["device"]), self.num_ranks(case) or 1
+        if device == "cuda" and self.ranks is not None and num_devices < num_ranks:
+            return f"needs {num_ranks} GPUs, this machine has {num_devices}"
+        lacks = lacking(device, num_devices)
         return next((lacks[ability] for ability in self.needed(case) if ability in lacks), None)
 
     def depth_of(self, case: Case) -> int:

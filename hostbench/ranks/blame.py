@@ -100,8 +100,8 @@ class RankState:
 
 def failure(
     replies: Replies, states: Sequence[RankState], waited_s: float, names: Sequence[str]
-) -> RankFailure | None:
-    """The failure that the replies amount to; None when every rank is done or skipped.
+) -> RankFailure:
+    """The failure that replies amount to of which not all are Done, and none is Skipped alone.
 
     `states` and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how long silent ranks were
     given.
@@ -116,8 +116,7 @@ def failure(
     if raised and not (stopped and all(error.in_collective for _, error in raised)):
         rank, error = min(raised, key=lambda pair: (pair[1].in_collective, pair[0]))
         return RankFailure(f"{names[rank]}: {error.text}; {states[rank]}", error.traceback)
-    if not silent:
-        return None
+    assert silent, "every rank is done"
     ranks, why = (stopped, "stopped (SIGSTOP or a debugger)") if stopped else _silent(silent)
     named = ", ".join(names[rank] for rank in ranks)
     where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))
@@ -129,7 +128,7 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     """Who of them keeps the others waiting, and how that can be told."""
     fewest = min(state.entered for state in silent.values())
     behind = {rank: state for rank, state in silent.items() if state.entered == fewest}
-    stuck = [rank for rank, state in behind.items() if state.state == "D"]
+    stuck = [r for r, state in behind.items() if state.state == "D" and state.in_torch is None]
     if stuck:
         return stuck, "waiting inside the kernel (a driver or a disk)"
     if len(behind) < len(silent) or len(silent) == 1:

@@ -18,7 +18,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.device import num_devices, open_device
 from hostbench.device.base import Device, Step
 from hostbench.device.traced import CallLog
-from hostbench.ranks.backends import ASYNCHRONOUS, ON_GPUS_ALONE, refusal
+from hostbench.measure.workload import ASYNCHRONOUS
 
 _dist: Any = dist  # torch leaves some of these calls without types
 
@@ -76,20 +76,19 @@ class RankGroup:
         self.log: CallLog | None = None
         """Where the calls of steps that are built now are noted, while a case is traced."""
         self._seat = seat
-        self._returns_early = seat.backend in ASYNCHRONOUS
-        self._numbers, _ = seat.counters.of(seat.rank)
-        flag = torch.zeros(1, device=device.torch_device)
-        # dist.barrier guesses the device and takes longer.
-        self._meet = self.counted("barrier", lambda: dist.all_reduce(flag))
+        self._numbers, self._name = seat.counters.of(seat.rank)
+        self._flag = torch.zeros(1, device=device.torch_device)
+        self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
+        """Enqueues a sum of one element: on the device no rank goes on before all are there."""
 
     def counted(self, operation: str, call: Callable[[], object]) -> Step:
         """`call`, a collective of torch.distributed, as a step; raises CollectiveError.
 
         About half a microsecond more than `call`. `operation` is what it is called where it fails.
         """
-        numbers, name = self._seat.counters.of(self.rank)
+        numbers, name = self._numbers, self._name
         text = operation.encode()[: len(name)].ljust(len(name), b"\0")
-        returns_early = self._returns_early
+        returns_early = self.backend in ASYNCHRONOUS
 
         def step() -> None:
             name[:] = text
@@ -107,25 +106,38 @@ class RankGroup:
         return lambda: log.call(operation.replace("_", " "), "collective", step)
 
     def barrier(self) -> None:
-        """Wait for the own device, and for every rank, by a sum of one element."""
-        self._meet()
+        """Wait for the own device and for every rank. dist.barrier guesses the device and takes
+        longer."""
+        self.line_up()
         self.synchronize()
-
-    def line_up(self) -> None:
-        """Enqueue a sum of one element: on the device no rank goes on before all are there."""
-        self._meet()
 
     def synchronize(self) -> None:
         """Block until the device, and so every collective called so far, has finished."""
         self.device.synchronize()
         self._numbers[1] = self._numbers[0]
 
+    def agree(self, is_so: bool) -> bool:
+        """Whether it is so on every rank, each of which has to ask."""
+        self._flag.fill_(is_so)
+        self.counted("agreement", lambda: dist.all_reduce(self._flag, dist.ReduceOp.MIN))()
+        return bool(self._flag.item())
+
+    @property
+    def num_entered(self) -> int:
+        """Collectives that this rank has entered so far."""
+        return int(self._numbers[0])
+
     def entered(self) -> list[int] | None:
-        """How many collectives each rank has entered so far; None where ranks are on other hosts,
-        whose counters this one does not see."""
+        """The same of each rank; None where some are on other hosts, whose counters are there."""
         if self._seat.num_local < self.num_ranks:
             return None
         return [self._seat.counters.read(rank)[0] for rank in range(self.num_ranks)]
+
+    @property
+    def is_oversubscribed(self) -> bool:
+        """Whether this host has more ranks than cores for them."""
+        is_on_cores = self._seat.device == "cpu"
+        return is_on_cores and self._seat.num_local > num_devices(self._seat.device)
 
 
 _current: RankGroup | None = None
@@ -145,36 +157,33 @@ def join(seat: Seat) -> RankGroup:
     group of this backend.
     """
     global _current
-    num = num_devices(seat.device)
-    reason = (num and refusal(seat.device, seat.num_local, num)) or _lacks(seat)
-    if reason:
+    reason = _lacks(seat)
+    if reason is not None:
         raise Unavailable(reason)
     device = open_device(seat.device, seat.local_rank)
     device.settle()
-    own_gpu = seat.backend in ON_GPUS_ALONE
     dist.init_process_group(
         seat.backend,
         store=seat.store(),
         rank=seat.rank,
         world_size=seat.num_ranks,
         timeout=timedelta(seconds=seat.deadline_s),
-        device_id=device.torch_device if own_gpu else None,
+        device_id=device.torch_device if seat.backend == "nccl" else None,
     )
     _current = RankGroup(seat, device)
+    device.agree = _current.agree
     return _current
 
 
 def _lacks(seat: Seat) -> str | None:
-    """Why there is no such group."""
+    """Why there is no such group. Without any GPU the device itself says what is broken."""
+    num = num_devices(seat.device)
+    if seat.device == "cuda" and 0 < num < seat.num_local:
+        return f"needs {seat.num_local} GPUs, this machine has {num}"
     if not getattr(_dist, f"is_{seat.backend}_available", lambda: False)():
         return f"this torch is built without {seat.backend}"
-    if seat.backend in ON_GPUS_ALONE and seat.device != "cuda":
-        return f"{seat.backend} needs a GPU for each rank"
+    if seat.backend == "nccl" and seat.device != "cuda":
+        return "nccl needs a GPU for each rank"
     if seat.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
         return "ranks of mpi are started by mpirun: mpirun -n 2 python -m hostbench.ranks"
     return None
-
-
-def is_oversubscribed(seat: Seat) -> bool:
-    """Whether this host has more ranks than cores for them."""
-    return seat.device == "cpu" and seat.num_local > num_devices(seat.device)

@@ -7,9 +7,10 @@ times.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
@@ -20,32 +21,21 @@ from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_e
 from hostbench.measure.workload import Workload
 from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import Built, Finished, RankReading
+from hostbench.ranks.rank import RankReading
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
 CHUNK = 5
 """Iterations per order, at most: the stop rule is looked at between orders."""
 SENT_SHARE = 0.1
-"""How far the bytes sent may be from what is documented: headers of the backend, the barrier."""
-SENT_BYTES = 1024
-"""As much more or less in a reading: headers of small messages, and the barrier before it."""
+"""How far the bytes sent may be from those documented, headers aside."""
+HEADER_BYTES = 640
+"""For each other rank and collective: gloo's messages take 290 bytes each beside their data, and
+a ring sends two to go once around."""
 
-
-class Conducted(Protocol):
-    """Ranks that carry out orders together: a Pool, or those of many hosts."""
-
-    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
-        """Every rank's answer to the order, by rank. Raises RankFailure and Unavailable."""
-
-    def close(self) -> None:
-        """End them."""
-
-
-PoolKey = tuple[str, str, int]
-"""Kind of device, backend and number of ranks."""
-Make = Callable[[str, str, int, float], Conducted]
-"""Those three and the deadline of a case in seconds -> ranks that have not joined yet."""
+T = TypeVar("T")
+Ask = Callable[..., list[Any]]
+"""An order and its arguments -> every rank's answer, by rank."""
 
 
 class Ranks:
@@ -55,33 +45,49 @@ class Ranks:
     which a GPU in exclusive-process mode refuses to the next pool.
     """
 
-    def __init__(self, deadline_s: float, make: Make = Pool) -> None:
-        """`deadline_s` is a case's, as its launcher holds it."""
-        self._deadline_s, self._make = deadline_s, make
-        self._pool: Conducted | None = None
-        self._key: PoolKey | None = None
-        self._oversubscribed = False
-        self._refused: dict[PoolKey, Unavailable | RankFailure] = {}
+    def __init__(
+        self,
+        deadline_s: float,
+        make: Callable[[str, str, int, float], Any] = Pool,
+        *,
+        is_observed: bool = False,
+    ) -> None:
+        """`deadline_s` is a case's, as its launcher holds it. `make` takes the kind of device, the
+        backend, the number of ranks and that deadline, and returns what has a Pool's methods.
+        `is_observed`: nothing will be timed."""
+        self._deadline_s, self._make, self._is_observed = deadline_s, make, is_observed
+        self._pool: Any = None
+        self._key: tuple[str, str, int] | None = None
+        self._places: list[dict[str, bool]] = []
+        self._refused: dict[tuple[str, str, int], Unavailable | RankFailure] = {}
         """What ranks said instead of joining: asked once, as it may be a long wait."""
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
-        measured: Measurement = self._with_pool(
-            work, case, lambda ask: self._measured(ask, work, case, settings)
+        return self._with_pool(
+            work, case, lambda ask: _measured(ask, work, case, settings, self._places)
         )
-        return measured
+
+    def observe(self, work: Workload, case: Case) -> Measurement:
+        """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
+
+        def observed(ask: Ask) -> Measurement:
+            by_rank: list[Measurement] = ask("observe", case)
+            return structs.replace(by_rank[0], proofs=_proofs(by_rank))
+
+        return self._with_pool(work, case, observed)
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
     ) -> tuple[Measurement, tuple[Lane, ...]]:
-        """The same, then one reading of all ranks on one clock. Raises as `measure`."""
+        """As `measure`, then one reading of all ranks on one clock. Raises as it."""
         measured = self.measure(work, case, settings)
-        by_rank = self._with_pool(work, case, lambda ask: ask("trace", case))
-        lanes = (
-            replace(lane, place=f"rank {rank}")
-            for rank, lanes in enumerate(by_rank)
-            for lane in lanes
-        )
+        by_rank: list[list[Lane]] = self._with_pool(work, case, lambda ask: ask("trace", case))
+        lanes = [
+            structs.replace(lane, place=f"rank {rank}")
+            for rank, own in enumerate(by_rank)
+            for lane in own
+        ]
         return measured, from_zero(tuple(lanes))
 
     def close(self) -> None:
@@ -89,11 +95,9 @@ class Ranks:
             self._pool.close()
         self._pool = self._key = None
 
-    def _with_pool(self, work: Workload, case: Case, use: Callable[["Ask"], Any]) -> Any:
-        """Whatever `use` makes of the case's pool, which is closed where that raises."""
-        assert work.ranks is not None
-        device = str(case.values["device"])
-        key = device, work.backend_of(case), work.ranks(**case.values)
+    def _with_pool(self, work: Workload, case: Case, use: Callable[[Ask], T]) -> T:
+        """What `use` makes of the case's pool, which is closed where that raises."""
+        key = str(case.values["device"]), work.backend_of(case), work.num_ranks(case) or 1
         if key in self._refused:
             raise self._refused[key]
         deadline = Deadline.after(DEADLINE_SHARE * self._deadline_s)
@@ -102,7 +106,7 @@ class Ranks:
                 self.close()
                 self._pool, self._key = self._make(*key, self._deadline_s), key
                 try:
-                    self._oversubscribed = any(self._pool.ask(deadline, "join"))
+                    self._places = self._pool.ask(deadline, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
                     self._refused[key] = reason
                     raise
@@ -112,53 +116,49 @@ class Ranks:
             self.close()
             raise
 
-    def _measured(self, ask: "Ask", work: Workload, case: Case, settings: Settings) -> Measurement:
-        built: list[Built] = ask("build", case)
-        depth = work.depth_of(case)
-        first_s = slowest(ask("iterate", 1))[0][0]
-        iteration_s = _warm_up(ask, settings, depth, first_s)
-        per_rank = _sample(ask, settings, iteration_s)
-        timed = slowest(per_rank)
-        device_reason = next((rank.no_device_clock for rank in built if rank.no_device_clock), None)
-        device_s: tuple[float, ...] = ()
-        if device_reason is None:
-            delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
-            by_rank = ask("device_clock", settings.device_samples, delay_s)
-            device_s = tuple(map(max, zip(*by_rank, strict=True)))
-        sent, as_documented = _sent(ask, [rank.sends for rank in built], depth)
-        finished: list[Finished] = ask("finish")
-        wrong = [
-            f"rank {rank}: {reply.wrong}"
-            for rank, reply in enumerate(finished)
-            if reply.wrong is not None
-        ]
-        if wrong:  # no time is kept of wrong results
-            return Measurement(proofs={"data": f"failed: {'; '.join(wrong)}"}, depth=depth)
-        return Measurement(
-            end_to_end_s=tuple(end for end, _ in timed),
-            call_s=tuple(call for _, call in timed),
-            device_s=device_s,
-            device_reason=device_reason,
-            first_s=first_s,
-            depth=depth,
-            number=1,
-            findings={
-                "oversubscribed": self._oversubscribed,
-                **as_documented,
-                **finished[0].findings,
-            },
-            proofs={"data": "passed"} if all(rank.is_checked for rank in built) else {},
-            memory=finished[0].memory,
-            ranks={
-                str(rank): median([end for end, _ in readings])
-                for rank, readings in enumerate(per_rank)
-            },
-            sent=sent,
-        )
 
-
-Ask = Callable[..., list[Any]]
-"""An order and its arguments -> every rank's answer, by rank."""
+def _measured(
+    ask: Ask, work: Workload, case: Case, settings: Settings, places: Sequence[dict[str, bool]]
+) -> Measurement:
+    built: list[tuple[str | None, int | None]] = ask("build", case)
+    depth = work.depth_of(case)
+    first_s = slowest(ask("iterate", 1))[0][0]
+    warmups = replace(
+        settings,
+        budget_s=settings.warmup_s,
+        min_samples=1,
+        max_samples=MAX_WARMUPS,
+        dispersion=-1.0,
+    )
+    step_s = slowest(_sample(ask, warmups, depth * first_s))[-1][0]
+    per_rank = _sample(ask, settings, depth * step_s)
+    timed = slowest(per_rank)
+    device_reason = next((reason for reason, _ in built if reason), None)
+    device_s: tuple[float, ...] = ()
+    if device_reason is None:
+        delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
+        by_rank = ask("device_clock", settings.device_samples, delay_s)
+        device_s = tuple(map(max, zip(*by_rank, strict=True)))
+    sent, as_documented = _sent(ask, [nbytes for _, nbytes in built], depth)
+    finished: list[Measurement] = ask("finish")
+    proofs = _proofs(finished)
+    if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
+        return Measurement(proofs=proofs, depth=depth)
+    flags = {name: any(place.get(name, False) for place in places) for name in places[0]}
+    return Measurement(
+        end_to_end_s=tuple(end for end, _ in timed),
+        call_s=tuple(call for _, call in timed),
+        device_s=device_s,
+        device_reason=device_reason,
+        first_s=first_s,
+        depth=depth,
+        number=1,
+        findings={**flags, **as_documented, **finished[0].findings},
+        proofs=proofs,
+        memory=finished[0].memory,
+        ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},
+        sent=sent,
+    )
 
 
 def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:
@@ -169,35 +169,31 @@ def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:
     ]
 
 
-def _warm_up(ask: Ask, settings: Settings, depth: int, step_s: float) -> float:
-    """At least one more iteration; returns the seconds of the last one, all of its steps."""
-    end_s = time.monotonic() + settings.warmup_s
-    for _ in range(MAX_WARMUPS):
-        count = _chunk(end_s - time.monotonic(), depth * step_s)
-        step_s = slowest(ask("iterate", count))[-1][0]
-        if time.monotonic() >= end_s:
-            break
-    return depth * step_s
-
-
 def _sample(ask: Ask, settings: Settings, iteration_s: float) -> list[list[RankReading]]:
-    """Readings by rank, as many as the stop rule wants of the slowest."""
+    """Readings by rank, as many as the stop rule wants of the slowest. An order holds as many
+    iterations of about `iteration_s` as fit into the time left, from 1 to CHUNK."""
     per_rank: list[list[RankReading]] = []
     ends: list[float] = []
     end_s = time.monotonic() + settings.budget_s
     while not is_enough(ends, settings, late=time.monotonic() >= end_s):
-        wanted = _chunk(end_s - time.monotonic(), iteration_s)
+        fitting = max(1, min(CHUNK, int((end_s - time.monotonic()) / iteration_s)))
         least = settings.min_samples - len(ends)
-        count = min(max(wanted, least), settings.max_samples - len(ends))
+        count = min(max(fitting, least), settings.max_samples - len(ends))
         answers = ask("iterate", count)
         per_rank = [a + b for a, b in zip(per_rank, answers, strict=True)] if ends else answers
         ends = [end for end, _ in slowest(per_rank)]
     return per_rank
 
 
-def _chunk(left_s: float, iteration_s: float) -> int:
-    """How many iterations the next order holds: what fits into the time left, from 1 to CHUNK."""
-    return max(1, min(CHUNK, int(left_s / iteration_s)))
+def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
+    """Of all ranks: rank 0's, or who differs from what passes, and how."""
+    proofs = dict(by_rank[0].proofs)
+    for name in proofs:
+        own = {rank: each.proofs.get(name, "") for rank, each in enumerate(by_rank)}
+        wrong = [f"rank {rank}: {text[8:]}" for rank, text in own.items() if text[:6] == "failed"]
+        if wrong:
+            proofs[name] = f"failed: {'; '.join(wrong)}"
+    return proofs
 
 
 def _sent(
@@ -213,8 +209,10 @@ def _sent(
     if None in before or None in after:
         return {}, {"sends_as_documented": None}
     sent = [(end - start) // depth for start, end in zip(before, after, strict=True)]
+    headers = HEADER_BYTES * (len(sent) - 1) * (depth + 1) / depth  # with those of the barrier
     is_so = all(
-        nbytes is None or abs(measured - nbytes) <= SENT_SHARE * nbytes + SENT_BYTES / depth
+        nbytes is None
+        or (1 - SENT_SHARE) * nbytes <= measured <= (1 + SENT_SHARE) * nbytes + headers
         for measured, nbytes in zip(sent, documented, strict=True)
     )
     findings = {"sends_as_documented": is_so, "most_sent_bytes": max(sent)}

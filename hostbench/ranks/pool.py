@@ -6,18 +6,19 @@ and die with it.
 
 import contextlib
 import os
-import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
+from hostbench.core import stacks
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import state_of, why_alive
 from hostbench.ranks.blame import Done, Lost, Raised, RankState, Reply, Skipped, failure
@@ -30,10 +31,7 @@ LEAVE_S = 10.0
 """After its pipe closed: how long a rank may take to give back its device and end."""
 REAP_S = 2.0
 """A rank that is stuck in a driver dies when the driver lets it go: nobody waits longer for it."""
-STACK_S = 0.2
-"""How long a silent rank may take to write where it is."""
 _POLL_S = 0.001
-_FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Child:
 
     def __init__(self, seat: Seat, siblings: Sequence["Child"] = ()) -> None:
         """Fork it. `siblings` are the children of this process that were forked before."""
-        self._seat, self._status = seat, None
+        self._seat = seat
+        self._status: int | None = None
         self._stack = os.memfd_create("hostbench-stack")
         self.channel, theirs = Pipe()
         self.pid = os.fork()
@@ -63,8 +62,6 @@ class Child:
                 channel.close()  # else a rank's pipe would not end with its parent's side of it
             serve(seat, theirs, self._stack)
         theirs.close()
-
-    _status: int | None
 
     def receive(self, until: float) -> Reply:
         """The next reply, once there is one; or how the process ended whose pipe is closed, which a
@@ -92,10 +89,9 @@ class Child:
 
     def close(self) -> None:
         """Close the pipe, by whose end it leaves."""
-        self.channel.close()
-        if self._stack >= 0:
+        if not self.channel.closed:
+            self.channel.close()
             os.close(self._stack)
-            self._stack = -1
 
     def state(self, is_silent: bool) -> RankState:
         """How far it has come, and what it does now where it says nothing."""
@@ -103,38 +99,25 @@ class Child:
         state = partial(RankState, entered=entered, left=left, operation=operation)
         if not is_silent:
             return state()
-        frames = self._frames()
-        own = [(name, line) for name, line in frames if not _is_ours(name)]
+        letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
+        own = [
+            f"{Path(file).parent.name}/{Path(file).name}:{line}"
+            for file, line in frames
+            if "/torch/" not in file and "/hostbench/ranks/" not in file
+        ]
         return state(
-            state=state_of(self.pid),
-            line="{}:{}".format("/".join(own[0][0].split("/")[-2:]), own[0][1]) if own else "",
+            state=letter,
+            line=own[0] if own else "",
             in_torch="/torch/distributed/" in frames[0][0] if frames else None,
         )
-
-    def _frames(self) -> list[tuple[str, int]]:
-        """File and line of what its main thread is in, the innermost first; none where it does not
-        tell, as one that is stopped."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGUSR1)
-        until, size = time.monotonic() + STACK_S, -1
-        while time.monotonic() < until and not 0 < size == os.fstat(self._stack).st_size:
-            size = os.fstat(self._stack).st_size
-            time.sleep(10 * _POLL_S)
-        main = os.pread(self._stack, 1 << 16, 0).decode(errors="replace").rpartition("\n\n")[2]
-        return [(name, int(line)) for name, line in _FRAME.findall(main)]
-
-
-def _is_ours(file: str) -> bool:
-    return "/torch/" in file or "/hostbench/ranks/" in file
 
 
 class Pool:
     """The ranks of one host, each with its own device of the kind that is named."""
 
     def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
-        counters = Counters(num_ranks)
+        counters, rendezvous = Counters(num_ranks), os.memfd_create("hostbench-rendezvous")
         self._children: list[Child] = []
-        rendezvous = os.memfd_create("hostbench-rendezvous")
         try:
             for rank in range(num_ranks):
                 seat = Seat(
@@ -144,7 +127,7 @@ class Pool:
                     num_local=num_ranks,
                     device=device,
                     backend=backend,
-                    store=_meeting(rendezvous, num_ranks),
+                    store=partial(_store, rendezvous, num_ranks),
                     counters=counters,
                     deadline_s=deadline_s,
                 )
@@ -164,51 +147,42 @@ class Pool:
             with contextlib.suppress(OSError):  # a rank that is gone reads as lost below
                 child.channel.send((order, arguments))
         replies = self._gather(deadline)
-        skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
-        is_bad = any(isinstance(reply, Raised | Lost) for reply in replies.values())
         done = [reply.value for _, reply in sorted(replies.items()) if isinstance(reply, Done)]
         if len(done) == len(self._children):
             return done
-        states = [child.state(rank not in replies) for rank, child in enumerate(self._children)]
+        states = []
         for rank, child in enumerate(self._children):
+            states.append(child.state(is_silent=rank not in replies))
             if rank not in replies:
                 child.kill()  # it would not leave by the end of its pipe
-        if skips and not is_bad:
+        skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
+        if skips and not any(isinstance(reply, Raised | Lost) for reply in replies.values()):
             rank, reason = min(skips.items())  # who is silent waits for it
-            alone = "" if len(skips) == len(self._children) else f"rank {rank}: "
-            raise Unavailable(f"{alone}{reason}")
-        names = [f"rank {rank}" for rank in range(len(self._children))]
-        wrong = failure(replies, states, deadline.given_s, names)
-        assert wrong is not None
-        raise wrong
+            raise Unavailable(reason if len(skips) == len(states) else f"rank {rank}: {reason}")
+        names = [f"rank {rank}" for rank in range(len(states))]
+        raise failure(replies, states, deadline.given_s, names)
 
     def close(self) -> None:
         """Let every rank leave, kill those that do not, and reap those that can die."""
         for child in self._children:
             child.close()
-        living = self._wait(self._children, LEAVE_S)
-        for child in living:
+        self._wait(LEAVE_S)
+        for child in self._children:
             child.kill()
-        self._wait(living, REAP_S)
+        self._wait(REAP_S)
         self._children = []
 
-    def _wait(self, children: Sequence[Child], seconds: float) -> list[Child]:
-        """Those that still live then."""
+    def _wait(self, seconds: float) -> None:
+        """Until all have ended."""
         until = time.monotonic() + seconds
-        while children := [child for child in children if not child.has_ended()]:
-            if time.monotonic() >= until:
-                break
+        while not all(child.has_ended() for child in self._children) and time.monotonic() < until:
             time.sleep(_POLL_S)
-        return list(children)
 
     def _gather(self, deadline: Deadline) -> dict[int, Reply]:
         waiting = {child.channel: rank for rank, child in enumerate(self._children)}
         replies: dict[int, Reply] = {}
         until = deadline.at
-        while waiting:
-            ready = wait(list(waiting), timeout=max(0.0, until - time.monotonic()))
-            if not ready:
-                break
+        while waiting and (ready := wait(list(waiting), max(0.0, until - time.monotonic()))):
             for channel in ready:
                 assert isinstance(channel, Connection)
                 rank = waiting.pop(channel)
@@ -218,12 +192,8 @@ class Pool:
         return replies
 
 
-def _meeting(file: int, num_ranks: int) -> Callable[[], Any]:
-    """The store of ranks that meet in a file which exists in memory only: no port, no name, no
+def _store(file: int, num_ranks: int) -> Any:
+    """The ranks of one host meet in a file that exists in memory only: no port, no name, no
     network, and nothing to clean up. gloo then talks over the loopback interface."""
-
-    def store() -> Any:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        return dist.FileStore(f"/proc/self/fd/{file}", num_ranks)  # type: ignore[attr-defined]
-
-    return store
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    return dist.FileStore(f"/proc/self/fd/{file}", num_ranks)  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.limits.verdict import link_verdicts
 from hostbench.measure.workload import Workload
-from hostbench.ranks.backends import refusal
 from hostbench.report.table import Cell, Column, Part, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
@@ -273,8 +272,7 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
         return "measured only with --device cpu, as there is a GPU"
     if work.ranks is not None and work.backend_of(case) == "nccl" and torch.nccl is None:
         return "this torch is built without nccl"
-    num_ranks = work.num_ranks(case) or 1
-    return work.refusal(case, hardware.num_gpus) or refusal(device, num_ranks, hardware.num_gpus)
+    return work.refusal(case, hardware.num_gpus)
 
 
 def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from hostbench.core.case import Case
 from hostbench.core.clock import iso
 from hostbench.core.records import CaseRecord, Launch, Measurement, Outcome
-from hostbench.measure.workload import Workload
+from hostbench.measure.workload import ASYNCHRONOUS, Workload
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -84,12 +84,17 @@ def _timed(
 
 
 def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
-    """Cases to observe: those that one process runs by itself, that enqueue anything, and that were
-    not observed yet."""
+    """Cases to observe: those that enqueue anything, if they are over ranks by a backend whose
+    collectives are work of the device, and that were not observed yet."""
     number = plan.profile.launches
     works = ((case, workloads[case.workload]) for case in plan.cases)
-    alone = (case for case, work in works if work.ranks is None and not work.is_host_only(case))
-    return {case for case in alone if (case, number) not in plan.done}
+    enqueue = (
+        case
+        for case, work in works
+        if not work.is_host_only(case)
+        and (work.ranks is None or work.backend_of(case) in ASYNCHRONOUS)
+    )
+    return {case for case in enqueue if (case, number) not in plan.done}
 
 
 def _observe(

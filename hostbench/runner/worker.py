@@ -116,7 +116,7 @@ class _Place:
         if self._ranks is None:
             from hostbench.ranks.lockstep import Ranks
 
-            self._ranks = Ranks(self.launch.deadline_s)
+            self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
         return self._ranks
 
     def close(self) -> None:
@@ -129,6 +129,8 @@ class _Place:
 
 def _evidence(work: Workload, place: _Place, case: Case) -> Measurement:
     """A pass that observes the case; its proofs are judged like those of the timed passes."""
+    if work.ranks is not None:
+        return place.ranks().observe(work, case)
     device = _open(place, case)
     return evidence.gather(device, prepare(work, device, case))
 

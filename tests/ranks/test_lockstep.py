@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import Launch, Measurement, Message, Outcome
+from hostbench.core.records import FindingValue, Launch, Measurement, Message, Outcome
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
@@ -20,7 +20,6 @@ from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import Counters, Seat
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
-from hostbench.ranks.rank import Built, Finished
 from hostbench.runner import worker
 from tests.fakes.fake_cuda import cuda_machine
 
@@ -30,6 +29,12 @@ def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
     assert lockstep.slowest(ranks) == [(3.0, 0.5), (4.0, 0.9)]
     with pytest.raises(ValueError):
         lockstep.slowest([[(1.0, 1.0)], []])
+
+
+def of(wrong: str | None, **findings: FindingValue) -> Measurement:
+    """What a rank learned of its case."""
+    proof = "passed" if wrong is None else f"failed: {wrong}"
+    return Measurement(findings=findings, proofs={"data": proof}, memory={"peak_allocated": 3})
 
 
 class Script:
@@ -61,14 +66,12 @@ class Script:
         if order == "join" and Script.refuses is not None:
             raise Script.refuses
         answers: dict[str, list[Any]] = {
-            "join": [False, True],
-            "build": [Built(True, Script.no_clock, 100_000), Built(True, None, None)],
+            "join": [{"oversubscribed": False}, {"oversubscribed": True}],
+            "build": [(Script.no_clock, 100_000), (None, None)],
+            "observe": [of(None, kernels_per_step=20), of(Script.wrong, kernels_per_step=19)],
             "device_clock": [[0.5, 0.75], [0.25, 1.0]],
             "bytes_sent": [10, 20],
-            "finish": [
-                Finished(None, {"peak_allocated": 3}, {"late": 1}),
-                Finished(Script.wrong, {}, {"late": 2}),
-            ],
+            "finish": [of(None, late=1), of(Script.wrong, late=2)],
         }
         return answers[order]
 
@@ -122,6 +125,8 @@ def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
     result = measured(ranks)
     assert result.proofs == {"data": "failed: rank 1: element 17 is 3, not 5"}
     assert result.end_to_end_s == () and result.ranks == {}
+    seen = ranks.observe(WORK, Case.of(WORK.name, {"device": "cpu", "kind": "fine"}))
+    assert seen.proofs == result.proofs and seen.findings == {"kernels_per_step": 20}
 
 
 def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
@@ -222,10 +227,10 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
         one.device = CudaDevice()
         synchronize = one.device.synchronize
         one.group = cast(Any, SimpleNamespace(barrier=int, synchronize=synchronize, backend="nccl"))
-        assert one.build(case).is_checked
+        assert one.build(case) == (None, None)
         one.iterate(1)
         done = one.finish()
-        assert (done.wrong, done.memory["peak_allocated"]) == (None, 2 * MIB)
+        assert (done.proofs, done.memory["peak_allocated"]) == ({"data": "passed"}, 2 * MIB)
 
 
 def test_a_family_has_ranks_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import MIB
+from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.ranks import group
 from hostbench.ranks.group import Counters, Seat
@@ -82,8 +83,8 @@ def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
     costs = Costs()
     sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
     assert all(depth * total_s >= depth * sum_s > depth * call_s for total_s, call_s in readings)
-    wrong, memory, _ = rank.finish()
-    assert wrong is None and memory["peak_allocated"] >= 2 * 16 * MIB
+    done = rank.finish()
+    assert done.proofs == {"data": "passed"} and done.memory["peak_allocated"] >= 2 * 16 * MIB
 
 
 def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
@@ -94,4 +95,41 @@ def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
     before = num_entered(rank)
     host, *_ = rank.trace(case)
     assert host.spans[-1].name == "cudaDeviceSynchronize"
-    assert num_entered(rank) - before == 2 * (1 + 1), "a barrier before each of two readings"
+    agreements = 2  # to look, and that all saw enough
+    assert num_entered(rank) - before == 2 * (1 + 1) + agreements, "a barrier before each reading"
+
+
+@pytest.mark.parametrize(
+    ("lost", "refuses", "proof"),
+    [
+        (0, (), "passed"),
+        (1, (), "failed: 19 kernels ran in 20 collectives"),
+        (0, ("profiler",), "unavailable: the profiler saw no work"),
+    ],
+)
+def test_each_collective_of_several_ranks_is_a_kernel(
+    rank: Rank,
+    floor: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: int,
+    refuses: tuple[str, ...],
+    proof: str,
+) -> None:
+    floor.refuses, rank.group.num_ranks = refuses, 2
+    observe = CudaDevice.observe
+    monkeypatch.setattr(CudaDevice, "observe", lambda self, work: observe(self, work)[lost:])
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": MIB}
+    seen = rank.observe(Case.of("collectives.all_reduce_queued", axes))
+    assert seen.proofs["kernels"].startswith(proof)
+    assert refuses or seen.findings["kernels_per_step"] == (20 - lost) / 20
+
+
+def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_host(
+    rank: Rank, floor: Machine
+) -> None:
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB}
+    assert rank.build(Case.of("collectives.all_reduce_queued", axes)) == (None, None)
+    costs = Costs()
+    sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
+    for reading_s in rank.device_clock(COUNT, BUSY_S):
+        assert reading_s == pytest.approx(sum_s, rel=1e-6)
