@@ -1,69 +1,41 @@
 """allocation: creating a tensor on the host and moving it, against creating it on the device; what
 new memory costs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
-from hostbench.core.case import AxisValue
-from hostbench.device.base import (
-    CACHES,
-    OWN_MEMORY,
-    PINNED,
-    SEGMENTS,
-    TRAINING,
-    Buffer,
-    Fill,
-    Memory,
-    Step,
-)
-from hostbench.families.allocation.sequence import demands, peak_bytes
 
-ORDER = 20
-"""Where the family stands in a report."""
+ORDER = 20  # of the families in a report
 
 
-def setup_cache() -> dict[str, Any]:
+def setup_cache():
     return suite.measure("allocation")
 
 
 SIZES = (MIB, 16 * MIB, 64 * MIB)
 MIDDLE = 16 * MIB
-FILLS = ("empty", "zeros", "randn", "full", "arange")
-_BESIDE_ZEROS = ("full", "arange")
-"""Fills that write as zeros do, number by number: one size tells them apart."""
-
-
-def _one_size(nbytes: int, fill: str, **_: AxisValue) -> bool:
-    return nbytes == MIDDLE or fill not in _BESIDE_ZEROS
-
-
-def _quick(device: str, nbytes: int, fill: str, **_: AxisValue) -> bool:
-    """Two sizes in both places of a cheap fill; random numbers at one of them."""
-    return (fill == "zeros" and nbytes in SIZES[:2]) or (fill == "randn" and nbytes == MIDDLE)
-
-
-def _host_only(fill: str, place: str, **_: AxisValue) -> bool:
-    """Uninitialized memory on the device enqueues no work."""
-    return fill == "empty" and place == "direct"
+QUICK_FILLS = ((MIB, "zeros"), (MIDDLE, "zeros"), (MIDDLE, "randn"))
 
 
 @workload(
     axes={
         "device": DEVICES,
         "nbytes": SIZES,
-        "fill": FILLS,
+        "fill": ("empty", "zeros", "randn", "full", "arange"),
         "place": ("cpu_then_move", "direct"),
     },
-    only=_one_size,
-    quick=_quick,
-    host_only=_host_only,
+    # full and arange write as zeros does: one size tells them apart
+    only=lambda nbytes, fill, **_: nbytes == MIDDLE or fill not in ("full", "arange"),
+    quick=lambda nbytes, fill, **_: (nbytes, fill) in QUICK_FILLS,
+    # uninitialized memory on the device enqueues no work
+    host_only=lambda fill, place, **_: fill == "empty" and place == "direct",
     baseline={"place": "cpu_then_move"},
     version="1",
 )
-def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
+def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], None]:
     """A new float32 tensor on the device. Timed: making it, moving it, dropping the last one."""
-    keep: list[Buffer] = [None]
+    keep: list[Any] = [None]
 
     def cpu_then_move() -> None:
         keep[0] = device.move(device.create(fill, nbytes, on_host=True))
@@ -78,7 +50,7 @@ def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
     axes={
         "device": DEVICES,
         "nbytes": (MIDDLE,),
-        "part": (*FILLS[1:], "copy", "host_memory"),
+        "part": ("zeros", "randn", "full", "arange", "copy", "host_memory"),
     },
     quick=lambda part, **_: part in ("randn", "copy", "host_memory"),
     host_only=lambda part, **_: part != "copy",
@@ -86,7 +58,7 @@ def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
     baseline={"part": "copy"},
     version="1",
 )
-def part(device: Device, nbytes: int, part: str) -> Prepared:
+def part(device: Device, nbytes: int, part: Any) -> Prepared:
     """One part of creating on the CPU and moving. Timed: a fill in place, the copy, or memory.
 
     Fills and the copy find their memory. host_memory: what malloc gives, each page touched, dropped
@@ -97,27 +69,27 @@ def part(device: Device, nbytes: int, part: str) -> Prepared:
     source = device.host_buffer(nbytes, pinned=False)
     if part != "copy":
         numbers = device.typed(source, "float32")
-        return Prepared(step=lambda: device.fill(numbers, part))  # type: ignore[arg-type]
+        return Prepared(step=lambda: device.fill(numbers, part))
     target = device.buffer(nbytes)
     device.fill_pattern(source, seed=1)
     device.fill_pattern(target, seed=2)
 
-    def verify() -> str | None:
-        return None if device.same_values(target, source) else "target differs from source"
-
     def step() -> None:
         device.copy(target, source, blocking=True)
+
+    def verify() -> str | None:
+        return None if device.same_values(target, source) else "target differs from source"
 
     return Prepared(step=step, verify=verify, copies={"H2D pageable": nbytes})
 
 
-def _needs(memory: str, cache: str, **_: AxisValue) -> Iterator[str]:
+def _needs(memory: str, cache: str, **_: Any) -> Iterator[str]:
     if memory == "pinned":
-        yield PINNED
+        yield "pinned memory"
     if memory == "device":
-        yield OWN_MEMORY
+        yield "memory of its own"
     if cache == "cold":
-        yield CACHES
+        yield "allocator caches"
 
 
 def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
@@ -141,13 +113,13 @@ def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
     baseline={"memory": "pageable", "cache": "warm"},
     version="1",
 )
-def memory(device: Device, nbytes: int, memory: Memory, cache: str) -> Prepared:
+def memory(device: Device, nbytes: int, memory: Any, cache: str) -> Prepared:
     """New memory, every page of it there. Timed: allocating, dropping the last one.
 
     cold: the allocators' caches were emptied before. Pageable memory comes from the system, and
     each of its pages is touched once.
     """
-    keep: list[Buffer] = [None]
+    keep: list[Any] = [None]
 
     def step() -> None:
         keep[0] = device.new_memory(nbytes, memory)
@@ -159,32 +131,30 @@ def memory(device: Device, nbytes: int, memory: Memory, cache: str) -> Prepared:
     return Prepared(step=step, before=drop if cache == "cold" else None)
 
 
-SETTINGS = (
-    "default",
-    "expandable_segments",
-    "max_split_size",
-    "roundup_power2_divisions",
-    "garbage_collection",
-    "cudaMallocAsync",
-)
+SETTINGS = {
+    "default": "",
+    "expandable_segments": "expandable_segments:True",
+    "max_split_size": "max_split_size_mb:32",
+    "roundup_power2_divisions": "roundup_power2_divisions:8",
+    "garbage_collection": "garbage_collection_threshold:0.6",
+    "cudaMallocAsync": "backend:cudaMallocAsync",
+}
 TIGHT = 1.75
 """Times the most that is asked for at once: with the default settings the cache has to be given
 back on the way, and every setting gets through."""
 
 
-def _conf(device: str, setting: str, **_: AxisValue) -> dict[str, str]:
+def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
     """Both names: the older is read by every torch that is supported, the newer is the one that
     stays."""
-    from hostbench.families.allocation.sequence import SETTINGS
-
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
     return dict.fromkeys(names, SETTINGS[setting])
 
 
 @workload(
-    axes={"device": DEVICES, "setting": SETTINGS, "room": ("free", "tight")},
+    axes={"device": DEVICES, "setting": tuple(SETTINGS), "room": ("free", "tight")},
     only=lambda setting, room, **_: setting != "garbage_collection" or room == "tight",
-    needs=lambda **_: (SEGMENTS, CACHES),
+    needs=lambda **_: ["segments of an allocator", "allocator caches"],
     environment=_conf,
     host_only=lambda **_: True,
     baseline={"setting": "default"},
@@ -196,8 +166,10 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     As batches of varying length make them; tight: the process may have 1.75 times what is asked
     for at once.
     """
+    from hostbench.families.allocation.sequence import demands, peak_bytes
+
     wanted = demands()
-    held: dict[int, Buffer] = {}
+    held: dict[int, Any] = {}
     device.drop_caches()
     if room == "tight":
         device.limit_memory(int(TIGHT * peak_bytes()))
@@ -219,7 +191,7 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
 @workload(
     axes={"device": DEVICES, "num_examples": (1, 4, 16, 64, 256, 1024)},
     only=lambda device, num_examples: device == "cuda" or num_examples <= 256,
-    needs=lambda **_: (TRAINING,),
+    needs=lambda **_: ["training steps"],
     quick=lambda device, num_examples: device == "cpu" and num_examples in (16, 256),
     baseline={"num_examples": 1},
     version="1",

@@ -6,72 +6,56 @@ the others' 50 us, as some images are larger. The compute takes 62.5 us of the d
 Around one base point (4 workers, prefetch_factor 2, batches of 16) one thing varies at a time.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
-from hostbench.core.case import AxisValue
-from hostbench.device.base import PINNED
-from hostbench.device.loading import Loading
-from hostbench.families.loading.loops import EVEN_ITEM_S, ITEM_S, NUM_BATCHES, FedLoop
 
-ORDER = 35
-"""Where the family stands in a report."""
+ORDER = 35  # of the families in a report
 
 
-def setup_cache() -> dict[str, Any]:
+def setup_cache():
     return suite.measure("loading")
 
 
+NUM_BATCHES = 8  # of a reading and of an epoch, as in hostbench.families.loading.loops
+BATCH_SIZE = 16
 ITEM_BYTES = {"cuda": 224 * 224 * 3, "cpu": 96 * 96 * 3}
-BASE: dict[str, AxisValue] = {
+BASE: dict[str, Any] = {
     "num_workers": 4,
     "way": "non_blocking",
     "prefetch_factor": 2,
-    "batch_size": 16,
+    "batch_size": BATCH_SIZE,
 }
 
 
-def base(device: str) -> dict[str, AxisValue]:
+def _differs(device: str, **axes: Any) -> dict[str, Any]:
+    """What is not as at the base point."""
     memory = "pinned" if device == "cuda" else "pageable"
-    return {**BASE, "memory": memory, "item_bytes": ITEM_BYTES[device]}
+    base = {**BASE, "memory": memory, "item_bytes": ITEM_BYTES[device]}
+    return {axis: axes[axis] for axis in base if axes[axis] != base[axis]}
 
 
-def _differs(device: str, **axes: AxisValue) -> set[str]:
-    return {axis for axis, value in base(device).items() if axes[axis] != value}
-
-
-def _only(device: str, **axes: AxisValue) -> bool:
+def _only(**axes: Any) -> bool:
     """One thing at a time; memory and way are one thing. What is on the device already has nothing
     that loads it."""
-    differs = _differs(device, **axes)
+    differs = _differs(**axes)
     if "item_bytes" in differs:
         return False
     if axes["way"] == "on_device":
         nothing = {"num_workers": 0, "memory": "pageable", "prefetch_factor": 2}
         return nothing.items() <= axes.items()
-    return len(differs) < 2 or differs == {"memory", "way"}
+    return len(differs) < 2 or differs.keys() == {"memory", "way"}
 
 
-def _quick(device: str, **axes: AxisValue) -> bool:
+def _quick(device: str, **axes: Any) -> bool:
     """Of each question that has room; a run says which ones it has left out."""
-    differs = {axis: axes[axis] for axis in _differs(device, **axes)}
-    wanted: list[dict[str, AxisValue]] = [{}, {"num_workers": 0}, {"batch_size": 1}]
+    wanted: list[dict[str, Any]] = [{}, {"num_workers": 0}, {"batch_size": 1}]
     if device == "cuda":
         wanted += [{"memory": "pageable"}, {"way": "side_stream"}]
     else:  # the pinned ones say why they are skipped
-        pinned: dict[str, AxisValue] = {"memory": "pinned"}
+        pinned = {"memory": "pinned"}
         wanted += [{"prefetch_factor": 1}, pinned, {**pinned, "way": "side_stream"}]
-    return differs in wanted
-
-
-def _moves(way: str, batch_size: int, item_bytes: int, **_: AxisValue) -> int:
-    return 0 if way == "on_device" else batch_size * item_bytes
-
-
-def _needs(memory: str, **_: AxisValue) -> Iterator[str]:
-    if memory == "pinned":
-        yield PINNED
+    return _differs(device, **axes) in wanted
 
 
 @workload(
@@ -84,13 +68,13 @@ def _needs(memory: str, **_: AxisValue) -> Iterator[str]:
         "batch_size": (1, 4, 16, 64),
         "item_bytes": (96 * 96 * 3, 224 * 224 * 3),
     },
-    moves=_moves,
-    rate_of="the batches that the loop takes",
     only=_only,
-    quick=_quick,
-    needs=_needs,
-    baseline=BASE,
+    moves=lambda way, batch_size, item_bytes, **_: (way != "on_device") * batch_size * item_bytes,
+    rate_of="the batches that the loop takes",
     depth=NUM_BATCHES,
+    needs=lambda memory, **_: ["pinned memory"] if memory == "pinned" else [],
+    quick=_quick,
+    baseline=BASE,
     version="1",
 )
 def loop(
@@ -105,6 +89,9 @@ def loop(
     """A batch of a DataLoader, brought to the device and computed on. Timed: an eighth of 8.
 
     One synchronize ends the loop. The workers run before it begins, and go on after it."""
+    from hostbench.device.loading import Loading
+    from hostbench.families.loading.loops import ITEM_S, FedLoop
+
     loading = Loading(
         batch_size=batch_size,
         item_bytes=item_bytes,
@@ -123,10 +110,10 @@ def loop(
         "persistent": (True, False),
         "item_bytes": (96 * 96 * 3, 224 * 224 * 3),
     },
-    moves=lambda item_bytes, **_: NUM_BATCHES * int(BASE["batch_size"]) * item_bytes,
-    rate_of="the batches that the loop takes",
     only=lambda device, item_bytes, **_: item_bytes == ITEM_BYTES[device],
-    quick=lambda device, num_workers, **_: device != "cuda" and num_workers == 1,
+    moves=lambda item_bytes, **_: NUM_BATCHES * BATCH_SIZE * item_bytes,
+    rate_of="the batches that the loop takes",
+    quick=lambda device, num_workers, **_: device == "cpu" and num_workers == 1,
     baseline={"persistent": True},
     version="1",
 )
@@ -134,8 +121,11 @@ def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -
     """An epoch of 8 batches of 16 items, 100 us each. Timed: the epoch and one synchronize.
 
     Workers that do not persist are started and ended in it."""
+    from hostbench.device.loading import Loading
+    from hostbench.families.loading.loops import EVEN_ITEM_S, FedLoop
+
     loading = Loading(
-        batch_size=int(BASE["batch_size"]),
+        batch_size=BATCH_SIZE,
         item_bytes=item_bytes,
         item_s=(EVEN_ITEM_S,),
         num_workers=num_workers,

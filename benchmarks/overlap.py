@@ -1,85 +1,89 @@
 """overlap: copying batch N+1 while computing on batch N, in the ways that people write it.
 
-Each step is a whole loop over `NUM_BATCHES` batches. The compute of one batch is calibrated, once
-per launch, in proportion to its copy from the same kind of memory alone: 1:1 unless the axis says
-otherwise, the ratio where overlap can help most. The copies alone and the computes alone are cases
-too, so that serial, overlapped and ideal come from one launch.
+Each step is a whole loop over 8 batches. The compute of one batch is calibrated, once per launch,
+in proportion to its copy from the same kind of memory alone: 1:1 unless the axis says otherwise,
+the ratio where overlap can help most. The copies alone and the computes alone are cases too, so
+that serial, overlapped and ideal come from one launch.
 """
 
-from dataclasses import replace
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
-from hostbench.core.case import AxisValue
-from hostbench.device.base import memory_and_cache
-from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Orderings, RoundTrip
 
-ORDER = 30
-"""Where the family stands in a report."""
+ORDER = 30  # of the families in a report
 
 
-def setup_cache() -> dict[str, Any]:
+def setup_cache():
     return suite.measure("overlap")
 
 
-SIZES = (512 * KIB, 4 * MIB, 32 * MIB)
 MEMORY = ("pageable", "pinned")
-SCHEDULES = (
-    "copy_only",
-    "compute_only",
-    "serial",
-    "default_stream",
-    "copy_stream",
-    "streams_2",
-    "streams_4",
-)
 RATIOS = {"1:4": 0.25, "1:2": 0.5, "2:1": 2.0, "4:1": 4.0}
 """compute:copy; 1:1 is the workload `pipeline`."""
-_SIDE_STREAMS = ("copy_stream", "streams_2", "streams_4", "three_streams")
 
 
-def _moves(batch_bytes: int, schedule: str, **_: AxisValue) -> int:
-    return 0 if schedule == "compute_only" else batch_bytes * NUM_BATCHES
+def _needs(memory: str, **_: Any) -> list[str]:
+    return ["pinned memory"] if memory == "pinned" else []
 
 
-def _usual(device: str, memory: str, **_: AxisValue) -> bool:
+def _moves(batch_bytes: int, schedule: str = "", **_: Any) -> int:
+    from hostbench.families.overlap.loops import NUM_BATCHES
+
+    return 0 if schedule == "compute_only" else NUM_BATCHES * batch_bytes
+
+
+def _usual(device: str, memory: str, **_: Any) -> bool:
     """The memory from which copies can be asynchronous; what pageable memory does to a loop on CUDA
     is a question for `pipeline` alone."""
     return memory == ("pinned" if device == "cuda" else "pageable")
 
 
-def _quick(batch_bytes: int, memory: str, device: str, schedule: str, **_: AxisValue) -> bool:
+def _quick(device: str, batch_bytes: int, memory: str, schedule: str) -> bool:
     """The largest size from the memory that can overlap; pageable memory on CUDA for the snippet
     that most articles print."""
     wanted = _usual(device, memory) or schedule == "copy_stream"
-    return batch_bytes == SIZES[-1] and wanted and schedule != "streams_4"
+    return batch_bytes == 32 * MIB and wanted and schedule != "streams_4"
 
 
 def _expects(
-    device: str, batch_bytes: int, memory: str, schedule: str, **_: AxisValue
+    device: str, batch_bytes: int, memory: str, schedule: str, **_: Any
 ) -> dict[str, bool]:
     """One stream never overlaps. Whether side streams do is sure only for pinned memory on CUDA,
     and where a copy is long beside the enqueueing of an observed one."""
     if schedule in ("serial", "default_stream"):
         return {"overlapped": False}
-    long = batch_bytes >= 4 * MIB
-    sure = device == "cuda" and memory == "pinned" and long and schedule in _SIDE_STREAMS
-    return {"overlapped": True} if sure else {}
+    is_alone = schedule.endswith("_only")
+    is_sure = device == "cuda" and memory == "pinned" and batch_bytes >= 4 * MIB
+    return {"overlapped": True} if is_sure and not is_alone else {}
 
 
 @workload(
-    axes={"device": DEVICES, "batch_bytes": SIZES, "memory": MEMORY, "schedule": SCHEDULES},
+    axes={
+        "device": DEVICES,
+        "batch_bytes": (512 * KIB, 4 * MIB, 32 * MIB),
+        "memory": MEMORY,
+        "schedule": (
+            "copy_only",
+            "compute_only",
+            "serial",
+            "default_stream",
+            "copy_stream",
+            "streams_2",
+            "streams_4",
+        ),
+    },
     moves=_moves,
     expects=_expects,
+    needs=_needs,
     quick=_quick,
-    needs=memory_and_cache,
     baseline={"schedule": "serial"},
     version="3",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
-    loop = Loop(device, batch_bytes, pinned=memory == "pinned")
-    return _prepared(loop, memory, schedule)
+    from hostbench.families.overlap.loops import Loop
+
+    return Loop(device, batch_bytes, pinned=memory == "pinned").prepared(schedule)
 
 
 @workload(
@@ -90,10 +94,10 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
         "compute_to_copy": tuple(RATIOS),
         "schedule": ("copy_only", "compute_only", "serial", "copy_stream"),
     },
+    only=_usual,
     moves=_moves,
     expects=_expects,
-    only=_usual,
-    needs=memory_and_cache,
+    needs=_needs,
     baseline={"schedule": "serial"},
     version="2",
 )
@@ -101,9 +105,11 @@ def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str
 ) -> Prepared:
     """The pipeline with more or less compute per copy. Timed: as `pipeline`."""
+    from hostbench.families.overlap.loops import Loop
+
     share = RATIOS[compute_to_copy]
     loop = Loop(device, batch_bytes, pinned=memory == "pinned", compute_to_copy=share)
-    return _prepared(loop, memory, schedule)
+    return loop.prepared(schedule)
 
 
 @workload(
@@ -113,22 +119,22 @@ def ratio(
         "memory": MEMORY,
         "ordering": ("events", "record_stream", "stream_synchronize", "device_synchronize"),
     },
-    moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
-    needs=memory_and_cache,
+    moves=_moves,
+    needs=_needs,
     baseline={"ordering": "events"},
     version="2",
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
-    loop = Orderings(device, batch_bytes, pinned=memory == "pinned")
-    return _prepared(loop, memory, ordering)
+    from hostbench.families.overlap.loops import Orderings
+
+    return Orderings(device, batch_bytes, pinned=memory == "pinned").prepared(ordering)
 
 
-def _moves_both(schedule: str, **axes: int) -> int:
-    """In and out."""
-    num_ways = {"compute_only": 0, "copy_in_only": 1, "copy_out_only": 1}.get(schedule, 2)
-    return num_ways * axes["batch_bytes"] * NUM_BATCHES
+def _moves_both_ways(batch_bytes: int, schedule: str, **_: Any) -> int:
+    is_one_way = schedule in ("copy_in_only", "copy_out_only")
+    return _moves(batch_bytes, schedule) * (1 if is_one_way else 2)
 
 
 @workload(
@@ -145,33 +151,15 @@ def _moves_both(schedule: str, **axes: int) -> int:
             "three_streams",
         ),
     },
-    moves=_moves_both,
-    expects=_expects,
     only=_usual,
-    needs=memory_and_cache,
+    moves=_moves_both_ways,
+    expects=_expects,
+    needs=_needs,
     baseline={"schedule": "serial"},
     version="2",
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
-    loop = RoundTrip(device, batch_bytes, pinned=memory == "pinned")
-    prepared = _prepared(loop, memory, schedule)
-    if schedule == "compute_only":
-        return prepared
-    moved = batch_bytes * NUM_BATCHES
-    ways = {"H2D": schedule != "copy_out_only", "D2H": schedule != "copy_in_only"}
-    copies = {f"{way} {memory}": moved for way, is_there in ways.items() if is_there}
-    return replace(prepared, copies=copies)
+    from hostbench.families.overlap.loops import RoundTrip
 
-
-def _prepared(loop: Loop, memory: str, name: str) -> Prepared:
-    way = loop.ways()[name]
-    loop.leave(way)
-    if name == "compute_only":
-        return Prepared(step=way.step)
-    return Prepared(
-        step=way.step,
-        verify=lambda: loop.check(way),
-        copies={f"H2D {memory}": loop.batch_bytes * NUM_BATCHES},
-        one_stream=way.one_stream,
-    )
+    return RoundTrip(device, batch_bytes, pinned=memory == "pinned").prepared(schedule)

@@ -1,136 +1,156 @@
 """transfer: what one copy between host and device costs, and whether the call waits for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hostbench import DEVICES, GIB, KIB, MIB, Device, Prepared, suite, workload
-from hostbench.core.case import AxisValue
-from hostbench.device.base import (
-    OWN_MEMORY,
-    PINNED,
-    SECOND_DEVICE,
-    Buffer,
-    Where,
-    memory_and_cache,
-)
-from hostbench.families.transfer import expected as expectations
-from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
-from hostbench.limits.links import LinkName
 
-ORDER = 10
-"""Where the family stands in a report."""
+ORDER = 10  # of the families in a report
 
 
-def setup_cache() -> dict[str, Any]:
+def setup_cache():
     return suite.measure("transfer")
 
 
-SIZES = tuple(KIB * 4**power for power in range(11))
-"""1KiB to 1GiB."""
+SIZES = tuple(KIB * 4**power for power in range(11))  # 1KiB to 1GiB
 FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 """For everything but the plain copies: below, at and above the knee."""
-UNCACHED = 512 * MIB
-"""Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
 QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)
 """The curve of the quick profile, from where the launch is the limit to where the link is."""
-TOTALS = (1000 * 4 * KIB, 1000 * 64 * KIB)
-"""Bytes of a thousand small tensors."""
+UNCACHED = 512 * MIB
+"""Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
+LONG = 16 * MIB
+"""From here on a copy is long beside the enqueueing of the next one: 0.3 ms on PCIe Gen5, where
+1MiB takes about 19 us and may be over before the other direction begins."""
+STAGED_AT_ONCE = 64 * KIB
+"""Up to this size the driver may take pageable bytes along with the command, without waiting."""
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
+CACHE = ("cold", "warm")
 SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}
 """What a program does that was written without a thought for the device."""
-CACHE = ("cold", "warm")
-AXES: dict[str, tuple[AxisValue, ...]] = {
-    "device": DEVICES,
-    "nbytes": SIZES,
-    "memory": (*MEMORY, "registered"),
-    "blocking": BLOCKING,
-}
 
 
-def _moves(nbytes: int, **_: AxisValue) -> int:
-    return nbytes
+def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[str]:
+    """Registered memory is pinned by another way."""
+    if memory != "pageable":
+        yield "pinned memory"
+    if cache == "cold":
+        yield "allocator caches"
 
 
-def _twice(nbytes: int, **_: AxisValue) -> int:
-    return 2 * nbytes
+def _expects(
+    device: str,
+    nbytes: int,
+    blocking: bool,
+    memory: str = "pinned",
+    cache: str = "warm",
+    num_tensors: int = 1,
+    **_: Any,
+) -> dict[str, bool]:
+    """A call returns early when it may and can: on CUDA not from pageable memory, unless perhaps
+    for small copies, of which nothing is declared. Nor is it where the caches are cold, for whether
+    CUDA's allocations wait for the device is nothing to build on; nor of a thousand calls, which
+    may fill CUDA's queue, and then wait for it.
+
+    On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
+    """
+    is_small = device == "cuda" and memory == "pageable" and nbytes <= STAGED_AT_ONCE
+    if (is_small and not blocking) or cache == "cold" or num_tensors > 1:
+        return {}
+    return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
 
 
-def _plain(device: str, nbytes: int, memory: str, blocking: bool, **_: AxisValue) -> bool:
-    """At 1GiB waiting or not is one number, and on the cpu device nothing changes any more;
-    registered memory is pinned memory by another way."""
-    huge = nbytes < GIB or (device == "cuda" and not blocking)
-    return huge and (memory != "registered" or nbytes in FEW_SIZES)
+def _host_memory(device: Device, nbytes: int, memory: str) -> Any:
+    if memory == "registered":
+        return device.registered_buffer(nbytes)
+    return device.host_buffer(nbytes, pinned=memory == "pinned")
 
 
-def _locked(memory: str, name: str) -> str | None:
-    """Others publish copies from and to page-locked memory."""
-    return None if memory == "pageable" else name
+def _wrong(device: Device, target: Any, source: Any) -> str | None:
+    return None if device.same_values(target, source) else "target differs from source"
 
 
-def _direction(direction: str, **_: AxisValue) -> LinkName:
-    return "host_to_device" if direction == "h2d" else "device_to_host"
+def _copy(device: Device, target: Any, source: Any, *, blocking: bool, **about: Any) -> Prepared:
+    """One copy between two buffers that are filled differently."""
+    device.fill_pattern(source, seed=1)
+    device.fill_pattern(target, seed=2)
+
+    def step() -> None:
+        device.copy(target, source, blocking=blocking)
+
+    return Prepared(step=step, verify=lambda: _wrong(device, target, source), **about)
 
 
-def _cast_crosses(nbytes: int, direction: str, blocking: bool, **_: AxisValue) -> float:
-    """torch casts on the CPU when the copy blocks, on the GPU when it does not (Copy.cu): the link
-    carries half of the bytes where the cast comes before it."""
-    return nbytes / 2 if blocking == (direction == "h2d") else nbytes
+def _one_way(device: str, nbytes: int, memory: str, blocking: bool) -> bool:
+    """At 1GiB waiting or not is one number, and on the cpu device nothing changes any more."""
+    changes = nbytes < GIB or (device == "cuda" and not blocking)
+    return changes and (memory != "registered" or nbytes in FEW_SIZES)
 
 
-def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
-    return nbytes in QUICK_SIZES and memory != "registered"
-
-
-def _quick_back(nbytes: int, memory: str, **_: AxisValue) -> bool:
-    return nbytes == QUICK_SIZES[-1] and memory != "registered"
-
-
-def _one_way(link: LinkName, quick: Callable[..., bool]) -> Any:
-    """What the plain copies of both directions declare."""
-    return workload(
-        axes=AXES,
-        moves=_moves,
-        expects=expectations.plain,
-        only=_plain,
-        quick=quick,
-        needs=memory_and_cache,
-        baseline=SYNC_PAGEABLE,
-        link=link,
-        published=lambda memory, **_: _locked(memory, link),
-        nvbandwidth={f"{link}_memcpy_ce": {"memory": "pinned", "blocking": False}},
-        version="1",
-    )
-
-
-@_one_way("host_to_device", _quick)
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": SIZES,
+        "memory": (*MEMORY, "registered"),
+        "blocking": BLOCKING,
+    },
+    only=_one_way,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_expects,
+    needs=_needs,
+    quick=lambda nbytes, memory, **_: nbytes in QUICK_SIZES and memory != "registered",
+    baseline=SYNC_PAGEABLE,
+    link="host_to_device",
+    published=lambda memory, **_: "host_to_device" if memory != "pageable" else None,
+    nvbandwidth={"host_to_device_memcpy_ce": {"memory": "pinned", "blocking": False}},
+    version="1",
+)
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation."""
-    source = host_memory(device, nbytes, memory)
-    target = device.buffer(nbytes)
-    return checked_copy(
-        device, target, source, blocking=blocking, copies={kind("H2D", memory): nbytes}
-    )
+    source, target = _host_memory(device, nbytes, memory), device.buffer(nbytes)
+    observed = "H2D pageable" if memory == "pageable" else "H2D pinned"
+    return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
 
 
-@_one_way("device_to_host", _quick_back)
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": SIZES,
+        "memory": (*MEMORY, "registered"),
+        "blocking": BLOCKING,
+    },
+    only=_one_way,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_expects,
+    needs=_needs,
+    quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory != "registered",
+    baseline=SYNC_PAGEABLE,
+    link="device_to_host",
+    published=lambda memory, **_: "device_to_host" if memory != "pageable" else None,
+    nvbandwidth={"device_to_host_memcpy_ce": {"memory": "pinned", "blocking": False}},
+    version="1",
+)
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
-    target = host_memory(device, nbytes, memory)
-    source = device.buffer(nbytes)
-    return checked_copy(
-        device, target, source, blocking=blocking, copies={kind("D2H", memory): nbytes}
-    )
+    target, source = _host_memory(device, nbytes, memory), device.buffer(nbytes)
+    observed = "D2H pageable" if memory == "pageable" else "D2H pinned"
+    return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
+
+
+def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
+    at_once = memory == "pinned" or device == "cpu"
+    return {} if at_once and nbytes < LONG else {"both_at_once": at_once}
 
 
 @workload(
     axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
-    moves=_twice,
+    moves=lambda nbytes, **_: 2 * nbytes,
     rate_of="both directions",
-    expects=expectations.both_ways,
-    needs=memory_and_cache,
+    expects=_at_once,
+    needs=_needs,
     link="both_ways",
-    published=lambda memory, **_: _locked(memory, "both_ways"),
+    published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
     version="1",
 )
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
@@ -138,8 +158,8 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
 
     The bytes are those of both.
     """
-    sources = host_memory(device, nbytes, memory), device.buffer(nbytes)
-    targets = device.buffer(nbytes), host_memory(device, nbytes, memory)
+    sources = _host_memory(device, nbytes, memory), device.buffer(nbytes)
+    targets = device.buffer(nbytes), _host_memory(device, nbytes, memory)
     streams = device.stream(), device.stream()
     for seed, (target, source) in enumerate(zip(targets, sources, strict=True)):
         device.fill_pattern(source, seed=seed)
@@ -158,15 +178,45 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
         ]
         return f"target differs from source: {', '.join(wrong)}" if wrong else None
 
-    copies = {kind("H2D", memory): nbytes, kind("D2H", memory): nbytes}
+    copies = {f"H2D {memory}": nbytes, f"D2H {memory}": nbytes}
     return Prepared(step=step, verify=verify, copies=copies, one_stream=False)
+
+
+def _anew(
+    device: Device,
+    source: Any,
+    make: Callable[[], Any],
+    *,
+    cache: str,
+    target: Any = None,
+    copies: dict[str, int] | None = None,
+) -> Prepared:
+    """A step that makes a buffer and drops the one before; `cold` drops the caches before each
+    sample. What arrived is looked for in `target`, or else in the buffer made last."""
+    device.fill_pattern(source, seed=1)
+    keep: list[Any] = [None]
+
+    def step() -> None:
+        keep[0] = make()
+
+    def drop() -> None:
+        keep[0] = None
+        device.drop_caches()
+
+    def verify() -> str | None:
+        return _wrong(device, keep[0] if target is None else target, source)
+
+    if cache == "cold":
+        drop()  # refused at once where there are no caches
+    before = drop if cache == "cold" else None
+    return Prepared(step=step, verify=verify, before=before, copies=copies)
 
 
 @workload(
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
-    moves=_moves,
-    expects=expectations.plain,
-    needs=lambda cache, **_: (*memory_and_cache(cache=cache), PINNED),
+    moves=lambda nbytes, **_: nbytes,
+    expects=_expects,
+    needs=lambda cache, **_: [*_needs(cache=cache), "pinned memory"],
     baseline={"cache": "warm", "blocking": True},
     link="host_to_device",
     version="1",
@@ -178,13 +228,13 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     """
     source, target = device.host_buffer(nbytes, pinned=False), device.buffer(nbytes)
 
-    def make() -> Buffer:
+    def make() -> Any:
         staged = device.pin(source)
         device.copy(target, staged, blocking=blocking)
         return staged
 
     copies = {"H2D pinned": nbytes}
-    return made_anew(device, source, make, cache=cache, target=target, copies=copies)
+    return _anew(device, source, make, cache=cache, target=target, copies=copies)
 
 
 @workload(
@@ -195,9 +245,9 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
         "cache": CACHE,
         "blocking": BLOCKING,
     },
-    moves=_moves,
-    expects=expectations.plain,
-    needs=memory_and_cache,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_expects,
+    needs=_needs,
     baseline={**SYNC_PAGEABLE, "cache": "warm"},
     link="host_to_device",
     version="1",
@@ -207,26 +257,26 @@ def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bo
 
     cold: the device's allocator has no cached block.
     """
-    source = host_memory(device, nbytes, memory)
-    copies = {kind("H2D", memory): nbytes}
+    source = _host_memory(device, nbytes, memory)
 
-    def make() -> Buffer:
+    def make() -> Any:
         return device.move(source, blocking=blocking)
 
-    return made_anew(device, source, make, cache=cache, copies=copies)
+    return _anew(device, source, make, cache=cache, copies={f"H2D {memory}": nbytes})
 
 
-def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
-    """A blocking `.to("cpu")` allocates pageable memory, which nothing caches."""
-    return cache == "warm" or not blocking
+def _from_pageable(device: str, blocking: bool, **axes: Any) -> dict[str, bool]:
+    """Pinned memory is allocated for a copy that does not block, where there is any."""
+    expected = _expects(device=device, blocking=blocking, **axes)
+    return {**expected, "pageable": blocking or device == "cpu"}
 
 
 @workload(
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
-    moves=_moves,
-    expects=expectations.to_host,
-    only=_has_cache,
-    needs=memory_and_cache,
+    only=lambda cache, blocking, **_: cache == "warm" or not blocking,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_from_pageable,
+    needs=_needs,
     baseline={"cache": "warm", "blocking": True},
     link="device_to_host",
     version="1",
@@ -234,27 +284,27 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
     """`tensor.to("cpu")`. Timed: allocating on the host, the copy, dropping the last one.
 
-    non_blocking allocates pinned memory, and only that is cached.
+    A blocking one allocates pageable memory, which nothing caches; non_blocking pinned memory.
     """
     source = device.buffer(nbytes)
 
-    def make() -> Buffer:
+    def make() -> Any:
         return device.fetch(source, blocking=blocking)
 
-    return made_anew(device, source, make, cache=cache)
+    return _anew(device, source, make, cache=cache)
 
 
 @workload(
     axes={
         "device": DEVICES,
-        "nbytes": TOTALS,
+        "nbytes": (1000 * 4 * KIB, 1000 * 64 * KIB),
         "num_tensors": (1, 1000),
         "memory": MEMORY,
         "blocking": BLOCKING,
     },
-    moves=_moves,
-    expects=expectations.plain,
-    needs=memory_and_cache,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_expects,
+    needs=_needs,
     baseline={**SYNC_PAGEABLE, "num_tensors": 1},
     link="host_to_device",
     version="1",
@@ -264,7 +314,7 @@ def many_tensors(
 ) -> Prepared:
     """The same bytes host to device as one tensor or as many. Timed: all copies, into place."""
     each = nbytes // num_tensors
-    pairs = [(device.buffer(each), host_memory(device, each, memory)) for _ in range(num_tensors)]
+    pairs = [(device.buffer(each), _host_memory(device, each, memory)) for _ in range(num_tensors)]
     for seed, (target, source) in enumerate(pairs):
         device.fill_pattern(source, seed=seed + 1)
         device.fill_pattern(target, seed=0)
@@ -277,15 +327,15 @@ def many_tensors(
         wrong = sum(not device.same_values(target, source) for target, source in pairs)
         return f"{wrong} of {num_tensors} tensors differ from their source" if wrong else None
 
-    return Prepared(step=step, verify=verify, copies={kind("H2D", memory): nbytes})
+    return Prepared(step=step, verify=verify, copies={f"H2D {memory}": nbytes})
 
 
 @workload(
     axes={"device": DEVICES, "nbytes": (*FEW_SIZES, UNCACHED)},
-    moves=_moves,
     only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
+    moves=lambda nbytes, **_: nbytes,
     expects=lambda **_: {"asynchronous": True},
-    needs=lambda **_: (OWN_MEMORY,),
+    needs=lambda **_: ["memory of its own"],
     link="device_memory",
     crosses=lambda nbytes, **_: 2 * nbytes,
     nvbandwidth={"device_local_copy": {}},
@@ -294,27 +344,27 @@ def many_tensors(
 def on_device(device: Device, nbytes: int) -> Prepared:
     """One copy inside the device's memory, which is read and written. Timed: the copy."""
     source, target = device.buffer(nbytes), device.target_buffer(nbytes, "here")
-    return checked_copy(device, target, source, blocking=False, copies={"D2D": nbytes})
+    return _copy(device, target, source, blocking=False, copies={"D2D": nbytes})
 
 
 @workload(
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "route": ("peer", "through_host")},
-    moves=_moves,
-    needs=lambda **_: (SECOND_DEVICE,),
+    moves=lambda nbytes, **_: nbytes,
+    needs=lambda **_: ["second device"],
     baseline={"route": "through_host"},
     link=lambda route, **_: route,
     published=lambda route, **_: "between_devices" if route == "peer" else None,
     nvbandwidth={"device_to_device_memcpy_write_ce": {"route": "peer"}},
     version="1",
 )
-def between_devices(device: Device, nbytes: int, route: Where) -> Prepared:
+def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     """One copy to a second device, directly or through pinned host memory. Timed: the copy.
 
     Through the host it is two blocking copies; the bytes are counted once.
     """
     source, target = device.buffer(nbytes), device.target_buffer(nbytes, route)
     if route == "peer":
-        return checked_copy(device, target, source, blocking=True, copies={"P2P": nbytes})
+        return _copy(device, target, source, blocking=True, copies={"P2P": nbytes})
     between = device.host_buffer(nbytes, pinned=True)
     device.fill_pattern(source, seed=1)
 
@@ -322,12 +372,15 @@ def between_devices(device: Device, nbytes: int, route: Where) -> Prepared:
         device.copy(between, source, blocking=True)
         device.copy(target, between, blocking=True)
 
-    copies = {"D2H pinned": nbytes, "H2D pinned": nbytes}
-    arrives = arrived(device, target, source)
-    return Prepared(step=step, verify=arrives, copies=copies, into_second=True)
+    return Prepared(
+        step=step,
+        verify=lambda: _wrong(device, target, source),
+        copies={"D2H pinned": nbytes, "H2D pinned": nbytes},
+        into_second=True,
+    )
 
 
-CONVERSIONS: dict[str, tuple[AxisValue, ...]] = {
+CONVERSIONS: dict[str, tuple[Any, ...]] = {
     "device": DEVICES,
     "nbytes": (MIB, 16 * MIB),
     "direction": ("h2d", "d2h"),
@@ -336,20 +389,30 @@ CONVERSIONS: dict[str, tuple[AxisValue, ...]] = {
 }
 
 
-def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Buffer, Buffer]:
-    """(source of twice the bytes, target of all the bytes) for a conversion on the way."""
+def _link(direction: str, **_: Any) -> str:
+    return "host_to_device" if direction == "h2d" else "device_to_host"
+
+
+def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Any, Any]:
+    """(source of twice the bytes, target of all the bytes)."""
     if direction == "h2d":
-        return host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
-    return device.buffer(2 * nbytes), host_memory(device, nbytes, memory)
+        return _host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
+    return device.buffer(2 * nbytes), _host_memory(device, nbytes, memory)
+
+
+def _gathered(direction: str, memory: str, **axes: Any) -> dict[str, bool]:
+    """What the host gathers is pageable, whatever its source was."""
+    gathered = "pageable" if direction == "h2d" else memory
+    return {**_expects(memory=gathered, **axes), "pageable": gathered == "pageable"}
 
 
 @workload(
     axes=CONVERSIONS,
-    moves=_moves,
-    expects=expectations.strided,
-    needs=memory_and_cache,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_gathered,
+    needs=_needs,
     baseline=SYNC_PAGEABLE,
-    link=_direction,
+    link=_link,
     version="1",
 )
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
@@ -359,18 +422,28 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     """
     wide, target = _ends(device, nbytes, direction, memory)
     source = device.every_second(device.typed(wide, "float32"))
-    target = device.typed(target, "float32")
-    return checked_copy(device, target, source, blocking=blocking)
+    return _copy(device, device.typed(target, "float32"), source, blocking=blocking)
+
+
+def _cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
+    """A copy that blocks is cast on the host, into or from pageable memory."""
+    expected = _expects(blocking=blocking, memory=memory, **axes)
+    return {**expected, "pageable": blocking or memory == "pageable"}
+
+
+def _crosses(nbytes: int, direction: str, blocking: bool, **_: Any) -> float:
+    """The link carries half of the bytes where the cast comes before it (Copy.cu)."""
+    return nbytes / 2 if blocking == (direction == "h2d") else nbytes
 
 
 @workload(
     axes=CONVERSIONS,
-    moves=_moves,
-    expects=expectations.cast,
-    needs=memory_and_cache,
+    moves=lambda nbytes, **_: nbytes,
+    expects=_cast,
+    needs=_needs,
     baseline=SYNC_PAGEABLE,
-    link=_direction,
-    crosses=_cast_crosses,
+    link=_link,
+    crosses=_crosses,
     version="1",
 )
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
@@ -381,4 +454,4 @@ def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: boo
     """
     wide, target = _ends(device, nbytes // 2, direction, memory)
     source, target = device.typed(wide, "float32"), device.typed(target, "float16")
-    return checked_copy(device, target, source, blocking=blocking)
+    return _copy(device, target, source, blocking=blocking)

@@ -30,24 +30,17 @@ Where = Literal["here", "peer", "through_host"]
 Memory = Literal["pageable", "pinned", "device"]
 Step = Callable[[], None]
 
-PINNED = "pinned memory"
-CACHES = "allocator caches"
-OWN_MEMORY = "memory of its own"
-SECOND_DEVICE = "second device"
-GRAPHS = "CUDA graphs"
-BLOCKING_EVENTS = "events that put the host to sleep"
-SEGMENTS = "segments of an allocator"
-TRAINING = "training steps"
-"""Abilities: what a workload declares that its cases need, and what some devices do not have."""
-
-
-def memory_and_cache(memory: str = "pageable", cache: str = "warm", **_: object) -> Iterator[str]:
-    """What the values of two axes need that several families have, for their `needs=`: host memory
-    that is pinned or registered, and caches of the allocators that can be cold."""
-    if memory != "pageable":
-        yield PINNED
-    if cache == "cold":
-        yield CACHES
+Ability = Literal[
+    "pinned memory",
+    "allocator caches",
+    "memory of its own",
+    "second device",
+    "CUDA graphs",
+    "events that put the host to sleep",
+    "segments of an allocator",
+    "training steps",
+]
+"""What a workload declares in `needs`, and what some devices do not have."""
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:
@@ -56,21 +49,27 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     the devices refuse from here."""
     if device == "cpu":
         return {
-            PINNED: "the cpu device has no pinned memory; it needs a GPU",
-            CACHES: "the cpu device's allocators have no caches: cold and warm are one case",
-            OWN_MEMORY: "the cpu device has no memory of its own: it works in host memory",
-            SECOND_DEVICE: "the cpu device has no peer; it needs 2 GPUs",
-            GRAPHS: "the cpu device launches no kernels: it has no graphs of them",
-            BLOCKING_EVENTS: "each wait of the cpu device lets the host sleep: there is no other",
-            SEGMENTS: "the cpu device's memory is the C library's: torch packs no segments there",
+            "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
+            "allocator caches": (
+                "the cpu device's allocators have no caches: cold and warm are one case"
+            ),
+            "memory of its own": "the cpu device has no memory of its own: it works in host memory",
+            "second device": "the cpu device has no peer; it needs 2 GPUs",
+            "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
+            "events that put the host to sleep": (
+                "each wait of the cpu device lets the host sleep: there is no other"
+            ),
+            "segments of an allocator": (
+                "the cpu device's memory is the C library's: torch packs no segments there"
+            ),
         }
     found = {}
     if num_devices < 2:
         units = "GPUs" if device == "cuda" else "devices"
-        found[SECOND_DEVICE] = f"needs 2 {units}, this machine has {num_devices}"
+        found["second device"] = f"needs 2 {units}, this machine has {num_devices}"
     if device == "simulated":
-        found[SEGMENTS] = "the simulated device's allocator packs no segments"
-        found[TRAINING] = "the simulated device multiplies no matrices"
+        found["segments of an allocator"] = "the simulated device's allocator packs no segments"
+        found["training steps"] = "the simulated device multiplies no matrices"
     return found
 
 
@@ -117,7 +116,7 @@ class Device:
         """The error for an ability or a primitive that the device does not have."""
         return Unavailable(self.lacks.get(what) or f"the {self.name} device has no {what}")
 
-    def require(self, ability: str) -> None:
+    def require(self, ability: Ability) -> None:
         """Raises Unavailable with the reason where the device does not have it."""
         if ability in self.lacks:
             raise self.refusal(ability)
@@ -152,7 +151,7 @@ class Device:
     def registered_buffer(self, nbytes: int) -> Buffer:
         """Touched host memory from the ordinary allocator, page-locked in place afterwards
         (cudaHostRegister). Raises Unavailable where it cannot be."""
-        raise self.refusal(PINNED)
+        raise self.refusal("pinned memory")
 
     def buffer(self, nbytes: int) -> Buffer:
         """Touched device memory."""
@@ -161,7 +160,7 @@ class Device:
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
         """Touched device memory, here or on a second device. Raises Unavailable where there is no
         such memory of its own, no second device, or no direct way to it."""
-        raise self.refusal(OWN_MEMORY if where == "here" else SECOND_DEVICE)
+        raise self.refusal("memory of its own" if where == "here" else "second device")
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         """The same memory seen as `dtype`."""
@@ -217,7 +216,7 @@ class Device:
     def pin(self, source: Buffer) -> Buffer:
         """`tensor.pin_memory()`: a copy in newly allocated pinned memory, from the cache where it
         holds a block. Raises Unavailable where nothing can be pinned."""
-        raise self.refusal(PINNED)
+        raise self.refusal("pinned memory")
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         """`tensor.to(device, non_blocking=not blocking)`: allocate on the device and copy."""
@@ -230,7 +229,7 @@ class Device:
     def drop_caches(self) -> None:
         """Synchronize and give back what the device's and the pinned allocator cache. Raises
         Unavailable where allocators have no caches, so that cold and warm are one case."""
-        raise self.refusal(CACHES)
+        raise self.refusal("allocator caches")
 
     def keep_for(self, buffer: Buffer, stream: Any) -> None:
         """`tensor.record_stream(stream)`: not reused before what `stream` has now is done."""
@@ -244,7 +243,7 @@ class Device:
         """A small training step on the current stream: forward, backward and update of a perceptron
         on so many examples. What it is built of is there from the start; its memory grows with the
         examples by what is kept for the backward pass."""
-        raise self.refusal(TRAINING)
+        raise self.refusal("training steps")
 
     def delay(self, seconds: float) -> None:
         """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
@@ -301,7 +300,7 @@ class Device:
     def graph(self, work: Step) -> Step:
         """A step that replays, with one launch, all that `work` enqueues. `work` runs a few times
         before. Raises Unavailable where there are no graphs."""
-        raise self.refusal(GRAPHS)
+        raise self.refusal("CUDA graphs")
 
     def count_syncs(self, work: Step) -> int:
         """Run `work`, and tell how often the host waited for the device meanwhile. Changes timings:
@@ -324,7 +323,7 @@ class Device:
 
     def limit_memory(self, nbytes: int) -> None:
         """Until `reset`: no more device memory than so many bytes beyond what is reserved now."""
-        raise self.refusal(SEGMENTS)
+        raise self.refusal("segments of an allocator")
 
     def observe(self, work: Step) -> list[Activity]:
         """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:

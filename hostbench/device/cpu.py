@@ -20,7 +20,7 @@ import torch
 
 from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
-from hostbench.device.base import BLOCKING_EVENTS, Buffer, DType, Fill, Step, lacking
+from hostbench.device.base import Buffer, DType, Fill, Step, lacking
 from hostbench.device.cpu_memory import peak_of
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Waits
 from hostbench.device.scheduling import ask_for_short_slices
@@ -114,7 +114,7 @@ class CpuDevice(TorchDevice):
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> CpuEvent:
         if blocking:
-            self.require(BLOCKING_EVENTS)
+            self.require("events that put the host to sleep")
         return CpuEvent(lambda: self.current, self._waits)
 
     def synchronize(self) -> None:

@@ -21,7 +21,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device import cuda_syncs, numa
 from hostbench.device.activity import Activity
-from hostbench.device.base import SECOND_DEVICE, Buffer, Memory, Step, Where, lacking
+from hostbench.device.base import Buffer, Memory, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
@@ -128,7 +128,7 @@ class CudaDevice(TorchDevice):
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
         if where == "here":
             return self.buffer(nbytes)
-        self.require(SECOND_DEVICE)
+        self.require("second device")
         here, other = self.torch_device.index or 0, self._second.index
         if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
             raise Unavailable(

@@ -23,7 +23,6 @@ from typing import Any
 from hostbench.core.case import Case
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import (
-    SECOND_DEVICE,
     Device,
     DType,
     Fill,
@@ -157,7 +156,7 @@ class SimulatedDevice(Device):
 
     def target_buffer(self, nbytes: int, where: Where) -> SimulatedBuffer:
         if where != "here":
-            self.require(SECOND_DEVICE)
+            self.require("second device")
         return SimulatedBuffer(nbytes, on_host=False, device=0 if where == "here" else 1)
 
     def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:

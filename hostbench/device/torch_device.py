@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory, Step
+from hostbench.device.base import Buffer, Device, DType, Fill, Memory, Step
 from hostbench.device.loading import Loading
 from hostbench.device.torch_loader import TorchLoader, pattern_bytes
 from hostbench.device.traps import Trap
@@ -33,7 +33,7 @@ class TorchDevice(Device):
 
     def loader(self, loading: Loading) -> TorchLoader:
         if loading.pinned:
-            self.require(PINNED)
+            self.require("pinned memory")
         pattern = TorchDevice.host_buffer(self, pattern_bytes(loading), pinned=False)
         self.fill_pattern(pattern, seed=1)
         made = TorchLoader(loading, pattern)
@@ -48,7 +48,7 @@ class TorchDevice(Device):
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:
-            self.require(PINNED)
+            self.require("pinned memory")
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=pinned).fill_(0)  # touched
 
     def buffer(self, nbytes: int) -> Buffer:
@@ -77,9 +77,9 @@ class TorchDevice(Device):
         when they are allocated. malloc gives some sizes back to the system and keeps others, by
         what the process did before: so it is not asked."""
         if memory == "pinned":
-            self.require(PINNED)
+            self.require("pinned memory")
         if memory == "device":
-            self.require(OWN_MEMORY)
+            self.require("memory of its own")
             return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device)
         if memory == "pinned":
             return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)

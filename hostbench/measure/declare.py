@@ -15,6 +15,7 @@ from msgspec import Meta, ValidationError, convert
 from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import did_you_mean
+from hostbench.device.base import Ability
 from hostbench.measure.asv_class import Suite, asv_class
 from hostbench.measure.workload import Build, Workload, family_of
 
@@ -106,7 +107,7 @@ def check(work: Workload) -> None:
         "moves": (work.nbytes, Annotated[int, Meta(ge=0)] | None),
         "depth": (work.depth_of, Annotated[int, Meta(ge=1)]),
         "expects": (work.expected, dict[str, bool]),
-        "needs": (work.needed, tuple[str, ...]),
+        "needs": (work.needed, tuple[Ability, ...]),
         "environment": (work.variables, dict[str, str]),
         "ranks": (work.num_ranks, Annotated[int, Meta(ge=1)] | None),
         "backend": (work.backend_of, str),

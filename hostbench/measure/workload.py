@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hostbench.core.case import AxisValue, Case, counts_bytes
 from hostbench.core.errors import raised_at
-from hostbench.device.base import Device, Step, lacking
+from hostbench.device.base import Ability, Device, Step, lacking
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
 
@@ -55,8 +55,9 @@ class Workload:
     is the mean of many steps."""
     host_only: Callable[..., bool] | None = None
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
-    needs: Callable[..., Iterable[str]] | None = None
-    """Abilities of `hostbench.device.base` without which a case is skipped, from the axes."""
+    needs: Callable[..., Iterable[Ability]] | None = None
+    """What its device must have (`hostbench.device.base.Ability`), else a case is skipped, from the
+    axes."""
     environment: Callable[..., Mapping[str, str]] | None = None
     """Environment variables of a case, from the axes, for what a library reads as it is loaded: the
     case runs in a process that was started with them. An empty text: without that variable."""
@@ -119,7 +120,7 @@ class Workload:
     def is_host_only(self, case: Case) -> bool:
         return self.host_only is not None and self.host_only(**case.values)
 
-    def needed(self, case: Case) -> tuple[str, ...]:
+    def needed(self, case: Case) -> tuple[Ability, ...]:
         """In the order in which the device is asked for them: the first it lacks is the reason."""
         return tuple(self.needs(**case.values)) if self.needs else ()
 

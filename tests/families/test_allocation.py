@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.allocation import SETTINGS
 from hostbench.core.case import Case
 from hostbench.core.units import MIB
 from hostbench.device import torch_device
@@ -17,7 +18,7 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
-from hostbench.families.allocation.sequence import SETTINGS, demands, peak_bytes
+from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine

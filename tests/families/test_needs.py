@@ -9,7 +9,7 @@ import pytest
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB
-from hostbench.device.base import PINNED, Device, lacking
+from hostbench.device.base import Device, lacking
 from hostbench.families import load
 from hostbench.measure.workload import Workload, prepare
 
@@ -66,12 +66,16 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
         raise AssertionError("built")
 
     work = Workload(
-        name="f.w", axes={"device": ("cpu",)}, version="1", build=build, needs=lambda **_: [PINNED]
+        name="f.w",
+        axes={"device": ("cpu",)},
+        version="1",
+        build=build,
+        needs=lambda **_: ["pinned memory"],
     )
     case = next(work.cases())
     with pytest.raises(Unavailable) as refusal:
         prepare(work, device, case)
-    assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)[PINNED]
+    assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)["pinned memory"]
 
 
 def test_a_device_refuses_what_it_does_not_define() -> None:

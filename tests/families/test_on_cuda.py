@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from benchmarks.synchronization import DEPTHS
 from hostbench.cli.init import recipe
 from hostbench.core.case import Case
 from hostbench.core.records import Launch, Outcome
@@ -30,6 +29,7 @@ from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
 WORKS = {name: work for name, work in load().items() if work.ranks is None}
+DEPTHS = WORKS["synchronization.loop"].build.__globals__["DEPTHS"]
 SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""

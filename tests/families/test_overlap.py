@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.overlap import RATIOS, SCHEDULES
+from benchmarks.overlap import RATIOS
 from hostbench.core.efficiency import ideal_s
 from hostbench.core.round_trip import ideal_round_trip_s
 from hostbench.core.samples import median
@@ -14,30 +14,30 @@ from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Way
 from hostbench.measure.measure import Settings, measure
-from hostbench.measure.workload import prepare, registry
+from hostbench.measure.workload import prepare
 
+WORKS = load(("overlap",))
+PIPELINE = WORKS["overlap.pipeline"]
 SIZE = 4 * MIB
 FREE = {"latency_s": 0.0, "launch_s": 0.0, "wait_s": 0.0, "alloc_s": 0.0, "malloc_s": 0.0}
 """A machine whose host costs nothing: what is left is copies and computes alone."""
 
 
 def seconds(schedule: str, memory: str = "pinned", **link: float) -> float:
-    load(("overlap",))
     device = SimulatedDevice(Link(**{**FREE, **link}))  # type: ignore[arg-type]
-    work = registry()["overlap.pipeline"]
     case = next(
         case
-        for case in work.cases()
+        for case in PIPELINE.cases()
         if case.values["batch_bytes"] == SIZE
         and case.values["memory"] == memory
         and case.values["schedule"] == schedule
     )
-    found = measure(device, prepare(work, device, case), Settings())
+    found = measure(device, prepare(PIPELINE, device, case), Settings())
     assert found.proofs == ({} if schedule == "compute_only" else {"data": "passed"})
     return median(found.end_to_end_s)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", PIPELINE.axes["schedule"])
 def test_each_schedule_takes_exactly_what_the_clock_says(schedule: str) -> None:
     copy_s = SIZE / (50 * GB)
     ideal = ideal_s(NUM_BATCHES * copy_s, NUM_BATCHES * copy_s, NUM_BATCHES)
@@ -119,13 +119,8 @@ def test_a_copy_that_is_cut_short_fails_the_data_proof(name: str) -> None:
 
 def part_s(schedule: str, num_engines: int = 2, **axes: str) -> float:
     """Exact seconds of one of the other workloads, on a machine whose host costs nothing."""
-    load(("overlap",))
     device = SimulatedDevice(Link(**{**FREE, "num_copy_engines": num_engines}))  # type: ignore[arg-type]
-    for work in (
-        registry()["overlap.round_trip"],
-        registry()["overlap.ratio"],
-        registry()["overlap.ordered"],
-    ):
+    for work in (WORKS["overlap.round_trip"], WORKS["overlap.ratio"], WORKS["overlap.ordered"]):
         for case in work.cases():
             chosen = {"schedule": schedule, "ordering": schedule, "device": "cuda", **axes}
             if all(chosen.get(k, v) == v for k, v in case.values.items()) and set(axes) <= set(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.synchronization import DEPTHS, FREE, QUEUED, TRAPS, CountedSteps
+from benchmarks.synchronization import DEPTHS, FREE, TRAPS
 from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, FindingValue
 from hostbench.device.base import Device
@@ -15,6 +15,7 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
+from hostbench.families.synchronization.steps import CountedSteps
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
@@ -101,7 +102,7 @@ def test_a_graph_costs_one_launch_a_step() -> None:
     assert replayed_s == pytest.approx(30e-6 + per_loop_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("num_queued", QUEUED)
+@pytest.mark.parametrize("num_queued", WORKS["synchronization.queued"].axes["num_queued"])
 def test_reading_less_often_costs_less_in_proportion(num_queued: int) -> None:
     seconds = step_s(WORKS["synchronization.queued"], num_queued=num_queued)
     waits = 50 // num_queued

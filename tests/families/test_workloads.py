@@ -1,7 +1,9 @@
 """The registry, and what asv sees of it: names, versions and axes are history."""
 
+import ast
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,26 @@ def test_history_goes_on() -> None:
         "a series was added or changed. If it shall be so, run `python -m tests.series`; where an "
         "old one changed, bump the version of its workload as well"
     )
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_a_file_of_benchmarks_stands_on_frozen_names_alone(family: str) -> None:
+    """asv imports it from HEAD with the hostbench of each commit: what it needs when it is imported
+    must have been there ever since."""
+    tree = ast.parse((families.our_benchmarks() / f"{family}.py").read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in imports:
+        names = {alias.name for alias in node.names}
+        module = node.module if isinstance(node, ast.ImportFrom) else names.pop()
+        assert module == "hostbench" or str(module).partition(".")[0] in sys.stdlib_module_names
+        if module == "hostbench":
+            assert names <= FROZEN
+    (setup,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "setup_cache")
+    assert ast.unparse(setup.body[-1]) == f"return suite.measure('{family}')"
+
+
+FROZEN = set("DEVICES GIB KIB MIB Device Prepared suite workload".split())
+"""Nothing leaves this list."""
 
 
 @every_workload
@@ -152,6 +174,7 @@ def test_axes_are_the_parameters_device_first_and_have_the_baseline(
         ({"version": 1}, 'version is 1, no text such as "1"'),
         ({"moves": lambda nbytes, **_: nbytes}, r"moves fails for .*: TypeError: .*'nbytes'"),
         ({"expects": lambda **_: {"synchronous": "no"}}, "expects of .*: Expected `bool`"),
+        ({"needs": lambda **_: ["GPU"]}, "needs of .*: Invalid enum value 'GPU'"),
         ({"base_line": {}}, r"no option 'base_line' \(did you mean 'baseline'\?\)"),
     ],
 )

@@ -8,7 +8,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.samples import MIN_FOR_INTERVAL, launch_interval, median
-from hostbench.families.allocation.sequence import SETTINGS
+from hostbench.families import load
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, joined
 from hostbench.report.kinds import Compare, Enough, Question
@@ -24,11 +24,16 @@ from hostbench.report.rows import Row, Rows, first, valid, where
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
 MIXED, BATCH = "allocation.mixed", "allocation.batch"
+_MIXED = load(("allocation",))[MIXED]
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "place": {"cpu_then_move": "moved", "direct": "direct"},
     "cache": {"warm": "warm cache", "cold": "cold cache"},
     "room": {"free": "there is room", "tight": "memory is tight"},
-    "setting": {name: text or "default" for name, text in SETTINGS.items()},
+    "setting": {
+        case.values["setting"]: conf or "default"
+        for case in _MIXED.cases()
+        for conf in _MIXED.variables(case).values()  # nothing on the cpu device
+    },
 }
 
 

@@ -7,20 +7,10 @@ tensors that are still there, and the next batch has another length.
 """
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostbench.core.units import KIB
 
-SETTINGS: Mapping[str, str] = {
-    "default": "",
-    "expandable_segments": "expandable_segments:True",
-    "max_split_size": "max_split_size_mb:32",
-    "roundup_power2_divisions": "roundup_power2_divisions:8",
-    "garbage_collection": "garbage_collection_threshold:0.6",
-    "cudaMallocAsync": "backend:cudaMallocAsync",
-}
-"""Choice -> what PYTORCH_CUDA_ALLOC_CONF says."""
 _SEED = 1
 _BATCHES, _LAYERS, _STAYING = 40, 6, 24
 _LENGTHS = 6.0, 10.0

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.families import declared
+from hostbench.families import load
 from hostbench.report.kinds import Compare, Enough
 from hostbench.report.kinds.enough import items_per_s
 from hostbench.report.kinds.question import varying
 from hostbench.report.rows import Row, Rows
 
-_WORK = declared("loading.loop")
-assert _WORK is not None
-BASE, ITEM_BYTES = _WORK.baseline, _WORK.axes["item_bytes"]
-
+LOOP = load(("loading",))["loading.loop"]
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "num_workers": {0: "no workers"},
     "memory": {"pageable": "pin_memory=False", "pinned": "pin_memory=True"},
@@ -24,16 +21,20 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "non_blocking": ".to(device, non_blocking=True)",
         "side_stream": "a copy on a side stream",
     },
-    "prefetch_factor": {number: f"prefetch_factor {number}" for number in (1, 2, 4)},
-    "batch_size": {size: f"batches of {size}" for size in (1, 4, 16, 64)},
-    "item_bytes": {size: f"{units.format_bytes(int(size))} an item" for size in ITEM_BYTES},
+    "prefetch_factor": {
+        number: f"prefetch_factor {number}" for number in LOOP.axes["prefetch_factor"]
+    },
+    "batch_size": {size: f"batches of {size}" for size in LOOP.axes["batch_size"]},
+    "item_bytes": {
+        size: f"{units.format_bytes(int(size))} an item" for size in LOOP.axes["item_bytes"]
+    },
     "persistent": {True: "persistent", False: "new"},
 }
 
 
 def _at_base(*varied: str) -> dict[str, AxisValue]:
     """The base point, but for these axes; memory and bytes are those of the device."""
-    return {axis: value for axis, value in BASE.items() if axis not in varied}
+    return {axis: value for axis, value in LOOP.baseline.items() if axis not in varied}
 
 
 def _waits(row: Row) -> str:
@@ -63,7 +64,7 @@ class Varied(Compare):
 QUESTIONS = (
     Enough(
         text="How many workers does this step need?",
-        workload="loading.loop",
+        workload=LOOP.name,
         where=_at_base("num_workers"),
         each=("memory",),
         over="num_workers",
@@ -73,7 +74,7 @@ QUESTIONS = (
     ),
     Varied(
         text="Does pin_memory=True help, with {way}?",
-        workload="loading.loop",
+        workload=LOOP.name,
         where={**_at_base("way"), "way": ("blocking", "non_blocking")},
         each=("way",),
         claim={"memory": "pinned"},
@@ -84,7 +85,7 @@ QUESTIONS = (
     ),
     Varied(
         text="Does a side-stream prefetcher help beyond non_blocking, with {memory}?",
-        workload="loading.loop",
+        workload=LOOP.name,
         where={**_at_base("way"), "way": ("non_blocking", "side_stream")},
         each=("memory",),
         claim={"way": "side_stream"},
@@ -95,15 +96,15 @@ QUESTIONS = (
     ),
     Varied(
         text="What does prefetch_factor change?",
-        workload="loading.loop",
+        workload=LOOP.name,
         where=_at_base("prefetch_factor"),
         each=("memory",),
-        baseline={"prefetch_factor": BASE["prefetch_factor"]},
+        baseline={"prefetch_factor": LOOP.baseline["prefetch_factor"]},
         note=_fed,
     ),
     Enough(
         text="Which batch size?",
-        workload="loading.loop",
+        workload=LOOP.name,
         where=_at_base("batch_size"),
         each=("memory",),
         over="batch_size",

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from hostbench.core.samples import median
 from hostbench.device.base import Buffer, Device, Step
+from hostbench.measure.measure import Prepared
 
 NUM_BATCHES = 8
 _SLOTS = 3
@@ -37,6 +38,7 @@ class Loop:
     ) -> None:
         self.device = device
         self.batch_bytes = nbytes
+        self.memory = "pinned" if pinned else "pageable"
         self.sources = [device.host_buffer(nbytes, pinned=pinned) for _ in range(NUM_BATCHES)]
         for seed, source in enumerate(self.sources, start=1):
             device.fill_pattern(source, seed)
@@ -48,6 +50,27 @@ class Loop:
         self.computed = [device.event(timing=False) for _ in self.targets]
         self.compute = device.compute(compute_to_copy * self._copy_s(nbytes, pinned))
         device.synchronize()
+
+    def prepared(self, name: str) -> Prepared:
+        """The loop in the way of that name. Frees the buffers that it does not use, for peak memory
+        is compared."""
+        way = self.ways()[name]
+        del self.targets[way.num_targets :]
+        if name == "compute_only":
+            return Prepared(step=way.step)
+        return Prepared(
+            step=way.step,
+            verify=lambda: self.check(way),
+            copies={
+                f"{direction} {self.memory}": self.batch_bytes * NUM_BATCHES
+                for direction in self.directions(name)
+            },
+            one_stream=way.one_stream,
+        )
+
+    def directions(self, name: str) -> tuple[str, ...]:
+        """Of its copies."""
+        return ("H2D",)
 
     def ways(self) -> dict[str, Way]:
         return {
@@ -132,10 +155,6 @@ class Loop:
         """While noting: what the buffer holds when its compute begins, or when it has ended."""
         if self.is_noting:
             self.device.mark(self.marks, batch + at_end * NUM_BATCHES, target)
-
-    def leave(self, way: Way) -> None:
-        """Free the buffers that this way does not use: peak memory is compared."""
-        del self.targets[way.num_targets :]
 
     def check(self, way: Way) -> str | None:
         """After timing: the last buffers hold their batches, byte for byte; then once more with
@@ -231,6 +250,9 @@ class RoundTrip(Loop):
             "default_stream": Way(self.default_stream, _SLOTS, one_stream=True),
             "three_streams": Way(self.three_streams, _SLOTS),
         }
+
+    def directions(self, name: str) -> tuple[str, ...]:
+        return {"copy_in_only": ("H2D",), "copy_out_only": ("D2H",)}.get(name, ("H2D", "D2H"))
 
     def copy_out_only(self) -> None:
         for batch in range(NUM_BATCHES):
