@@ -87,7 +87,7 @@ def test_a_device_refuses_what_it_does_not_define() -> None:
         _ = Bare().torch_device
     primitives = [name for name in vars(Device) if not name.startswith("_")]
     allowed = {"now", "settle", "enter", "close", "memory_stats", "reset_peak", "on", "require"}
-    allowed |= {"refusal", "current", "this_stream", "spin", "torch_device"}
+    allowed |= {"refusal", "current", "this_stream", "spin", "torch_device", "agree", "is_near"}
     for name in set(primitives) - allowed:
         primitive = getattr(Bare(), name)
         wanted = primitive.__code__.co_argcount - 1 - len(primitive.__defaults__ or ())
