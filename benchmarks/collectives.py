@@ -8,11 +8,10 @@ from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
 
-ORDER = 40
-"""Where the family stands in a report."""
+ORDER = 40  # of the families in a report
 
 
-def setup_cache() -> dict[str, Any]:
+def setup_cache():
     return suite.measure("collectives")
 
 
