@@ -78,6 +78,11 @@ def raised_at(error: BaseException, source: Path) -> str:
     inside = [(Path(name), line) for name, line in places if Path(name).is_relative_to(source)]
     if not inside:
         return ""
-    path, line = inside[-1]
+    return f" ({line_of(*inside[-1])})"
+
+
+def line_of(path: Path, line: int | None) -> str:
+    """`bench/steps.py:12`, from the working directory on, else the file's name: no absolute path
+    gets into anything stored."""
     here = Path.cwd()
-    return f" ({path.relative_to(here) if path.is_relative_to(here) else path.name}:{line})"
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"

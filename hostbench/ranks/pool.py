@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed as dist
 
 from hostbench.core import stacks
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import Unavailable, line_of
 from hostbench.core.processes import state_of, why_alive
 from hostbench.ranks.blame import Done, Lost, Raised, RankState, Reply, Skipped, failure
 from hostbench.ranks.group import Counters, Seat
@@ -101,7 +101,7 @@ class Child:
             return state()
         letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
         own = [
-            f"{Path(file).parent.name}/{Path(file).name}:{line}"
+            line_of(Path(file), line)
             for file, line in frames
             if "/torch/" not in file and "/hostbench/ranks/" not in file
         ]

@@ -56,10 +56,10 @@ def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
     except Unavailable as reason:
         return Skipped(str(reason))
     except (Exception, SystemExit) as error:
-        in_collective = isinstance(error, CollectiveError)
-        kind = type(error.__cause__ if in_collective else error).__name__
-        where = rank.work.raised_at(error) if rank.work else ""
-        return Raised(in_words(error, where, kind), end_of_traceback(error), in_collective)
+        cause = error.__cause__ if isinstance(error, CollectiveError) else None
+        where = rank.work.raised_at(cause or error) if rank.work else ""
+        text = in_words(error, where, type(cause or error).__name__)
+        return Raised(text, end_of_traceback(error), in_collective=cause is not None)
 
 
 @dataclass(slots=True)
