@@ -318,6 +318,8 @@ def test_a_finding_over_sizes(values: tuple[object, ...], state: str) -> None:
 def test_a_finding_with_a_share_shows_that_and_no_asyncness(
     share: object, much: float | None
 ) -> None:
+    of_data = only(replace(EARLY, also=(), of_call=False), copy(0.1, "pinned"))
+    assert (of_data.figures, of_data.chart) == ((), None)
     asked = Finding(text="?", workload=COPY, finding="at_once", share="at_once_share")
     seen = {"at_once": True, "at_once_share": share}
     answer = only(asked, copy(1.0, "pinned", call_s=0.25, findings=seen))
@@ -556,6 +558,25 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
         (16.0 * MIB, "2 ranks"),
         (1.0 * MIB, "2 ranks"),
     ]
+
+
+def test_a_bus_bandwidth_is_held_against_the_link_and_what_others_reach() -> None:
+    """Their rates are of all bytes, of which 1.75 times as many cross the link."""
+    limits: dict[str, Any] = {
+        "ceiling": "NVLink, 18 links together",
+        "ceiling_gb_per_s": 450 / 1.75,
+        "published": "365 to 480 GB/s for H100 (who)",
+        "published_low_gb_per_s": 365 / 1.75,
+        "published_high_gb_per_s": 480 / 1.75,
+    }
+    rows = [ranks(8, size * MIB, size * MIB * 1.75 / 350e9, **limits) for size in (16, 64)]
+    answer = only(BUS, *rows)
+    assert answer.chart is not None
+    drawn = [(rule.low, rule.high) for rule in answer.chart.rules]
+    assert drawn[0] == (pytest.approx(450), None)
+    assert drawn[1] == (pytest.approx(365), pytest.approx(480))
+    assert answer.notes[0] == "Limit: 450 GB/s, NVLink, 18 links together."
+    assert answer.notes[1].startswith("Published: 365 to 480 GB/s for H100")
 
 
 def test_launches_that_scatter_establish_no_share_of_a_rate() -> None:

@@ -69,3 +69,12 @@ def test_a_value_that_is_not_declared_drops_nothing(
     found = rows(tmp_path, other)
     assert (found[str(other)]["status"], found[str(other)]["seconds"]) == ("ok", 1e-3)
     assert found[str(TODAYS)]["status"] == "ok"
+
+
+def test_published_bus_bandwidths_are_told_as_rates_of_all_bytes(tmp_path: Path) -> None:
+    """Over 8 ranks 1.75 times as many bytes cross the link as are counted."""
+    case = Case.of("collectives.all_reduce", {"device": "cuda", "num_ranks": 8, "nbytes": 1 << 24})
+    row = rows(tmp_path, case)[str(case)]
+    assert "GB/s for H200" in row["published"]
+    ends = row["published_low_gb_per_s"], row["published_high_gb_per_s"]
+    assert ends == (pytest.approx(363 / 1.75), pytest.approx(482.3 / 1.75))
