@@ -119,15 +119,15 @@ def _operations(
     device: str, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
 ) -> bool:
     """float32 by the device's own backend; of all_reduce, which has a workload of its own for that,
-    bfloat16 and, over 2 ranks, another backend. 8 ranks and 256MiB on GPUs alone."""
+    over 2 ranks bfloat16 and another backend. 8 ranks and 256MiB on GPUs alone."""
     own, other = {"cuda": ("nccl", "gloo"), "cpu": ("gloo", "mpi")}[device]
     if (nbytes == 0) != (operation == "barrier"):
         return False
     if device == "cpu" and (num_ranks == 8 or nbytes == 256 * MIB):
         return False
-    if operation == "all_reduce" and dtype == "float32":
-        return backend == other and num_ranks == 2 and nbytes < 256 * MIB
-    return backend == own and (dtype == "float32" or operation == "all_reduce")
+    if operation != "all_reduce":
+        return backend == own and dtype == "float32"
+    return num_ranks == 2 and (backend, dtype) in {(own, "bfloat16"), (other, "float32")}
 
 
 @_over_ranks(

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hostbench.core.case import counts
+from hostbench.families.collectives.questions import WORDS as OF_COLLECTIVES
 from hostbench.report.kinds.question import axis_word
 
 DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
@@ -54,6 +55,8 @@ def value(axis: str, text: object) -> str:
     said = str(text)
     if axis == "workload":
         return workload(said)
+    if axis == "operation":
+        return OF_COLLECTIVES[axis].get(said, said)
     if axis == "blocking":
         return WORDS.get(said, said)
     if said.isdigit() and counts(axis):

@@ -18,7 +18,16 @@ from hostbench.report.answer import Axis, Chart, Point, in_unit
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, GREY, "#8A6D00", "#5B6EE1", "#A33A3A")
-SHAPES = ("circle", "diamond", "square", "triangle-up", "triangle-down", "cross", "stroke", "arrow")
+SHAPES = (
+    "circle",
+    "diamond",
+    "square",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "triangle-right",
+    "triangle-left",
+)
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 SECONDS = "replace(format(datum.value, '.3~s'), '\u00b5', 'u') + 's'"
 BYTES = (

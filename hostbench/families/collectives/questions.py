@@ -131,12 +131,20 @@ BUS = Scaling(
     screen="all-reduce, {nbytes}, bus rate",
     by_size="all-reduce, {ranks}, bus rate",
 )
+BESIDE = Compare(
+    text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
+    workload=ANY,
+    each=("num_ranks",),
+    select=_with_all_reduce,
+    baseline={"operation": "all_reduce"},
+    learnt="",
+)
 QUESTIONS = (
     BUS,
     Scaling(
         text="What does a small all-reduce cost?",
         workload=ONE_EACH,
-        select=lambda rows: [row for row in rows if _is_small(row)],
+        select=lambda rows: [row for row in where(rows, ONE_EACH) if _is_small(row)],
         smallest=True,
         about=_backend,
         screen="all-reduce, {nbytes}",
@@ -148,14 +156,20 @@ QUESTIONS = (
         beside=partial(_beside, ONE_EACH),
         beside_name="one each",
     ),
-    Compare(
-        text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
-        workload=ANY,
-        each=("num_ranks",),
-        select=_with_all_reduce,
-        baseline={"operation": "all_reduce"},
+    Scaling(
+        text=f"What does one CUDA graph of {QUEUED} small all-reduces cost?",
+        workload="collectives.all_reduce_graph",
+        smallest=True,
+        devices=("cuda",),
+    ),
+    replace(
+        BESIDE,
+        text="What do operations cost beside an all-reduce of the same bytes?",
+        where={"num_ranks": 2},
+        each=(),
         screen="collectives, {nbytes}, {num_ranks}",
     ),
+    replace(BESIDE, where={"num_ranks": (4, 8)}),
     replace(
         BUS,
         text="How does {operation} scale?",

@@ -39,6 +39,9 @@ class Start:
             self.port = port[0]
 
     def drop(self) -> None:
+        """Once all are done with it: who waits for a peer that has left fails."""
+        if self.made:
+            self.group.barrier()
         while self.made and self.stage != "rendezvous":
             dist.destroy_process_group(self.made.pop())
         self.made.clear()
@@ -65,7 +68,7 @@ class Start:
         if self.stage == "rendezvous":
             ranks = range(self.group.num_ranks)
             absent = [rank for rank in ranks if self.made[0].get(str(rank)) != b"here"]
-            self.group.barrier()
+            self.drop()
             return f"rank {absent[0]} is not in the store" if absent else None
         if self.stage == "init":
             self.first()

@@ -32,6 +32,7 @@ QUESTIONS = (
         where={"num_ranks": 2, "way": "batch"},
         baseline={"direction": "one_way"},
         screen="a message, {nbytes}, 2 ranks",
+        learnt="",
     ),
     Compare(
         text="Which way to send both ways is cheapest?",
