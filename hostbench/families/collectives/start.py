@@ -23,7 +23,10 @@ class Start:
         self.made: list[Any] = []
 
     def prepared(self) -> Prepared:
-        step = self.group.counted(self.stage, getattr(self, self.stage))
+        """Only the last stage is a collective, of which a GPU has kernels."""
+        step = getattr(self, self.stage)
+        if self.stage == "first":
+            step = self.group.counted("all_reduce", step)
         return Prepared(step=step, before=self.before, verify=self.wrong, one_stream=False)
 
     def before(self) -> None:

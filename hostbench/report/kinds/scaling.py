@@ -71,7 +71,8 @@ class Scaling(Question):
         said = ", ".join(_in_words(one) for one in figures if one.value is not None)
         if not said:
             return self.unavailable(text, [row for row in group if not row.is_valid])
-        at = [self.word(size, here[0].axes[size]) if size else "", self.rate_name]
+        nbytes = here[0].axes[size] if size else 0
+        at = [self.word(size, nbytes) if size and nbytes else "", self.rate_name]
         where = ", ".join(filter(None, at))
         state, unsure = _undecided(figures, measured)
         return self.made(
