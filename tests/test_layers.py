@@ -75,9 +75,12 @@ class Source:
     @property
     def room(self) -> str:
         """`device` for hostbench/device/cuda.py, `suite` for hostbench/suite.py, `` for the face of
-        the package. What a family asks stands beside the report, which asks it."""
+        the package. What a family asks stands beside the report, which asks it, and what `python
+        -m` starts beside the commands."""
         if self.path.name == "questions.py" and "families" in self.path.parts:
             return "questions"
+        if self.path.name == "__main__.py":
+            return "__main__"
         first = self.path.relative_to(ROOT / self.top).parts[0]
         return "" if first == "__init__.py" else first.removesuffix(".py")
 

@@ -23,36 +23,40 @@ _NEW_OBJECTS = 100_000
 after every 700, as is usual, that takes a fifth of a report's time."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(
+    argv: Sequence[str] | None = None, command: click.Command = COMMANDS, program: str = _PROGRAM
+) -> int:
     """Run one command and return its exit code. A known error is one line on stderr."""
     if argv is None:
         gc.set_threshold(_NEW_OBJECTS)
         atexit.register(gc.freeze)  # nor is any looked for when this ends
-    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    words = list(sys.argv[1:] if argv is None else argv)
+    if command is COMMANDS and not words:
+        words = ["--help"]
     replace_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a file's name may be no text in any encoding
             stream.reconfigure(errors="backslashreplace")
     with terminate_as_interrupt():
-        code = _guarded(lambda: _run(words))
+        code = _guarded(lambda: _run(words, command, program))
         return _guarded(lambda: show("", end="")) or code
 
 
-def _run(words: list[str]) -> int | None:
+def _run(words: list[str], command: click.Command, program: str) -> int | None:
     if instruction := os.environ.get(_COMPLETE):
         from click.shell_completion import shell_complete
 
         return shell_complete(COMMANDS, {}, _PROGRAM, _COMPLETE, instruction)
     try:
-        with COMMANDS.make_context(_PROGRAM, words) as context:
-            work: Callable[[], int | None] = COMMANDS.invoke(context)
+        with command.make_context(program, words) as context:
+            work: Callable[[], int | None] = command.invoke(context)
     except click.exceptions.Exit as done:  # --help and --version
         return done.exit_code
     except BrokenPipeError:  # of what those print
         drop_output()
         return EXIT_OK
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else _PROGRAM
+        path = error.ctx.command_path if error.ctx else program
         warn(f"{error.format_message()} `{path} --help` lists what there is")
         return EXIT_USAGE
     return work()

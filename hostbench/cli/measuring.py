@@ -60,7 +60,7 @@ def walk(
         for journal in journals:
             journal.facts(when, found)
 
-    tell("before", facts.to_json(setup.facts))
+    setup.tell_before(tell)
     end: End = "complete"
     late_s = time.monotonic() + setup.budget_s
     if math.isfinite(late_s):
@@ -68,7 +68,9 @@ def walk(
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
-            stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
+            stack.enter_context(
+                facts.Watch(setup.watched(tell), setup.device, setup.facts, pid=setup.launcher)
+            )
             for index, record in _records(setup, plan, sides, bar, stack, most):
                 journals[index].case(record)
                 records[index].append(record)

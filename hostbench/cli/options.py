@@ -148,11 +148,12 @@ deadline = click.option(
     "--deadline", type=Number(0, min_open=True), metavar="S", help="seconds per case (60)"
 )
 seed = click.option("--seed", type=int, metavar="N", help="of the random order of cases")
+launches = click.option(
+    "--launches", type=click.IntRange(1), metavar="N", help="fresh processes per family (10)"
+)
 measuring = several(
     device,
-    click.option(
-        "--launches", type=click.IntRange(1), metavar="N", help="fresh processes per family (10)"
-    ),
+    launches,
     deadline,
     machine,
     results,

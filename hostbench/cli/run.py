@@ -41,11 +41,21 @@ def execute(options: RunOptions) -> int:
     adopt_left_over(setup)
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     kept = measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
-    code = _answer(options, setup.results, kept.run, kept.ended)
+    rest = f"`{_rest(options, kept.run)}` does the rest"
+    code = answer(options, setup.results, kept.run, kept.ended, rest)
     return EXIT_FAILED if kept.asv_error else code
 
 
-def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
+def _rest(options: RunOptions, run: WholeRun) -> str:
+    is_told = options.families or options.case
+    named = sorted(families_of(run.header)) if is_told else ()
+    words = " ".join((program(), "run", *named, "--resume"))
+    return words + given(options, "machine", "results")
+
+
+def answer(options: RunOptions, results: Path, run: WholeRun, end: End, rest: str) -> int:
+    """Print what was learnt, and `rest`, how to measure what is missing, where something is; the
+    exit code."""
     rows = frame.of_run(results, run, warn)
     footer = _footer(options, results, run)
     if options.format == "text":
@@ -55,11 +65,7 @@ def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
     statuses = [result.status for result in run.results()]
     if end != "complete":
-        is_told = options.families or options.case
-        named = sorted(families_of(run.header)) if is_told else ()
-        rest = " ".join((program(), "run", *named, "--resume"))
-        rest += given(options, "machine", "results")
-        warn(f"{end}; what was measured is kept, `{rest}` does the rest")
+        warn(f"{end}; what was measured is kept, {rest}")
     if end in ("interrupted", "device lost") or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED

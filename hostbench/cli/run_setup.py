@@ -4,7 +4,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -73,6 +73,16 @@ class Setup:
     torch: TorchState | None = None
     """As it was asked; None where nothing needs it."""
     simulation: Simulation | None = None
+    other_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`host 2`, ... -> facts of the hosts beside this one on which its ranks run."""
+    launcher: int | None = None
+    """The process that started the ranks of this host, where this one did not."""
+
+    def tell_before(self, write: Callable[[str, Mapping[str, Any]], None]) -> None:
+        """The facts of every host."""
+        write("before", facts.to_json(self.facts))
+        for when, found in self.other_hosts.items():
+            write(when, found)
 
     def watched(self, write: Callable[[str, Mapping[str, Any]], None]) -> Callable[..., None]:
         """Where the facts go that are read meanwhile. A simulation tells its own: what this host
@@ -233,6 +243,12 @@ def planned(options: Measuring, setup: Setup) -> Plan:
 def _cases(options: Measuring, workloads: Mapping[str, Workload], device: str) -> tuple[Case, ...]:
     selectors = [parse_selector(text) for text in options.case]
     return choose(workloads, device, selectors=selectors, quick=options.quick)
+
+
+def planned_cases(options: Measuring) -> tuple[tuple[Case, ...], str]:
+    """The cases that these options choose on this host, and the device. Raises as `set_up`."""
+    device = _device(options)
+    return _cases(options, load(_families(options)), device), device
 
 
 def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:

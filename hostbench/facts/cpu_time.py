@@ -20,11 +20,11 @@ class CpuTicks(NamedTuple):
     steal: int
     """That the hypervisor took."""
     own: int | None
-    """Of this process and all its descendants; None where /proc does not show them."""
+    """Of one process and all its descendants; None where /proc does not show them."""
 
 
 def cpu_ticks(root: Path, pid: int | None = None) -> CpuTicks | None:
-    """Now; None where the kernel does not say. `pid` stands in for this process in tests."""
+    """Now; None where the kernel does not say. `pid`: whose own time, this process's without."""
     line = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
     ticks = [int(word) for word in line[1:9] if word.isdigit()] if line[:1] == ["cpu"] else []
     if len(ticks) < 8 or not sum(ticks):

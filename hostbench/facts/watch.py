@@ -54,10 +54,13 @@ class Watch:
         *,
         interval_s: float = INTERVAL_S,
         root: Path = Path("/"),
+        pid: int | None = None,
     ) -> None:
         """`device` is the run's: only one on cuda uses GPUs, those of `before` that CUDA shows.
-        `library` stands in for pynvml."""
+        `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
+        descend from it is the run's own."""
         self._write, self._library, self._root = write, library, root
+        self._pid = pid
         self._interval_s = interval_s
         self._nvml: Nvml | None = None
         self._seen: dict[int, LoadReadings] = {}
@@ -68,7 +71,7 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Watch":
-        self._began = cpu_ticks(self._root)
+        self._began = cpu_ticks(self._root, self._pid)
         if self._seen:
             self._guarded(self._start)
         return self
@@ -109,7 +112,7 @@ class Watch:
             self._why = f"{type(error).__name__}: {error}"
 
     def _during(self) -> Facts:
-        host = cpu_shares(self._began, cpu_ticks(self._root))
+        host = cpu_shares(self._began, cpu_ticks(self._root, self._pid))
         gpus = {f"gpu{index}": seen.facts(self._why) for index, seen in self._seen.items()}
         return {"host": host, **gpus}
 

@@ -11,10 +11,11 @@ collective, that is inside another operation than the others, or that others hav
 import os
 import signal
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.processes import describe_exit
 
 
@@ -98,14 +99,32 @@ class RankState:
         return f"{since} ({self.line})" if self.line else since
 
 
+def answers(
+    replies: Replies,
+    states: Callable[[Replies], Sequence[RankState]],
+    waited_s: float,
+    names: Sequence[str],
+) -> list[Any]:
+    """Every rank's answer, by rank. Raises RankFailure, and Unavailable where one must skip.
+
+    `states` is asked only then, and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how
+    long silent ranks were given.
+    """
+    done = [reply.value for _, reply in sorted(replies.items()) if isinstance(reply, Done)]
+    if len(done) == len(names):
+        return done
+    found = states(replies)
+    skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
+    if skips and not any(isinstance(reply, Raised | Lost) for reply in replies.values()):
+        rank, reason = min(skips.items())  # who is silent waits for it
+        raise Unavailable(reason if len(skips) == len(names) else f"{names[rank]}: {reason}")
+    raise failure(replies, found, waited_s, names)
+
+
 def failure(
     replies: Replies, states: Sequence[RankState], waited_s: float, names: Sequence[str]
 ) -> RankFailure:
-    """The failure that replies amount to of which not all are Done, and none is Skipped alone.
-
-    `states` and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how long silent ranks were
-    given.
-    """
+    """The failure that replies amount to of which not all are Done, and none is Skipped alone."""
     lost = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Lost)]
     if lost:  # NCCL's watchdog aborts the ranks that wait for a lost one
         rank, reply = min(lost, key=lambda pair: _is_abort(pair[1].status))

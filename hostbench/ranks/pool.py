@@ -19,9 +19,9 @@ from typing import Any
 import torch.distributed as dist
 
 from hostbench.core import stacks
-from hostbench.core.errors import Unavailable, line_of
+from hostbench.core.errors import line_of
 from hostbench.core.processes import state_of, why_alive
-from hostbench.ranks.blame import Done, Lost, Raised, RankState, Reply, Skipped, failure
+from hostbench.ranks.blame import Done, Lost, RankState, Replies, Reply, answers
 from hostbench.ranks.group import Counters, Seat
 from hostbench.ranks.rank import serve
 
@@ -62,6 +62,11 @@ class Child:
                 channel.close()  # else a rank's pipe would not end with its parent's side of it
             serve(seat, theirs, self._stack)
         theirs.close()
+
+    def order(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """A rank that is gone reads as lost when it is heard."""
+        with contextlib.suppress(OSError):
+            self.channel.send((name, arguments))
 
     def receive(self, until: float) -> Reply:
         """The next reply, once there is one; or how the process ended whose pipe is closed, which a
@@ -112,6 +117,23 @@ class Child:
         )
 
 
+def end(children: Sequence[Child]) -> None:
+    """Let them leave, kill those that do not, and reap those that can die."""
+    for child in children:
+        child.close()
+    _wait(children, LEAVE_S)
+    for child in children:
+        child.kill()
+    _wait(children, REAP_S)
+
+
+def _wait(children: Sequence[Child], seconds: float) -> None:
+    """Until all have ended."""
+    until = time.monotonic() + seconds
+    while not all(child.has_ended() for child in children) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
 class Pool:
     """The ranks of one host, each with its own device of the kind that is named."""
 
@@ -144,39 +166,21 @@ class Pool:
         After either the pool can only be closed.
         """
         for child in self._children:
-            with contextlib.suppress(OSError):  # a rank that is gone reads as lost below
-                child.channel.send((order, arguments))
-        replies = self._gather(deadline)
-        done = [reply.value for _, reply in sorted(replies.items()) if isinstance(reply, Done)]
-        if len(done) == len(self._children):
-            return done
+            child.order(order, arguments)
+        names = [f"rank {rank}" for rank in range(len(self._children))]
+        return answers(self._gather(deadline), self._states, deadline.given_s, names)
+
+    def close(self) -> None:
+        end(self._children)
+        self._children = []
+
+    def _states(self, replies: Replies) -> list[RankState]:
         states = []
         for rank, child in enumerate(self._children):
             states.append(child.state(is_silent=rank not in replies))
             if rank not in replies:
                 child.kill()  # it would not leave by the end of its pipe
-        skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
-        if skips and not any(isinstance(reply, Raised | Lost) for reply in replies.values()):
-            rank, reason = min(skips.items())  # who is silent waits for it
-            raise Unavailable(reason if len(skips) == len(states) else f"rank {rank}: {reason}")
-        names = [f"rank {rank}" for rank in range(len(states))]
-        raise failure(replies, states, deadline.given_s, names)
-
-    def close(self) -> None:
-        """Let every rank leave, kill those that do not, and reap those that can die."""
-        for child in self._children:
-            child.close()
-        self._wait(LEAVE_S)
-        for child in self._children:
-            child.kill()
-        self._wait(REAP_S)
-        self._children = []
-
-    def _wait(self, seconds: float) -> None:
-        """Until all have ended."""
-        until = time.monotonic() + seconds
-        while not all(child.has_ended() for child in self._children) and time.monotonic() < until:
-            time.sleep(_POLL_S)
+        return states
 
     def _gather(self, deadline: Deadline) -> dict[int, Reply]:
         waiting = {child.channel: rank for rank, child in enumerate(self._children)}

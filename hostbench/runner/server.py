@@ -28,6 +28,7 @@ _BEFORE_THE_FIRST_FORK = (
     "torch",
     "hostbench.device.cpu",
     "hostbench.device.cuda",
+    "hostbench.ranks.launch",
     "hostbench.ranks.lockstep",
 )
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""

@@ -1,0 +1,158 @@
+"""`python -m hostbench.ranks`: `hostbench run`, where a launcher has started each rank's agent."""
+
+import os
+import re
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+import click
+
+from hostbench import __version__, facts
+from hostbench.cli import entry, options
+from hostbench.cli.keeping import measure_and_keep
+from hostbench.cli.options import several
+from hostbench.cli.output import warn
+from hostbench.cli.run import RunOptions, answer
+from hostbench.cli.run_setup import header_of, planned, planned_cases, set_up
+from hostbench.core.case import Case
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
+from hostbench.core.processes import become_subreaper, die_with_parent
+from hostbench.facts.machine import MAX_NAME
+from hostbench.measure.workload import Workload
+from hostbench.ranks import launch
+
+_AXIS = "num_ranks"
+_PROGRAM = "python -m hostbench.ranks"
+
+
+@click.command(
+    help="Measure collectives over the ranks that torchrun, srun or mpirun has started, on one "
+    "host or many; rank 0 keeps the run and prints it (docs/cluster.md).",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@several(options.families, options.selection, options.device, options.launches)
+@several(options.deadline, options.seed, options.results)
+def _command(**given: object) -> object:
+    return lambda: execute(RunOptions(**given))  # type: ignore[arg-type]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return entry.main(argv, _command, _PROGRAM)
+
+
+def execute(options: RunOptions) -> int:
+    """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
+    those of `hostbench run`; an agent that was not needed to the end has none of its own."""
+    member = launch.Member.from_environ()
+    if member.rank:
+        return _be_agent(member, options)
+    if os.fork() == 0:  # before anything here has a thread
+        die_with_parent()
+        os._exit(_be_agent(member, options))
+    become_subreaper()
+    return _conduct(member, options)
+
+
+def _be_agent(member: launch.Member, options: RunOptions) -> int:
+    """Its error is its last word, as every command's: rank 0's are told by rank 0."""
+    try:
+        launch.serve(member, lambda: _hello(member, options))
+        return EXIT_OK
+    except HostbenchError as error:
+        warn(str(error))
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        return EXIT_FAILED
+
+
+def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
+    versions = {"hostbench": __version__, "torch": version("torch")}
+    try:
+        cases, device = planned_cases(options)
+        tells = member.rank and not member.local_rank
+        state = facts.probe_torch(device) if tells else None
+        found = facts.collect(torch_state=state)
+        return launch.Hello(
+            member=member,
+            versions=versions,
+            cases=tuple(map(str, cases)),
+            machine=facts.machine_name(None, found),
+            facts=facts.to_json(found) if tells else None,
+        )
+    except HostbenchError as error:
+        return launch.Hello(member=member, versions=versions, wrong=str(error))
+
+
+def _conduct(member: launch.Member, options: RunOptions) -> int:
+    mail = launch.Mail(member.connect(serves=not member.has_store))
+    world = None
+    try:
+        setup = set_up(options)
+        hellos = launch.agreed(mail, member.num_ranks)
+        of_hosts = {hello.member.node: hello.facts for hello in hellos if hello.facts}
+        of_hosts.pop(member.node, None)  # its facts are those of the run
+        setup = replace(
+            setup,
+            machine=_machine(hellos),
+            other_hosts={f"host {n}": host for n, host in enumerate(of_hosts.values(), 2)},
+            launcher=os.getppid(),
+        )
+        plan = planned(options, setup)
+        asked = any(_AXIS in text for text in options.case)
+        cases = plan.cases if asked else _of_world(plan.cases, setup.workloads, member.num_ranks)
+        plan = replace(plan, cases=_over_ranks(cases, setup.workloads))
+        world = [hello.member for hello in hellos]
+        mail.put("world", world)
+        os.environ[launch.VARIABLE] = "1"
+        kept = measure_and_keep(
+            setup, header_of(plan, setup, setup.checkout), plan, tells_asv=False
+        )
+        return answer(
+            options, setup.results, kept.run, kept.ended, "start it again for a whole run"
+        )
+    finally:
+        launch.dismiss(mail, world)
+
+
+def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[Case, ...]:
+    """Those that ranks run; families without are left out where others are. Raises UsageError."""
+    chosen = tuple(case for case in cases if works[case.workload].ranks)
+    if not chosen:
+        named = ", ".join(dict.fromkeys(case.family for case in cases))
+        raise UsageError(f"{named}: no case has ranks; name collectives or point_to_point")
+    return chosen
+
+
+def _of_world(
+    cases: Sequence[Case], works: Mapping[str, Workload], num_ranks: int
+) -> tuple[Case, ...]:
+    """The cases; those of a workload that has none of so many ranks are those of its largest
+    number, over so many instead."""
+    chosen: list[Case] = []
+    for name, work in works.items():
+        own = [case for case in cases if case.workload == name]
+        counts = {count for case in own if (count := work.num_ranks(case))}
+        if counts and num_ranks not in counts and _AXIS in work.axes:
+            own = [
+                Case.of(name, {**case.values, _AXIS: num_ranks})
+                for case in own
+                if work.num_ranks(case) == max(counts)
+            ]
+        chosen += own
+    return tuple(chosen)
+
+
+def _machine(hellos: Sequence[launch.Hello]) -> str:
+    """`2x8x-nvidia-h100`: hosts, ranks on each, and the machine's own name without its number of
+    GPUs; each kind of host by itself where they differ."""
+    first = {hello.member.node: hello for hello in hellos}
+    counts = Counter(hello.member.node for hello in hellos)
+    kinds = Counter(
+        (counts[node], re.sub(r"^\d+x-", "", hello.machine)) for node, hello in first.items()
+    )
+    names = [f"{hosts}x{ranks}x-{model}" for (ranks, model), hosts in sorted(kinds.items())]
+    return "-".join(names)[:MAX_NAME].rstrip("-.")

@@ -1,0 +1,258 @@
+"""Ranks that a launcher starts: two real agents on this machine, by the way of each launcher."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from hostbench.core.errors import UsageError
+from hostbench.ranks.launch import Member
+from tests import scratch
+from tests.runner.test_faults import only_run, wait_for_no_process
+from tests.scratch import Scratch
+
+FAULTY = '''
+"""faulty: collectives in which rank 1 goes wrong, for tests."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from hostbench import DEVICES, suite, workload
+
+
+def setup_cache():
+    return suite.measure("faulty")
+
+
+KINDS = ("fine", "killed", "raises", "hangs", "gone", "also")
+
+
+@workload(
+    axes={"device": DEVICES, "num_ranks": (2, 4), "kind": KINDS},
+    version="1",
+    ranks=lambda num_ranks, **_: num_ranks,
+)
+def go(device, num_ranks, kind):
+    """Goes wrong in its own way."""
+    import torch.distributed as dist
+
+    from hostbench.ranks.group import current
+
+    group = current()
+    buffer = device.create("empty", 4096, on_host=False)
+    all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
+    culprit = group.rank == 1 and kind
+    if culprit == "gone" and Path("once").exists():
+        os.kill(os.getppid(), signal.SIGKILL)  # as if its host went down
+        time.sleep(1000)
+    if culprit == "gone":
+        Path("once").touch()
+
+    def step():
+        if culprit == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if culprit == "raises":
+            raise ValueError("put in on purpose")
+        if culprit == "hangs":
+            time.sleep(1000)
+        all_reduce()
+
+    return step
+'''
+MODULE = ("-m", "hostbench.ranks")
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=1")
+SMALL = ("--case", "collectives.all_reduce[nbytes=4KiB]", "--launches", "1")
+IN_NAMESPACES = """
+set -e
+mount -t tmpfs none /run && mkdir /run/netns
+printf '127.0.0.1 localhost\\n10.77.0.1 nodea\\n10.77.0.2 nodeb\\n' > /run/hosts
+mount --bind /run/hosts /etc/hosts
+ip netns add a; ip netns add b
+ip link add va type veth peer name vb
+ip link set va netns a; ip link set vb netns b
+ip -n a addr add 10.77.0.1/24 dev va; ip -n b addr add 10.77.0.2/24 dev vb
+for name in a b; do ip -n $name link set lo up; ip -n $name link set v$name up; done
+start() {
+    GLOO_SOCKET_IFNAME=v$1 ip netns exec $1 unshare --uts sh -c \\
+        "hostname node$1; exec \\"\\$@\\"" - "$python" -m torch.distributed.run --nnodes=2 \\
+        --nproc-per-node=1 --master-addr 10.77.0.1 --master-port 29500 --node-rank $2 \\
+        -m hostbench.ranks faulty --launches 1 --deadline 10 --results "$results" \\
+        --case 'faulty.go[kind=killed,num_ranks=2]' --case 'faulty.go[kind=fine,num_ranks=2]'
+}
+start b 1 > /dev/null 2>&1 &
+start a 0
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    made = scratch.make(tmp_path_factory.mktemp("hosts"))
+    (made.root / "benchmarks/faulty.py").write_text(FAULTY)
+    made.only_families("faulty", "collectives")
+    made.keep_bytecode()
+    made.commit("ranks that go wrong")
+    return made
+
+
+@pytest.fixture
+def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
+    """A fresh results folder; afterwards nothing of the checkout may still run."""
+    yield tmp_path / "results"
+    assert wait_for_no_process(checkout) == []
+
+
+def port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def started(
+    checkout: Scratch, commands: Sequence[Sequence[str]], variables: Sequence[Mapping[str, str]]
+) -> list[tuple[int, str]]:
+    """Exit code and output of processes that run together."""
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port(), "GLOO_SOCKET_IFNAME": "lo"}
+    running = [
+        checkout.start(*command, **where, **own)
+        for command, own in zip(commands, variables, strict=True)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in running]
+    return [(process.returncode, out) for process, out in zip(running, outputs, strict=True)]
+
+
+def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
+    checkout: Scratch, results: Path
+) -> None:
+    """By srun's variables. In its second launch rank 1's agent is killed."""
+    words = (*MODULE, "faulty", "--launches", "2", "--deadline", "5", "--results", str(results))
+    first, second = started(
+        checkout,
+        [words, words],
+        [
+            {"SLURM_PROCID": f"{rank}", "SLURM_NTASKS": "2", "SLURM_LOCALID": f"{rank}"}
+            for rank in range(2)
+        ],
+    )
+    assert (first[0], second[0]) == (4, -9), first[1]
+    name = f"rank 1 on {socket.gethostname()}"
+    assert f"{name}: its agent does not answer, nor its host" in first[1]
+    assert "device lost; what was measured is kept, start it again for a whole run" in first[1]
+    run = only_run(results)
+    assert str(run.header.machine).startswith("1x2x-")
+    found = {tuple(r.case.values.values())[1:]: r for r in run.results()}
+    for kind, reason in {
+        "killed": f"{name} was lost: killed by SIGKILL; after barrier",
+        "raises": f"{name}: ValueError: put in on purpose (benchmarks/faulty.py:",
+        "hangs": f"{name} did not answer within 4 s: after barrier",
+    }.items():
+        result = found[2, kind]
+        assert result.status == "failed" and str(result.reason).startswith(reason), result.reason
+    for kind in ("fine", "also", "gone"):
+        assert found[2, kind].status == "ok"
+        assert found[4, kind].status == "skipped"
+        assert found[4, kind].reason == "has 4 ranks, the launcher started 2"
+
+
+def test_a_version_that_differs_is_named(checkout: Scratch, results: Path) -> None:
+    """By mpirun's variables. Nothing is measured."""
+    other = "import sys, hostbench; hostbench.__version__ = '0.0'; import hostbench.cli.hosts as h"
+    words = ("collectives", "--results", str(results))
+    first, second = started(
+        checkout,
+        [(*MODULE, *words), ("-c", f"{other}; sys.exit(h.main())", *words)],
+        [
+            {
+                "OMPI_COMM_WORLD_RANK": f"{rank}",
+                "OMPI_COMM_WORLD_SIZE": "2",
+                "OMPI_COMM_WORLD_LOCAL_RANK": f"{rank}",
+            }
+            for rank in range(2)
+        ],
+    )
+    host = socket.gethostname()
+    assert (first[0], second[0]) == (2, 0), first[1]
+    assert re.search(f"rank 1 on {host} has hostbench 0.0, rank 0 on {host} [0-9.]+", first[1])
+    assert second[1] == "" and not results.exists()
+
+
+def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> None:
+    words = (*TORCHRUN[:2], "--nproc-per-node=2", "--master-port", port(), *MODULE, *SMALL)
+    done = checkout.python(*words, "--results", str(results), GLOO_SOCKET_IFNAME="lo")
+    assert done.returncode == 0, done.stdout
+    run = only_run(results)
+    records = {int(r.case.values["num_ranks"]): r for r in run.parts[0].records}
+    assert {num: r.status for num, r in records.items()} == {
+        num: "ok" if num == 2 else "skipped" for num in records
+    }
+    assert records[2].measurement.proofs == {"data": "passed"}
+    assert [*records[2].measurement.ranks] == ["0", "1"]
+    assert "2 ranks" in done.stdout and "kept " in done.stdout
+
+
+def test_two_nodes_of_three_ranks_are_a_machine_of_their_own(
+    checkout: Scratch, results: Path
+) -> None:
+    """A world of a size that no workload declares."""
+    nodes = [("--nnodes=2", "--node-rank", str(rank)) for rank in range(2)]
+    at = ("--master-addr", "127.0.0.1", "--master-port", port())
+    words = (*at, *MODULE, *SMALL, "--results", str(results))
+    first, second = started(
+        checkout,
+        [
+            (*TORCHRUN[:2], f"--nproc-per-node={num}", *node, *words)
+            for num, node in zip((1, 2), nodes, strict=True)
+        ],
+        [{}, {}],
+    )
+    assert (first[0], second[0]) == (0, 0), first[1] + second[1]
+    run = only_run(results)
+    assert re.match("1x1x-.*-1x2x-", str(run.header.machine))
+    (record,) = run.parts[0].records
+    assert (record.status, record.case.values["num_ranks"]) == ("ok", 3)
+    own, other = run.parts[0].facts["before"], run.parts[0].facts["host 2"]
+    assert own["host"]["cpu_model"] == other["host"]["cpu_model"]
+
+
+@pytest.mark.namespace
+def test_a_rank_on_another_host_is_named(checkout: Scratch, results: Path) -> None:
+    """Two hosts with a network and a name each."""
+    enter = ("unshare", "--net", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
+    if not (shutil.which("ip") and shutil.which("unshare")):
+        pytest.skip("no ip or no unshare: install iproute2 and util-linux")
+    if subprocess.run([*enter, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system allows no network namespaces")
+    done = subprocess.run(
+        [*enter, "sh", "-c", IN_NAMESPACES],
+        cwd=checkout.root,
+        env=checkout.env(python=sys.executable, results=str(results)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (results / ".journals").exists(), done.stderr
+    run = only_run(results)
+    assert str(run.header.machine).startswith("2x1x-"), done.stderr
+    found = {str(r.case.values["kind"]): (r.status, r.reason) for r in run.results()}
+    assert found["fine"] == ("ok", None)
+    status, reason = found["killed"]
+    assert status == "failed" and str(reason).startswith("rank 1 on nodeb was lost: killed by SIG")
+
+
+def test_what_a_launcher_leaves_out_is_told() -> None:
+    with pytest.raises(UsageError, match="no launcher has started this: write torchrun"):
+        Member.from_environ({"WORLD_SIZE": "2"})
+    with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
+        Member.from_environ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"})
+    with pytest.raises(UsageError, match="LOCAL_RANK is '': a launcher sets it"):
+        Member.from_environ(
+            {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+        )
