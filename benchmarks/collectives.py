@@ -21,6 +21,10 @@ LARGE = 512 * MIB
 QUEUED = 20
 """All-reduces before one synchronize, as nccl-tests has them (its `-n`)."""
 NUM_RANKS = (1, 2, 4, 8)
+NAMES = (
+    "all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor",
+    "all_to_all_single", "all_to_all_uneven", "gather", "scatter", "barrier",
+)  # fmt: skip
 
 
 def _moves(num_ranks: int, nbytes: int, **_: Any) -> int:
@@ -35,25 +39,22 @@ def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: An
     return nbytes * OPERATIONS[operation].factor(num_ranks)
 
 
-def _over_ranks(**more: Any) -> Any:
-    """What all declare, of which some have no rate."""
-    rated: dict[str, Any] = {
-        "moves": _moves,
-        "crosses": _crosses,
-        "link": lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
-        "published": lambda operation="all_reduce", **_: (
-            "all_reduce" if operation == "all_reduce" else None
-        ),
-    }
-    rated = rated if "rate_of" in more else {}
-    return workload(ranks=lambda num_ranks, **_: num_ranks, version="1", **rated, **more)
-
-
-def _summed(**more: Any) -> Any:
-    """What all-reduces in float32 by the device's own backend declare."""
-    axes = {"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)}
-    rate_of = "one rank's buffer (algorithm bandwidth, not bus bandwidth)"
-    return _over_ranks(axes=axes, rate_of=rate_of, **more)
+OVER_RANKS: dict[str, Any] = {"ranks": lambda num_ranks, **_: num_ranks, "version": "1"}
+RATED: dict[str, Any] = {
+    "moves": _moves,
+    "crosses": _crosses,
+    "link": lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
+    "published": lambda operation="all_reduce", **_: (
+        operation if operation == "all_reduce" else None
+    ),
+}
+SUMMED: dict[str, Any] = {
+    **OVER_RANKS,
+    **RATED,
+    "axes": {"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)},
+    "rate_of": "one rank's buffer (algorithm bandwidth, not bus bandwidth)",
+}
+"""Of all-reduces in float32 by the device's own backend."""
 
 
 def _quick(device: str, nbytes: int, num_ranks: int) -> bool:
@@ -64,7 +65,9 @@ def _quick(device: str, nbytes: int, num_ranks: int) -> bool:
     return nbytes in (4 * KIB, MIB, 64 * MIB) and num_ranks == 2
 
 
-@_summed(only=lambda device, nbytes, **_: device == "cuda" or nbytes < LARGE, quick=_quick)
+@workload(
+    only=lambda device, nbytes, **_: device == "cuda" or nbytes < LARGE, quick=_quick, **SUMMED
+)
 def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce.
 
@@ -79,7 +82,9 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 
 
 # gloo's call returns with the sum, so nothing queues up: the smallest size shows that.
-@_summed(only=lambda device, nbytes, **_: device == "cuda" or nbytes == SIZES[0], depth=QUEUED)
+@workload(
+    only=lambda device, nbytes, **_: device == "cuda" or nbytes == SIZES[0], depth=QUEUED, **SUMMED
+)
 def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all.
 
@@ -95,10 +100,11 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     return mine.done(lambda: dist.all_reduce(mine.result))
 
 
-@_over_ranks(
+@workload(
     axes={"device": DEVICES, "num_ranks": (2, 4, 8), "nbytes": (*SIZES, LARGE)},
     only=lambda device, num_ranks, nbytes: device == "cuda" or num_ranks * nbytes == 8 * KIB,
     needs=lambda **_: ("CUDA graphs",),
+    **OVER_RANKS,
 )
 def all_reduce_graph(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces captured in one CUDA graph. Timed: its replay and a synchronize."""
@@ -130,22 +136,11 @@ def _operations(
     return num_ranks == 2 and (backend, dtype) in {(own, "bfloat16"), (other, "float32")}
 
 
-@_over_ranks(
+@workload(
     axes={
         "device": DEVICES,
         "num_ranks": (2, 4, 8),
-        "operation": (
-            "all_reduce",
-            "broadcast",
-            "reduce",
-            "all_gather_into_tensor",
-            "reduce_scatter_tensor",
-            "all_to_all_single",
-            "all_to_all_uneven",
-            "gather",
-            "scatter",
-            "barrier",
-        ),
+        "operation": NAMES,
         "dtype": ("float32", "bfloat16"),
         "backend": ("nccl", "gloo", "mpi"),
         "nbytes": (0, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB),
@@ -159,6 +154,8 @@ def _operations(
     backend=lambda backend, **_: backend,
     rate_of="S of nccl-tests: the whole buffer, of all ranks together where each has a part",
     sampling=0.3,
+    **OVER_RANKS,
+    **RATED,
 )
 def operation(
     device: Device, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
@@ -170,9 +167,10 @@ def operation(
     return mine.done(mine.call)
 
 
-@_over_ranks(
+@workload(
     axes={"device": DEVICES, "num_ranks": (2, 4), "stage": ("rendezvous", "init", "first")},
     sampling=0.5,
+    **OVER_RANKS,
 )
 def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     """What a job waits for before its first result. Timed: one stage of it.
@@ -184,7 +182,7 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     return Start(stage).prepared()
 
 
-@_over_ranks(
+@workload(
     axes={
         "device": DEVICES,
         "num_ranks": (2, 8),
@@ -197,15 +195,18 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     quick=lambda num_ranks, nbytes, **_: num_ranks == 2 and nbytes == MIB,
     baseline={"schedule": "serial"},
     sampling=0.3,
+    **OVER_RANKS,
 )
 def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> Prepared:
     """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""
     import torch.distributed as dist
 
     from hostbench.families.collectives.exchange import Collective
+    from hostbench.measure.measure import reading
 
     mine = Collective.here("all_reduce", nbytes)
-    compute = device.compute(mine.seconds(5))
+    mine.call()
+    compute = device.compute(reading(mine.call, 5, device.now, device.synchronize)[0])
 
     def step() -> None:
         work = None
@@ -222,11 +223,14 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
     return mine.done(step, one_stream=False)
 
 
-@_over_ranks(
+@workload(
     axes={"device": DEVICES, "num_ranks": (2, 4), "nbytes": (MIB,), "late_us": (0, 1000)},
-    expects=lambda late_us, **_: {"late_rank_named": True} if late_us else {},
+    expects=lambda device, num_ranks, late_us, **_: (  # ranks that share cores are late by more
+        {"late_rank_named": True} if late_us and (device == "cuda" or num_ranks == 2) else {}
+    ),
     baseline={"late_us": 0},
     sampling=0.5,
+    **OVER_RANKS,
 )
 def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepared:
     """An all-reduce to which the last rank comes late. Timed: from when all could begin.

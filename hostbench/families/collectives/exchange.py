@@ -96,17 +96,6 @@ class Collective(Exchange):
         sends = round(nbytes * part) if self.row.factor(2) else None
         return self.prepared(self.name, step, verify=self.wrong, sends=sends, **more)
 
-    def seconds(self, times: int) -> float:
-        """The mean of so many calls on this rank, after one that is not timed."""
-        device, step = current().device, current().counted(self.name, self.call)
-        step()
-        device.synchronize()
-        start_s = device.now()
-        for _ in range(times):
-            step()
-        device.synchronize()
-        return (device.now() - start_s) / times
-
     def wrong(self) -> str | None:
         """After a reading: the first element that is wrong; else that of one more, untimed, of a
         count that no number of ranks divides, which all ranks do whatever each has found. Of a

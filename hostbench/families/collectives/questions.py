@@ -43,17 +43,17 @@ def _bus(row: Row) -> float | None:
     return bus_bytes_per_s(row.nbytes or 0.0, row.time, int(row.axes["num_ranks"]), operation)
 
 
-def _large(rows: Rows) -> Rows:
-    """Of each size those of a queue, where ranks that send something have a number, else those with
-    a synchronize each."""
+def _queued_where_large(rows: Rows) -> Rows:
+    """Of each large size those of a queue, where ranks that send something have a number, else
+    those with a synchronize each."""
     queued = [row.of(ONE_EACH).with_axes(queued=QUEUED) for row in where(rows, IN_A_QUEUE)]
     alone = [row.with_axes(queued=1) for row in where(rows, ONE_EACH)]
-    sizes = {row.axes["nbytes"] for row in valid(queued) if int(row.axes["num_ranks"]) > 1}
-    chosen = [
+    several = (row for row in valid(queued) if int(row.axes["num_ranks"]) > 1)
+    sizes = {row.axes["nbytes"] for row in several if not _is_small(row)}
+    return [
         *(row for row in alone if row.axes["nbytes"] not in sizes),
         *(row for row in queued if row.axes["nbytes"] in sizes),
     ]
-    return [row for row in chosen if not _is_small(row)]
 
 
 def _with_all_reduce(rows: Rows) -> Rows:
@@ -123,7 +123,7 @@ def _on_the_wire(row: Row, rows: Rows) -> Figure:
 BUS = Scaling(
     text="How does all-reduce scale?",
     workload=ONE_EACH,
-    select=_large,
+    select=_queued_where_large,
     rate=_bus,
     rate_name="bus bandwidth",
     undefined="not defined for one rank, which sends nothing",
@@ -134,6 +134,7 @@ BUS = Scaling(
 BESIDE = Compare(
     text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
     workload=ANY,
+    where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
     each=("num_ranks",),
     select=_with_all_reduce,
     baseline={"operation": "all_reduce"},
@@ -165,11 +166,11 @@ QUESTIONS = (
     replace(
         BESIDE,
         text="What do operations cost beside an all-reduce of the same bytes?",
-        where={"num_ranks": 2},
+        where={**BESIDE.where, "num_ranks": 2},
         each=(),
         screen="collectives, {nbytes}, {num_ranks}",
     ),
-    replace(BESIDE, where={"num_ranks": (4, 8)}),
+    replace(BESIDE, where={**BESIDE.where, "num_ranks": (4, 8)}),
     replace(
         BUS,
         text="How does {operation} scale?",

@@ -67,14 +67,15 @@ class Start:
         dist.all_reduce(self.mine.result, group=self.made[0])
 
     def wrong(self) -> str | None:
-        """Who is not in the store, or what the new group's sum is instead of the right one."""
+        """Which ranks are not in the store, or what is wrong with the new group's sum."""
         if self.stage == "rendezvous":
-            ranks = range(self.group.num_ranks)
-            absent = [rank for rank in ranks if self.made[0].get(str(rank)) != b"here"]
-            self.drop()
-            return f"rank {absent[0]} is not in the store" if absent else None
-        if self.stage == "init":
-            self.first()
-        self.group.synchronize()
+            keys = map(str, range(self.group.num_ranks))
+            absent = [rank for rank in keys if not self.made[0].check([rank])]
+            message = f"not in the store: {', '.join(absent)}" if absent else None
+        else:
+            if self.stage == "init":
+                self.first()
+            self.group.synchronize()
+            message = self.mine.first_wrong()
         self.drop()
-        return self.mine.first_wrong()
+        return message
