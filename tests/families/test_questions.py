@@ -321,6 +321,44 @@ def test_the_bus_bandwidth_is_that_of_a_queue_where_there_is_one(
     assert only.ratio.conclusion.factor == pytest.approx(3.0)
 
 
+def over_two(kind: str, seconds: float, findings: dict[str, Any] | None = None, **axes: Any) -> Row:
+    """Of ten launches alike."""
+    launches = dict.fromkeys(range(10), seconds)
+    row = reduced(kind, 2, MIB, seconds, launches=launches, findings=findings or {})
+    return row.with_axes(**axes)
+
+
+def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
+    """On the wire reduce-scatter of gloo sends all of S, where half would do."""
+    sent = {"sends_as_documented": True, "most_sent_bytes": MIB}
+    more = {"operation": "reduce_scatter_tensor", "dtype": "float32", "backend": "gloo"}
+    rows = [over_two("all_reduce", 1e-3), over_two("operation", 0.5e-3, sent, **more)]
+    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    beside = by_text["What do operations cost beside an all-reduce of the same bytes?"]
+    assert beside.verdict == "reduce-scatter is 2x faster than all-reduce"
+    scale = by_text["How does reduce-scatter scale?"]
+    assert value(scale, "2 ranks") == pytest.approx(MIB / 0.5e-3 / 2 / 1e9)
+    wire = by_text["Do ranks send what the backend's algorithm is documented to send?"]
+    (figures,) = wire.figures
+    assert (wire.state, figures.value) == ("yes", 1.0)
+    assert figures.note == "2.00 of what bus bandwidth counts"
+
+
+def test_what_hides_and_who_is_late() -> None:
+    seconds = {"communicate_only": 1.0, "compute_only": 1.0, "serial": 2.0, "overlapped": 1.2}
+    loops = [over_two("with_compute", each, schedule=name) for name, each in seconds.items()]
+    findings = {
+        "late_rank_named": True, "last_rank": "rank 1", "transfer_s": 0.5e-3, "waiting_s": 1e-3,
+    }  # fmt: skip
+    rows = [*loops, over_two("arrival", 2e-3, findings, late_us=1000)]
+    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    hides = by_text["Does an all-reduce hide behind compute?"]
+    assert hides.verdict.startswith("yes: 80 % of what could be hidden is hidden by compute beside")
+    late = by_text["Is the rank named that comes 1 ms late?"]
+    assert (late.state, late.figures[0].value) == ("yes", 0.5e-3)
+    assert late.figures[0].note == "after 1 ms of waiting for rank 1"
+
+
 def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path: Path) -> None:
     def odd(one: CaseRecord) -> CaseRecord:
         axes = one.case.values
