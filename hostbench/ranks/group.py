@@ -120,18 +120,13 @@ class RankGroup:
         """Whether it is so on every rank, each of which has to ask."""
         self._flag.fill_(is_so)
         self.counted("agreement", lambda: dist.all_reduce(self._flag, dist.ReduceOp.MIN))()
+        self.synchronize()
         return bool(self._flag.item())
 
     @property
     def num_entered(self) -> int:
         """Collectives that this rank has entered so far."""
         return int(self._numbers[0])
-
-    def entered(self) -> list[int] | None:
-        """The same of each rank; None where some are on other hosts, whose counters are there."""
-        if self._seat.num_local < self.num_ranks:
-            return None
-        return [self._seat.counters.read(rank)[0] for rank in range(self.num_ranks)]
 
     @property
     def is_oversubscribed(self) -> bool:

@@ -31,11 +31,15 @@ def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(gpu: None, tmp_path: Pa
     )
     assert done.returncode == 0, done.stdout
     (run,) = runs_of(tmp_path)
-    records = {int(record.case.values["num_ranks"]): record for record in run.parts[0].records}
-    one, two = records[1], records[2]
+    records = {
+        (record.launch, record.case.values["num_ranks"]): record for record in run.parts[0].records
+    }
+    one, two, observed = (records[key] for key in ((0, 1), (0, 2), (1, 1)))
     assert one.status == "ok" and one.measurement.proofs == {"data": "passed"}, one
     assert list(one.measurement.ranks) == ["0"] and one.nbytes == 0
     assert one.seconds is not None and one.seconds > 0
+    assert one.measurement.device_s, one.measurement.device_reason
+    assert "kernels_per_step" in observed.measurement.findings, observed
     assert (two.status, two.reason) == ("skipped", "needs 2 GPUs, this machine has 1")
 
 

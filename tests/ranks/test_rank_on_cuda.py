@@ -10,8 +10,10 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
+from hostbench.measure.measure import Settings
 from hostbench.ranks import group
 from hostbench.ranks.group import Counters, Seat
+from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import Rank
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
@@ -133,3 +135,18 @@ def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_ho
     sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
     for reading_s in rank.device_clock(COUNT, BUSY_S):
         assert reading_s == pytest.approx(sum_s, rel=1e-6)
+
+
+def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None:
+    """The ranks are processes; what forks them is this one."""
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 2, "nbytes": 16 * MIB}
+    case = Case.of("collectives.all_reduce_queued", axes)
+    work = load()[case.workload]
+    with cuda_machine(2):
+        ranks = Ranks(60.0)
+        result = ranks.measure(work, case, Settings(budget_s=0.01, warmup_s=0.0))
+        seen = ranks.observe(work, case)
+        ranks.close()
+    assert result.proofs == {"data": "passed"} and len(result.ranks) == 2
+    assert result.device_reason is None and 0 < max(result.device_s) < min(result.end_to_end_s)
+    assert seen.proofs == {"kernels": "passed"} and seen.findings["kernels_per_step"] == 1.0
