@@ -20,8 +20,6 @@ from hostbench.device.base import Device, Step
 from hostbench.device.traced import CallLog
 from hostbench.measure.workload import ASYNCHRONOUS
 
-_dist: Any = dist  # torch leaves some of these calls without types
-
 
 class CollectiveError(RuntimeError):
     """A collective failed: often because another rank did, so this rank is the last to blame."""
@@ -75,7 +73,6 @@ class RankGroup:
         self.backend, self.device = seat.backend, device
         self.log: CallLog | None = None
         """Where the calls of steps that are built now are noted, while a case is traced."""
-        self._seat = seat
         self._numbers, self._name = seat.counters.of(seat.rank)
         self._flag = torch.zeros(1, device=device.torch_device)
         self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
@@ -128,12 +125,6 @@ class RankGroup:
         """Collectives that this rank has entered so far."""
         return int(self._numbers[0])
 
-    @property
-    def is_oversubscribed(self) -> bool:
-        """Whether this host has more ranks than cores for them."""
-        is_on_cores = self._seat.device == "cpu"
-        return is_on_cores and self._seat.num_local > num_devices(self._seat.device)
-
 
 _current: RankGroup | None = None
 
@@ -175,7 +166,7 @@ def _lacks(seat: Seat) -> str | None:
     num = num_devices(seat.device)
     if seat.device == "cuda" and 0 < num < seat.num_local:
         return f"needs {seat.num_local} GPUs, this machine has {num}"
-    if not getattr(_dist, f"is_{seat.backend}_available", lambda: False)():
+    if not getattr(dist, f"is_{seat.backend}_available", lambda: False)():
         return f"this torch is built without {seat.backend}"
     if seat.backend == "nccl" and seat.device != "cuda":
         return "nccl needs a GPU for each rank"

@@ -6,9 +6,9 @@ times.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from msgspec import structs
 
@@ -33,7 +33,6 @@ HEADER_BYTES = 640
 """For each other rank and collective: gloo's messages take 290 bytes each beside their data, and
 a ring sends two to go once around."""
 
-T = TypeVar("T")
 Ask = Callable[..., list[Any]]
 """An order and its arguments -> every rank's answer, by rank."""
 
@@ -64,39 +63,33 @@ class Ranks:
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
-        return self._with_pool(
-            work, case, lambda ask: _measured(ask, work, case, settings, self._places)
-        )
+        with self._joined(work, case) as ask:
+            return _measured(ask, work, case, settings, self._places)
 
     def observe(self, work: Workload, case: Case) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
-
-        def observed(ask: Ask) -> Measurement:
+        with self._joined(work, case) as ask:
             by_rank: list[Measurement] = ask("observe", case)
-            return structs.replace(by_rank[0], proofs=_proofs(by_rank))
-
-        return self._with_pool(work, case, observed)
+        return structs.replace(by_rank[0], proofs=_proofs(by_rank))
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
     ) -> tuple[Measurement, tuple[Lane, ...]]:
         """As `measure`, then one reading of all ranks on one clock. Raises as it."""
         measured = self.measure(work, case, settings)
-        by_rank: list[list[Lane]] = self._with_pool(work, case, lambda ask: ask("trace", case))
-        lanes = [
-            structs.replace(lane, place=f"rank {rank}")
-            for rank, own in enumerate(by_rank)
-            for lane in own
-        ]
-        return measured, from_zero(tuple(lanes))
+        with self._joined(work, case) as ask:
+            by_rank: list[list[Lane]] = ask("trace", case)
+        ranks = ((f"rank {rank}", lane) for rank, lanes in enumerate(by_rank) for lane in lanes)
+        return measured, from_zero(tuple(structs.replace(lane, place=name) for name, lane in ranks))
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
         self._pool = self._key = None
 
-    def _with_pool(self, work: Workload, case: Case, use: Callable[[Ask], T]) -> T:
-        """What `use` makes of the case's pool, which is closed where that raises."""
+    @contextmanager
+    def _joined(self, work: Workload, case: Case) -> Iterator[Ask]:
+        """The case's ranks, to be asked within its deadline; they end where something is raised."""
         key = str(case.values["device"]), work.backend_of(case), work.num_ranks(case) or 1
         if key in self._refused:
             raise self._refused[key]
@@ -111,7 +104,7 @@ class Ranks:
                     self._refused[key] = reason
                     raise
             pool = self._pool
-            return use(lambda order, *arguments: pool.ask(deadline, order, *arguments))
+            yield lambda order, *arguments: pool.ask(deadline, order, *arguments)
         except BaseException:
             self.close()
             raise
@@ -123,12 +116,8 @@ def _measured(
     built: list[tuple[str | None, int | None]] = ask("build", case)
     depth = work.depth_of(case)
     first_s = slowest(ask("iterate", 1))[0][0]
-    warmups = replace(
-        settings,
-        budget_s=settings.warmup_s,
-        min_samples=1,
-        max_samples=MAX_WARMUPS,
-        dispersion=-1.0,
+    warmups = Settings(
+        budget_s=settings.warmup_s, min_samples=1, max_samples=MAX_WARMUPS, dispersion=-1.0
     )
     step_s = slowest(_sample(ask, warmups, depth * first_s))[-1][0]
     per_rank = _sample(ask, settings, depth * step_s)

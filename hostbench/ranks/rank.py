@@ -14,6 +14,7 @@ from hostbench.core.lanes import Lane
 from hostbench.core.processes import die_with_parent
 from hostbench.core.records import Measurement
 from hostbench.core.sockets import tcp_bytes_sent
+from hostbench.device import num_devices
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
@@ -82,9 +83,9 @@ class Rank:
             self.log = NcclLog()
         self.group = join(self.seat)
         self.device = self.group.device
-        near = self.device.is_near()
-        off_node = {} if near is None else {"off_node": not near}
-        return {"oversubscribed": self.group.is_oversubscribed, **off_node}
+        near, on_cores = self.device.is_near(), self.seat.device == "cpu"
+        crowded = on_cores and self.seat.num_local > num_devices(self.seat.device)
+        return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
 
     def build(self, case: Case) -> tuple[str | None, int | None]:
         """(why there is no device clock, None where there is one; bytes that a step sends)."""
