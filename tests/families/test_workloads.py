@@ -142,6 +142,13 @@ def test_a_declaration_is_the_class_that_asv_finds() -> None:
     assert work.question == "A step for tests." and len(list(work.cases())) == 4
 
 
+def test_a_family_has_ranks_or_none() -> None:
+    """Ranks are forked, and must be before their parent runs the first torch operation."""
+    with_ranks = workload(axes=AXES, version="1", ranks=lambda **_: 2)(step)
+    with pytest.raises(ValueError, match="declare `ranks`"):
+        check_family([with_ranks, workload(axes=AXES, version="1")(step)], thorough=True)
+
+
 def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
     """asv alone calls it: it passes a parameter in place of the cache that is not there."""
     suite = workload(axes=AXES, version="3")(step)

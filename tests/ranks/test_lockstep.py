@@ -8,11 +8,10 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import FindingValue, Launch, Measurement, Message, Outcome
+from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
-from hostbench.measure.declare import check_family, workload
 from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
@@ -20,7 +19,6 @@ from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import Counters, Seat
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
-from hostbench.runner import worker
 from tests.fakes.fake_cuda import cuda_machine
 
 
@@ -199,16 +197,6 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
         group.join(seat)
 
 
-def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "load", lambda families: {WORK.name: WORK})
-    messages: list[Message] = []
-    case = Case.of(WORK.name, {"device": "cpu", "kind": "fine"})
-    launch = Launch(family="pairs", settings={}, device="simulated", cases=(case,))
-    worker.walk(launch, messages.append)
-    (skip,) = [message for message in messages if isinstance(message, Outcome)]
-    assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
-
-
 def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of building the case, and not of checking its data."""
 
@@ -231,15 +219,3 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
         one.iterate(1)
         done = one.finish()
         assert (done.proofs, done.memory["peak_allocated"]) == ({"data": "passed"}, 2 * MIB)
-
-
-def test_a_family_has_ranks_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostbench.measure.workload._REGISTRY", {})
-
-    def one(device: Device) -> Any: ...
-    def two(device: Device) -> Any: ...
-
-    with_ranks = workload(axes={"device": ("cpu",)}, version="1", ranks=lambda **_: 2)(one)
-    without = workload(axes={"device": ("cpu",)}, version="1")(two)
-    with pytest.raises(ValueError, match="declare `ranks`"):
-        check_family([with_ranks, without], thorough=True)

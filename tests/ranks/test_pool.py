@@ -6,12 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from hostbench.core import processes
 from hostbench.ranks import pool
 from hostbench.ranks.blame import Done, RankFailure, Skipped
 from hostbench.ranks.group import Seat
@@ -121,27 +119,6 @@ def test_ranks_leave_by_the_end_of_their_pipe_and_none_is_killed(
     start_s = time.monotonic()
     ranks.close()
     assert time.monotonic() - start_s < pool.LEAVE_S
-
-
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        ({1: "Z", 2: "D"}, "it waits inside the kernel (a driver or a disk)"),
-        ({1: "T"}, "it is stopped (SIGSTOP or a debugger)"),
-        ({1: "S", 2: "R"}, ""),
-        ({}, ""),
-    ],
-)
-def test_why_a_process_is_still_there_is_told_by_its_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: dict[int, str], expected: str
-) -> None:
-    """The first one is a zombie while the driver holds another."""
-    for thread, state in states.items():
-        folder = tmp_path / "proc" / "1" / "task" / str(thread)
-        folder.mkdir(parents=True)
-        (folder / "stat").write_text(f"{thread} (a (name) of it) {state} 1 1 1")
-    monkeypatch.setattr(processes, "Path", lambda path: tmp_path / path.lstrip("/"))
-    assert processes.why_alive(1) == expected
 
 
 def test_one_that_can_not_be_killed_is_left_behind(

@@ -104,6 +104,15 @@ def test_out_of_memory_ends_the_walk() -> None:
     assert memory.reason == "out of memory: no more of it"
 
 
+def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Workload(
+        name="odd.go", axes={"device": ("cpu",)}, version="1", build=build, ranks=lambda **_: 2
+    )
+    monkeypatch.setattr(worker, "load", lambda families: {work.name: work})
+    (skip,) = outcomes("fine")
+    assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
+
+
 def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
