@@ -175,11 +175,12 @@ class Pool:
         self._children = []
 
     def _states(self, replies: Replies) -> list[RankState]:
-        states = []
+        """Then end who is silent, and would not leave by the end of its pipe: not before all have
+        been seen, for the collectives of the others fail with it."""
+        states = [child.state(rank not in replies) for rank, child in enumerate(self._children)]
         for rank, child in enumerate(self._children):
-            states.append(child.state(is_silent=rank not in replies))
             if rank not in replies:
-                child.kill()  # it would not leave by the end of its pipe
+                child.kill()
         return states
 
     def _gather(self, deadline: Deadline) -> dict[int, Reply]:
