@@ -6,6 +6,7 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 import click
@@ -70,52 +71,50 @@ def _be_agent(member: launch.Member, options: RunOptions) -> int:
 
 
 def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
-    versions = {"hostbench": __version__, "torch": version("torch")}
+    hello = partial(
+        launch.Hello,
+        member=member,
+        versions={"hostbench": __version__, "torch": version("torch")},
+    )
     try:
         cases, device = planned_cases(options)
-        tells = member.rank and not member.local_rank
-        state = facts.probe_torch(device) if tells else None
-        found = facts.collect(torch_state=state)
-        return launch.Hello(
-            member=member,
-            versions=versions,
-            cases=tuple(map(str, cases)),
-            machine=facts.machine_name(None, found),
-            facts=facts.to_json(found) if tells else None,
-        )
+        names = tuple(map(str, cases))
+        if member.local_rank:
+            return hello(cases=names)
+        found = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
+        machine = facts.machine_name(None, found)
+        return hello(cases=names, machine=machine, facts=facts.to_json(found))
     except HostbenchError as error:
-        return launch.Hello(member=member, versions=versions, wrong=str(error))
+        return hello(wrong=str(error))
 
 
 def _conduct(member: launch.Member, options: RunOptions) -> int:
     mail = launch.Mail(member.connect(serves=not member.has_store))
-    world = None
+    was_measured = False
     try:
         setup = set_up(options)
         hellos = launch.agreed(mail, member.num_ranks)
-        of_hosts = {hello.member.node: hello.facts for hello in hellos if hello.facts}
-        of_hosts.pop(member.node, None)  # its facts are those of the run
+        others = [hello.facts for hello in hellos if hello.facts and hello.member.rank]
         setup = replace(
             setup,
             machine=_machine(hellos),
-            other_hosts={f"host {n}": host for n, host in enumerate(of_hosts.values(), 2)},
+            other_hosts={f"host {number}": found for number, found in enumerate(others, 2)},
             launcher=os.getppid(),
         )
         plan = planned(options, setup)
         asked = any(_AXIS in text for text in options.case)
         cases = plan.cases if asked else _of_world(plan.cases, setup.workloads, member.num_ranks)
         plan = replace(plan, cases=_over_ranks(cases, setup.workloads))
-        world = [hello.member for hello in hellos]
-        mail.put("world", world)
+        mail.put("world", [hello.member for hello in hellos])
+        was_measured = True
         os.environ[launch.VARIABLE] = "1"
-        kept = measure_and_keep(
-            setup, header_of(plan, setup, setup.checkout), plan, tells_asv=False
-        )
+        header = header_of(plan, setup, setup.checkout)
+        kept = measure_and_keep(setup, header, plan, tells_asv=False)
         return answer(
-            options, setup.results, kept.run, kept.ended, "start it again for a whole run"
+            options, setup.results, kept.run, kept.ended, "start it again for a whole one"
         )
     finally:
-        launch.dismiss(mail, world)
+        launch.dismiss(mail, member.num_ranks, was_measured)
 
 
 def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[Case, ...]:
@@ -149,10 +148,11 @@ def _of_world(
 def _machine(hellos: Sequence[launch.Hello]) -> str:
     """`2x8x-nvidia-h100`: hosts, ranks on each, and the machine's own name without its number of
     GPUs; each kind of host by itself where they differ."""
-    first = {hello.member.node: hello for hello in hellos}
     counts = Counter(hello.member.node for hello in hellos)
     kinds = Counter(
-        (counts[node], re.sub(r"^\d+x-", "", hello.machine)) for node, hello in first.items()
+        (counts[hello.member.node], re.sub(r"^\d+x-", "", hello.machine))
+        for hello in hellos
+        if hello.machine
     )
     names = [f"{hosts}x{ranks}x-{model}" for (ranks, model), hosts in sorted(kinds.items())]
     return "-".join(names)[:MAX_NAME].rstrip("-.")

@@ -35,10 +35,13 @@ SILENT_S = 3600.0
 """After so long without a message an agent takes rank 0 for dead."""
 LEAVE_S = 2.0
 """How long rank 0 keeps the store for the agents to read the last message."""
-STATES_SHARE = 0.125
+LATE_S = 30.0
+"""As long where nothing was measured, as some may only start."""
+STATES_SHARE = 0.15
 """Of the time that an order had: so long the agents have to tell how far their ranks are."""
-LOOK_S = 0.25
-"""How often an agent whose rank is busy looks for a message."""
+LOOK_SHARE = 0.01
+"""Of a case's deadline: how often an agent whose rank is busy looks for a message."""
+POLL_S = 0.05
 LOST_S = 1.0
 """How long a rank whose pipe is closed may take to end: longer is told as it is."""
 _VARIABLES = (
@@ -124,8 +127,8 @@ class Hello:
     """Of what has to be the same on every host."""
     cases: tuple[str, ...] = ()
     machine: str = ""
+    """Its host's name as a machine, and facts: of the first rank on each host."""
     facts: Mapping[str, Any] | None = None
-    """Of the first rank on each host; rank 0's host has its own."""
     wrong: str = ""
     """Why it cannot take part."""
 
@@ -157,13 +160,19 @@ class Mail:
         self._store.add("posted", 1)
         return number
 
+    def count(self, box: str, more: int = 0) -> int:
+        """How many are in a box, or were, after so many more."""
+        return int(self._store.add(f"{box}/count", more))
+
+    def wait_for(self, box: str, num: int, seconds: float) -> None:
+        """Until so many are in a box or the time is over. A signal is answered meanwhile."""
+        late = time.monotonic() + seconds
+        while self.count(box) < num and time.monotonic() < late:
+            time.sleep(POLL_S)
+
     def drop(self, box: str, value: object) -> None:
         """Into a box, beside what others drop there."""
-        self.put(f"{box}/{self._store.add(f'{box}/count', 1)}", value)
-
-    def num(self, box: str) -> int:
-        """How many were dropped into a box so far."""
-        return int(self._store.add(f"{box}/count", 0))
+        self.put(f"{box}/{self.count(box, 1)}", value)
 
     def take(self, box: str, num: int, left_s: Callable[[], float]) -> Iterator[Any]:
         """`num` values from a box as they come, fewer where no time is left."""
@@ -208,7 +217,7 @@ class Agents:
         number = self._mail.post("tell")
         states: dict[int, RankState] = dict(self._take(number, lambda: late - time.monotonic()))
         if gone := [name for rank, name in enumerate(self._names) if rank not in states]:
-            raise DeviceLost(f"{', '.join(gone)}: its agent does not answer, nor its host")
+            raise DeviceLost(f"no agent answers for {', '.join(gone)}: it or its host is gone")
         return [state for _, state in sorted(states.items())]
 
 
@@ -224,7 +233,7 @@ class Agent:
         self._member, self._mail = member, mail
         self._num_local = sum(other.node == member.node for other in world)
         self._child: Child | None = None
-        self._busy = 0
+        self._busy, self._look_s = 0, 0.0
         """Number of the order that its rank has in hand."""
 
     def serve(self) -> None:
@@ -245,7 +254,7 @@ class Agent:
     def _hear(self) -> bool:
         """Whether the rank has said something or ended."""
         assert self._child is not None
-        if not self._child.channel.poll(LOOK_S):
+        if not self._child.channel.poll(self._look_s):
             return False
         reply = self._child.receive(time.monotonic() + LOST_S)
         self._mail.drop(f"reply/{self._busy}", (self._member.rank, reply))
@@ -266,7 +275,7 @@ class Agent:
             counters=Counters(member.num_ranks),
             deadline_s=deadline_s,
         )
-        self._child = Child(seat)
+        self._child, self._look_s = Child(seat), LOOK_SHARE * deadline_s
 
     def _order(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
         assert self._child is not None
@@ -298,28 +307,25 @@ def serve(member: Member, hello: Callable[[], Hello]) -> None:
         world = mail.get("world", JOIN_S + SILENT_S)
         if world:
             Agent(member, mail, world).serve()
-        mail.drop("left", member.rank)
+        mail.count("left", 1)
     except (TimeoutError, dist.DistNetworkError) as error:
         raise BrokenError(f"{member.name}: rank 0 is gone ({_line(error)})") from error
 
 
-def dismiss(mail: Mail, world: Sequence[Member] | None) -> None:
-    """Let the agents end, also those of a world that never was (None), while their store is
-    there."""
-    if world is None:
-        mail.put("world", None)
-    else:
+def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
+    """Let the agents end while their store is there, also where they had nothing to do."""
+    if was_measured:
         mail.post("bye")
-    late = time.monotonic() + LEAVE_S
-    for _ in mail.take("left", mail.num("hello"), lambda: late - time.monotonic()):
-        pass
+    else:
+        mail.put("world", None)
+    mail.wait_for("left", num_ranks, LEAVE_S if was_measured else LATE_S)
 
 
 def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
     """What every rank says, by rank. Raises UsageError, which names who differs from rank 0, and
     BrokenError, which names who is missing."""
-    until = time.monotonic() + JOIN_S
-    found: list[Hello] = list(mail.take("hello", num_ranks, lambda: until - time.monotonic()))
+    mail.wait_for("hello", num_ranks, JOIN_S)
+    found: list[Hello] = list(mail.take("hello", mail.count("hello"), lambda: LEAVE_S))
     numbers = Counter(hello.member.rank for hello in found)
     if twice := [hello.member.name for hello in found if numbers[hello.member.rank] > 1]:
         raise UsageError(f"{' and '.join(twice)} are one number: start them with one launcher")
@@ -346,9 +352,8 @@ def _pairs(hello: Hello, first: Hello) -> Iterator[tuple[str, object, object]]:
     yield "a world of", f"{hello.member.num_ranks} ranks", f"{first.member.num_ranks} ranks"
     for name, version in first.versions.items():
         yield name, hello.versions.get(name, "none"), version
-    other = [case for case in hello.cases if case not in first.cases]
-    lacking = [case for case in first.cases if case not in hello.cases]
-    yield "the case", (other or ["(none)"])[0], (lacking or other or ["(none)"])[0]
+    more, fewer = ({*hello.cases} - {*first.cases}, {*first.cases} - {*hello.cases})
+    yield "the case", min(more, default="(none)"), min(fewer, default="(none)")
 
 
 def _number(environ: Mapping[str, str], name: str) -> int:

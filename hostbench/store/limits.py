@@ -23,6 +23,7 @@ class Limits:
     during: Facts
     """Read while copies ran; empty where nobody looked."""
     figures: tuple[PublishedFigure, ...]
+    num_hosts: int = 1
 
     def columns(self, case: Case, device: str) -> dict[str, Any]:
         """The columns of one row; `device` is what ran. Only what is known has a key."""
@@ -30,6 +31,9 @@ class Limits:
         if known is None:
             return {"ceiling": f"{case.workload} is not held against a link"}
         link, share, published = known
+        if link == "peer" and self.num_hosts > 1:
+            why = f"{self.num_hosts} hosts: what the network between them carries is not known"
+            return {"ceiling": why}
         nbytes = float(case.values.get("nbytes", math.inf))
         found = ceiling(link, share, device, self.before, self.during, nbytes)
         row: dict[str, Any] = {"ceiling": found}
@@ -81,7 +85,10 @@ def limits(run: WholeRun, figures: tuple[PublishedFigure, ...]) -> Limits:
     """`during` is that of the latest part that has one."""
     during = [part.facts["during"] for part in run.parts if part.facts.get("during")]
     return Limits(
-        before=facts_of(run.facts), during=facts_of(during[-1] if during else {}), figures=figures
+        before=facts_of(run.facts),
+        during=facts_of(during[-1] if during else {}),
+        figures=figures,
+        num_hosts=1 + sum(when.startswith("host ") for when in run.parts[0].facts),
     )
 
 
