@@ -27,11 +27,6 @@ DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
 CHUNK = 5
 """Iterations per order, at most: the stop rule is looked at between orders."""
-SENT_SHARE = 0.1
-"""How far the bytes sent may be from those documented, headers aside."""
-HEADER_BYTES = 640
-"""For each other rank and collective: gloo's messages take 290 bytes each beside their data, and
-a ring sends two to go once around."""
 
 Ask = Callable[..., list[Any]]
 """An order and its arguments -> every rank's answer, by rank."""
@@ -113,7 +108,7 @@ class Ranks:
 def _measured(
     ask: Ask, work: Workload, case: Case, settings: Settings, places: Sequence[dict[str, bool]]
 ) -> Measurement:
-    built: list[tuple[str | None, int | None]] = ask("build", case)
+    device_reason: str | None = ask("build", case)[0]
     depth = work.depth_of(case)
     first_s = slowest(ask("iterate", 1))[0][0]
     warmups = Settings(
@@ -122,18 +117,26 @@ def _measured(
     step_s = slowest(_sample(ask, warmups, depth * first_s))[-1][0]
     per_rank = _sample(ask, settings, depth * step_s)
     timed = slowest(per_rank)
-    device_reason = next((reason for reason, _ in built if reason), None)
     device_s: tuple[float, ...] = ()
     if device_reason is None:
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
         by_rank = ask("device_clock", settings.device_samples, delay_s)
         device_s = tuple(map(max, zip(*by_rank, strict=True)))
-    sent, as_documented = _sent(ask, [nbytes for _, nbytes in built], depth)
+    counted: list[tuple[int, bool | None] | None] = ask("bytes_sent")
+    sent = {str(rank): own[0] for rank, own in enumerate(counted) if own is not None}
+    as_documented = [own[1] for own in counted if own is not None and own[1] is not None]
     finished: list[Measurement] = ask("finish")
     proofs = _proofs(finished)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
         return Measurement(proofs=proofs, depth=depth)
-    flags = {name: any(place.get(name, False) for place in places) for name in places[0]}
+    findings: dict[str, FindingValue] = {
+        name: any(place.get(name, False) for place in places) for name in places[0]
+    }
+    if as_documented:
+        findings |= {
+            "sends_as_documented": all(as_documented),
+            "most_sent_bytes": max(sent.values()),
+        }
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -142,7 +145,7 @@ def _measured(
         first_s=first_s,
         depth=depth,
         number=1,
-        findings={**flags, **as_documented, **finished[0].findings},
+        findings=findings | finished[0].findings,
         proofs=proofs,
         memory=finished[0].memory,
         ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},
@@ -183,26 +186,3 @@ def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
         if wrong:
             proofs[name] = f"failed: {'; '.join(wrong)}"
     return proofs
-
-
-def _sent(
-    ask: Ask, documented: Sequence[int | None], depth: int
-) -> tuple[dict[str, int], dict[str, FindingValue]]:
-    """Bytes per step that each rank sends in one reading, and whether they are those documented,
-    with the busiest rank's; nothing where the workload documents none."""
-    if all(nbytes is None for nbytes in documented):
-        return {}, {}
-    before = ask("bytes_sent")
-    ask("iterate", 1)
-    after = ask("bytes_sent")
-    if None in before or None in after:
-        return {}, {"sends_as_documented": None}
-    sent = [(end - start) // depth for start, end in zip(before, after, strict=True)]
-    headers = HEADER_BYTES * (len(sent) - 1) * (depth + 1) / depth  # with those of the barrier
-    is_so = all(
-        nbytes is None
-        or (1 - SENT_SHARE) * nbytes <= measured <= (1 + SENT_SHARE) * nbytes + headers
-        for measured, nbytes in zip(sent, documented, strict=True)
-    )
-    findings = {"sends_as_documented": is_so, "most_sent_bytes": max(sent)}
-    return {str(rank): nbytes for rank, nbytes in enumerate(sent)}, findings

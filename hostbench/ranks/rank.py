@@ -24,6 +24,11 @@ from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Done, Raised, Reply, Skipped
 from hostbench.ranks.group import CollectiveError, RankGroup, Seat, join
 
+SENT_SHARE = 0.1
+"""How far the bytes sent may be from those documented, headers aside."""
+HEADER_BYTES = 640
+"""For each other rank and collective: gloo's messages take 290 bytes each beside their data, and
+a ring sends two to go once around."""
 RankReading = tuple[float, float]
 """End to end, and until the call returned: seconds per step."""
 
@@ -87,15 +92,15 @@ class Rank:
         crowded = on_cores and self.seat.num_local > num_devices(self.seat.device)
         return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
 
-    def build(self, case: Case) -> tuple[str | None, int | None]:
-        """(why there is no device clock, None where there is one; bytes that a step sends)."""
+    def build(self, case: Case) -> str | None:
+        """Why there is no device clock; None where there is one."""
         self.work = registry()[case.workload]
         self.prepared = prepare(self.work, self.device, case)
         self.device.reset_peak()
         reason = None if self.prepared.one_stream else "the step has streams of its own"
         if self.group.backend not in ASYNCHRONOUS:
             reason = f"{self.group.backend}'s calls wait: the host's clock has all of their time"
-        return reason, self.prepared.sends
+        return reason
 
     def iterate(self, count: int) -> list[RankReading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
@@ -124,9 +129,23 @@ class Rank:
             seconds.append(end.seconds_since(start) / self.prepared.depth)
         return seconds
 
-    def bytes_sent(self) -> int | None:
-        """Over TCP so far, without headers; None where its backend goes other ways."""
-        return tcp_bytes_sent() if self.group.backend == "gloo" else None
+    def bytes_sent(self) -> tuple[int, bool | None] | None:
+        """(Bytes that this rank sends per step over TCP, in one reading with the barrier after it;
+        whether they are as documented, None where nothing is); None of a backend that goes other
+        ways."""
+        if self.group.backend != "gloo":
+            return None
+        prepared, others = self.prepared, self.group.num_ranks - 1
+        self._meet()
+        start = tcp_bytes_sent()
+        self._steps()
+        self.group.barrier()
+        sent = (tcp_bytes_sent() - start) // prepared.depth
+        if prepared.sends is None:
+            return sent, None
+        headers = HEADER_BYTES * others * (prepared.depth + 1) / prepared.depth
+        low, high = (1 - SENT_SHARE) * prepared.sends, (1 + SENT_SHARE) * prepared.sends + headers
+        return sent, low <= sent <= high
 
     def finish(self) -> Measurement:
         """The memory of the steps, without what it takes to build and check; the check of the data,
