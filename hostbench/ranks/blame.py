@@ -3,61 +3,36 @@
 A rank that is lost takes the collective of the others with it, so the first to complain is often
 not the culprit: elastic's function mode blames the wrong rank in most runs. Therefore all replies
 are looked at: a process that ended comes first, then an error of a rank's own, then a rank that is
-stopped, then an error inside a collective. Of ranks that say nothing those come first that entered
-the fewest collectives, for the others wait for them; among these the one that is not inside torch's
-collective, that is inside another operation than the others, or that others have left behind.
+stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that say
+nothing those come first that entered the fewest collectives, for the others wait for them; among
+these the one that is not inside torch's collective, that is inside another operation than the
+others, or that others have left behind.
 """
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.processes import describe_exit
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The order was carried out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What an order came to at one rank."""
 
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """This machine cannot do it."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The order raised; the rank lives on."""
-
-    text: str
-    traceback: str
-    in_collective: bool
+    kind: Literal["done", "skipped", "raised", "lost"]
+    """`skipped`: this machine cannot do it. `lost`: the process ended, or closed its pipe."""
+    value: Any = None
+    """The answer of one that is done."""
+    text: str = ""
+    """Why it skips, what it raised, how it ended."""
+    traceback: str | None = None
+    by_others: bool = False
+    """Another rank may be to blame: it raised inside a collective, or its process was aborted, as
+    NCCL's watchdog does, or does not end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The process ended, or closed its pipe and does not end."""
-
-    status: int | None
-    """A wait status; None of one that does not end."""
-    why: str = ""
-    """Why it does not, where that can be seen."""
-
-    def __str__(self) -> str:
-        if self.status is not None:
-            return describe_exit(self.status)
-        return "it closed its pipe, and its process does not end" + (self.why and f": {self.why}")
-
-
-Reply = Done | Skipped | Raised | Lost
 Replies = Mapping[int, Reply]
 """Rank -> what came back, in the order in which it was noticed; silent ranks are missing."""
 
@@ -110,33 +85,41 @@ def answers(
     `states` is asked only then, and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how
     long silent ranks were given.
     """
-    done = [reply.value for _, reply in sorted(replies.items()) if isinstance(reply, Done)]
+    done = [reply.value for _, reply in sorted(replies.items()) if reply.kind == "done"]
     if len(done) == len(names):
         return done
     found = states(replies)
-    skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
-    if skips and not any(isinstance(reply, Raised | Lost) for reply in replies.values()):
+    skips = {rank: reply.text for rank, reply in replies.items() if reply.kind == "skipped"}
+    if skips and len(done) + len(skips) == len(replies):
         rank, reason = min(skips.items())  # who is silent waits for it
         raise Unavailable(reason if len(skips) == len(names) else f"{names[rank]}: {reason}")
     raise failure(replies, found, waited_s, names)
 
 
+_FIRST = (("lost", False), ("raised", False), ("stopped", False), ("lost", True), ("raised", True))
+"""What tells most, first; and whether it may be by others."""
+
+
 def failure(
     replies: Replies, states: Sequence[RankState], waited_s: float, names: Sequence[str]
 ) -> RankFailure:
-    """The failure that replies amount to of which not all are Done, and none is Skipped alone."""
-    lost = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Lost)]
-    if lost:  # NCCL's watchdog aborts the ranks that wait for a lost one
-        rank, reply = min(lost, key=lambda pair: _is_abort(pair[1].status))
-        return RankFailure(f"{names[rank]} was lost: {reply}; {states[rank]}")
-    raised = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Raised)]
+    """The failure that replies amount to of which not all are done, and none is skipped alone."""
     silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
-    stopped = [rank for rank, state in silent.items() if state.state in ("T", "t")]
-    if raised and not (stopped and all(error.in_collective for _, error in raised)):
-        rank, error = min(raised, key=lambda pair: (pair[1].in_collective, pair[0]))
-        return RankFailure(f"{names[rank]}: {error.text}; {states[rank]}", error.traceback)
-    assert silent, "every rank is done"
-    ranks, why = (stopped, "stopped (SIGSTOP or a debugger)") if stopped else _silent(silent)
+    signs: dict[int, tuple[str, bool]] = {
+        rank: (reply.kind, reply.by_others) for rank, reply in replies.items()
+    }
+    signs |= {rank: ("stopped", False) for rank, at in silent.items() if at.state in ("T", "t")}
+    ranks = [rank for sign in _FIRST for rank in signs if signs[rank] == sign]
+    why = "stopped (SIGSTOP or a debugger)"
+    if ranks and ranks[0] in replies:
+        rank, reply = ranks[0], replies[ranks[0]]
+        lost = " was lost" if reply.kind == "lost" else ""
+        return RankFailure(f"{names[rank]}{lost}: {reply.text}; {states[rank]}", reply.traceback)
+    if ranks:
+        ranks = [rank for rank in ranks if rank in silent]
+    else:
+        assert silent, "every rank is done"
+        ranks, why = _silent(silent)
     named = ", ".join(names[rank] for rank in ranks)
     where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))
     why = f"{why}; " if why else ""
@@ -163,8 +146,3 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     if len(counts) > 1 and fewest < max(counts.values()):
         return [rank for rank in behind if behind[rank].operation == rarest], "others call another"
     return list(behind), "all wait for each other: which one is to blame cannot be told"
-
-
-def _is_abort(status: int | None) -> bool:
-    """Or may be one: how it will end is not known."""
-    return status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT)

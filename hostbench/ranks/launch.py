@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
 from hostbench.ranks import pool
-from hostbench.ranks.blame import Done, RankState, Reply, answers
+from hostbench.ranks.blame import RankState, Reply, answers
 from hostbench.ranks.group import Counters, Seat
 from hostbench.ranks.pool import Child, Deadline, Pool
 
@@ -202,7 +202,7 @@ class Agents:
         late = [deadline.at]
         for rank, reply in self._take(number, lambda: min(late) - time.monotonic()):
             replies[rank] = reply
-            if not isinstance(reply, Done):
+            if reply.kind != "done":
                 late.append(time.monotonic() + pool.GRACE_S)
         return answers(replies, lambda _: self._states(deadline), deadline.given_s, self._names)
 

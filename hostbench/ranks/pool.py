@@ -20,8 +20,8 @@ import torch.distributed as dist
 
 from hostbench.core import stacks
 from hostbench.core.errors import line_of
-from hostbench.core.processes import state_of, why_alive
-from hostbench.ranks.blame import Done, Lost, RankState, Replies, Reply, answers
+from hostbench.core.processes import describe_exit, state_of, why_alive
+from hostbench.ranks.blame import RankState, Replies, Reply, answers
 from hostbench.ranks.group import Counters, Seat
 from hostbench.ranks.rank import serve
 
@@ -78,9 +78,12 @@ class Child:
             until = min(until, time.monotonic() + LEAVE_S)
         while not self.has_ended():
             if time.monotonic() >= until:
-                return Lost(None, why_alive(self.pid))
+                why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
+                return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
             time.sleep(_POLL_S)
-        return Lost(self._status)
+        assert self._status is not None
+        aborted = os.waitstatus_to_exitcode(self._status) == -signal.SIGABRT
+        return Reply(kind="lost", text=describe_exit(self._status), by_others=aborted)
 
     def has_ended(self) -> bool:
         if self._status is None:
@@ -192,7 +195,7 @@ class Pool:
                 assert isinstance(channel, Connection)
                 rank = waiting.pop(channel)
                 replies[rank] = reply = self._children[rank].receive(until)
-                if not isinstance(reply, Done):
+                if reply.kind != "done":
                     until = min(until, time.monotonic() + GRACE_S)
         return replies
 

@@ -21,7 +21,7 @@ from hostbench.device.nccl_log import NcclLog
 from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
-from hostbench.ranks.blame import Done, Raised, Reply, Skipped
+from hostbench.ranks.blame import Reply
 from hostbench.ranks.group import CollectiveError, RankGroup, Seat, join
 
 SENT_SHARE = 0.1
@@ -58,14 +58,15 @@ def serve(seat: Seat, channel: Any, stack: int | None = None) -> NoReturn:
 def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
     """The reply to an order."""
     try:
-        return Done(getattr(rank, name)(*arguments))
+        return Reply(kind="done", value=getattr(rank, name)(*arguments))
     except Unavailable as reason:
-        return Skipped(str(reason))
+        return Reply(kind="skipped", text=str(reason))
     except (Exception, SystemExit) as error:
         cause = error.__cause__ if isinstance(error, CollectiveError) else None
         where = rank.work.raised_at(cause or error) if rank.work else ""
         text = in_words(error, where, type(cause or error).__name__)
-        return Raised(text, end_of_traceback(error), in_collective=cause is not None)
+        traceback, by_others = end_of_traceback(error), cause is not None
+        return Reply(kind="raised", text=text, traceback=traceback, by_others=by_others)
 
 
 @dataclass(slots=True)

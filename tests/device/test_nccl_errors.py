@@ -62,6 +62,6 @@ def test_it_comes_through_a_rank_whole() -> None:
                 raise group.CollectiveError(str(error)) from error
 
     reply: Any = rank.obey(Rank(), "iterate", ())
-    assert reply.in_collective
+    assert reply.by_others
     assert reply.text.endswith(SHM) and "No space left on device (28)" in reply.text
     assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from hostbench.ranks import pool
-from hostbench.ranks.blame import Done, RankFailure, Skipped
+from hostbench.ranks.blame import RankFailure, Reply
 from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline, Pool
 
@@ -28,9 +28,9 @@ def serve(seat: Seat, channel: Any, stack: int | None) -> NoReturn:
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
             time.sleep(LONG_S)
         elif seat.device == "skips":
-            channel.send(Skipped("no"))
+            channel.send(Reply(kind="skipped", text="no"))
         elif seat.rank != 1:
-            channel.send(Done(seat.rank))
+            channel.send(Reply(kind="done", value=seat.rank))
         elif seat.device == "ends":
             os._exit(7)
         else:
@@ -104,7 +104,8 @@ def test_ranks_leave_by_the_end_of_their_pipe_and_none_is_killed(
     kill = os.kill
 
     def noted(pid: int, number: int) -> None:
-        killed.append(pid)
+        if number == signal.SIGKILL:
+            killed.append(pid)
         kill(pid, number)
 
     monkeypatch.setattr(os, "kill", noted)
@@ -116,9 +117,8 @@ def test_ranks_leave_by_the_end_of_their_pipe_and_none_is_killed(
     ranks = opened("stays")
     with pytest.raises(RankFailure, match=r"rank 0, rank 1, rank 2 did not answer within 0\.2 s"):
         ranks.ask(Deadline.after(0.2), "join")
-    start_s = time.monotonic()
+    assert killed == pids[3:]
     ranks.close()
-    assert time.monotonic() - start_s < pool.LEAVE_S
 
 
 def test_one_that_can_not_be_killed_is_left_behind(

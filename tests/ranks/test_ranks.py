@@ -136,7 +136,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     assert found["skips"] == ("skipped", "not on this machine", 0)
     for kind, reason in {
         "killed": "rank 2 was lost: killed by SIGKILL; after barrier, its collective ",
-        "late": "rank 2 did not answer within 2 s: after all_reduce, its collective ",
+        "late": "rank 2 did not answer within 2 s: after barrier, its collective ",
         "unbuilt": f"rank 2: ValueError: two lines {line_of('two')}; ",
     }.items():
         status, text, launch = found[kind]
