@@ -230,6 +230,9 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
     slot(tmp_path, near)
     assert numa.bind_near("0000:18:00.0", tmp_path) == kept
     assert bound == ([] if kept == allowed else [kept])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: kept)
+    assert numa.is_near("0000:18:00.0", tmp_path) is (kept != allowed)
+    assert numa.is_near("0000:19:00.0", tmp_path) is None
 
 
 def test_torch_gets_no_more_threads_than_the_node_has_cpus(

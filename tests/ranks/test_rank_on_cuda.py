@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch.distributed as dist
 
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
@@ -150,3 +152,18 @@ def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None
     assert result.proofs == {"data": "passed"} and len(result.ranks) == 2
     assert result.device_reason is None and 0 < max(result.device_s) < min(result.end_to_end_s)
     assert seen.proofs == {"kernels": "passed"} and seen.findings["kernels_per_step"] == 1.0
+
+
+def test_ranks_on_gpus_talk_by_another_backend_where_a_case_says_so() -> None:
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 2, "nbytes": MIB}
+    work = load()["collectives.all_reduce"]
+    ranks, case = Ranks(60.0), Case.of(work.name, axes)
+    settings = Settings(budget_s=0.01, warmup_s=0.0)
+    with cuda_machine(2):
+        result = ranks.measure(replace(work, backend=lambda **_: "gloo"), case, settings)
+        with pytest.raises(Unavailable, match="this torch is built without mpi"):
+            ranks.measure(replace(work, backend=lambda **_: "mpi"), case, settings)
+    ranks.close()
+    assert result.proofs == {"data": "passed"}
+    assert str(result.device_reason).startswith("gloo's calls wait")
+    assert result.sent["0"] == result.sent["1"] > MIB
