@@ -60,8 +60,11 @@ def pair(
     """
     import torch.distributed as dist
 
+    from hostbench.core.errors import Unavailable
     from hostbench.families.collectives.exchange import Exchange, pattern_here
 
+    if num_ranks % (2 * stride):
+        raise Unavailable(f"{num_ranks} ranks are not all in a pair with stride {stride}")
     pattern, rank = pattern_here()
     count, partner = nbytes // 4, rank ^ stride
     sends, gets = (direction == "both_ways" or lower for lower in (rank < partner, rank > partner))

@@ -55,6 +55,7 @@ if SOAK:  # to build and to install it, and to compare as the page does, takes a
     def test_a_newcomer_gets_to_a_comparison(project: Scratch) -> None:
         inside = said(project, "python -P -c 'import hostbench; print(hostbench.__file__)'")
         assert "/env/lib/" in inside
+        assert "torchrun" in said(project, "python -P -m hostbench.ranks --help")
         found = ""
         for language, text in own_project.blocks(FIRST):
             if language == "python":

@@ -203,7 +203,7 @@ class Agents:
         for rank, reply in self._take(number, lambda: min(late) - time.monotonic()):
             replies[rank] = reply
             if reply.kind != "done":
-                late.append(time.monotonic() + pool.GRACE_S)
+                late.append(time.monotonic() + LOST_S + pool.GRACE_S)
         return answers(replies, lambda _: self._states(deadline), deadline.given_s, self._names)
 
     def close(self) -> None:
