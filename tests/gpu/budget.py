@@ -25,8 +25,8 @@ LATE_S = DEADLINE_S + 5.0
 """A last case that hangs, and ending it."""
 QUICK_S = 45.0
 """One launch of the quick cases, and observing them."""
-NCCL_S = 25.0
-"""Two cases over ranks, of which one is refused."""
+NCCL_S = 40.0
+"""Two cases over ranks, of which one GPU is refused one, and observing them."""
 
 OWN_S = {"test_cuda_device": 30.0, "test_copies": 20.0, "test_delay_probe": 15.0,
          "test_facts": 10.0, "test_marks": 5.0}  # fmt: skip
