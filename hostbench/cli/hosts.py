@@ -17,7 +17,7 @@ from hostbench.cli.keeping import measure_and_keep
 from hostbench.cli.options import several
 from hostbench.cli.output import warn
 from hostbench.cli.run import RunOptions, answer
-from hostbench.cli.run_setup import header_of, planned, planned_cases, set_up
+from hostbench.cli.run_setup import adopt_left_over, header_of, planned, planned_cases, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
@@ -27,6 +27,7 @@ from hostbench.ranks import launch
 
 _AXIS = "num_ranks"
 _PROGRAM = "python -m hostbench.ranks"
+_COMMAND = "torchrun ... -m hostbench.ranks"
 
 
 @click.command(
@@ -93,6 +94,7 @@ def _conduct(member: launch.Member, options: RunOptions) -> int:
     was_measured = False
     try:
         setup = set_up(options)
+        adopt_left_over(setup)
         hellos = launch.agreed(mail, member.num_ranks)
         others = [hello.facts for hello in hellos if hello.facts and hello.member.rank]
         setup = replace(
@@ -110,9 +112,8 @@ def _conduct(member: launch.Member, options: RunOptions) -> int:
         os.environ[launch.VARIABLE] = "1"
         header = header_of(plan, setup, setup.checkout)
         kept = measure_and_keep(setup, header, plan, tells_asv=False)
-        return answer(
-            options, setup.results, kept.run, kept.ended, "start it again for a whole one"
-        )
+        rest = "start it again for a whole one"
+        return answer(options, setup.results, kept.run, kept.ended, _COMMAND, rest)
     finally:
         launch.dismiss(mail, member.num_ranks, was_measured)
 

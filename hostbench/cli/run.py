@@ -42,7 +42,8 @@ def execute(options: RunOptions) -> int:
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     kept = measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
     rest = f"`{_rest(options, kept.run)}` does the rest"
-    code = answer(options, setup.results, kept.run, kept.ended, rest)
+    command = f"{program()} run"
+    code = answer(options, setup.results, kept.run, kept.ended, command, rest)
     return EXIT_FAILED if kept.asv_error else code
 
 
@@ -53,13 +54,15 @@ def _rest(options: RunOptions, run: WholeRun) -> str:
     return words + given(options, "machine", "results")
 
 
-def answer(options: RunOptions, results: Path, run: WholeRun, end: End, rest: str) -> int:
-    """Print what was learnt, and `rest`, how to measure what is missing, where something is; the
-    exit code."""
+def answer(
+    options: RunOptions, results: Path, run: WholeRun, end: End, command: str, rest: str
+) -> int:
+    """Print what was learnt, what the whole `command` would tell, and `rest`, how to measure what
+    an end that came early left out. Returns the exit code."""
     rows = frame.of_run(results, run, warn)
     footer = _footer(options, results, run)
     if options.format == "text":
-        show(screen(run, rows, footer, terminal(), program()))
+        show(screen(run, rows, footer, terminal(), command))
     else:
         show(written(options.format, rows, run, None))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)

@@ -52,17 +52,17 @@ def screen(
     frame: pd.DataFrame,
     footer: Sequence[tuple[str, str]],
     terminal: TextIO | None = None,
-    program: str = "hostbench",
+    command: str = "hostbench run",
 ) -> str:
     """The page as text; in colour where it is for a terminal. `frame`: the run's rows of the tidy
-    frame; `footer`: (label, path or command) of the last lines, as long as they are; `program`: how
-    this one is called."""
+    frame; `footer`: (label, path or command) of the last lines, as long as they are; `command`
+    measures all."""
     rows = rows_of(frame)
     answers, left_out = asked_of(frame, run)
     facts = facts_of(run.facts)
     during = facts_of(run.parts[-1].facts.get("during", {}))
     why = busy(facts, during)
-    pairs = [*_rest(rows, answers, left_out, program)]
+    pairs = [*_rest(rows, answers, left_out, command)]
     if why:
         pairs.append(
             ("busy", f"{why}: on a quiet machine launches agree more, fewer are undecided")
@@ -182,7 +182,7 @@ def _rest(
     rows: Sequence[Row],
     answers: Sequence[Answer],
     left_out: Mapping[str, list[str]],
-    program: str,
+    command: str,
 ) -> Iterator[tuple[str, str]]:
     """What failed, what surprised, what cannot be seen here, and what a full run would answer."""
     failed = [row for row in rows if row.status == "failed"]
@@ -202,4 +202,4 @@ def _rest(
             yield label, f"{number_of(reasons.total(), 'question')}: {first}"
     questions = sum(map(len, left_out.values()))
     if questions:
-        yield "in a full run", f"{number_of(questions, 'question')} more: {program} run"
+        yield "in a full run", f"{number_of(questions, 'question')} more: {command}"
