@@ -133,7 +133,7 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
     """The largest established effects: what costs, what pays."""
     known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
     sure = [(name, one) for name, one in known if one.is_different and name]
-    if known and not sure:
+    if known and not any(conclusion.is_different for _, conclusion in known):
         yield _ScreenRow(
             "No difference between two habits is established by these launches.", "bold"
         )
