@@ -14,9 +14,8 @@ sums in a row are num_ranks ** (times - 1) times the first one: a shift of the e
 long as one more factor num_ranks has room. So each sum that was left out shows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -45,70 +44,44 @@ class Pattern:
 
     def __post_init__(self) -> None:
         """Raises Unavailable where the type does not hold the sums exactly."""
-        name = str(self.dtype).removeprefix("torch.")
-        if self.prime <= self.num_ranks:
-            raise Unavailable(f"{name} holds no exact sums of {self.num_ranks} ranks to check by")
-        if self.times > 1 and (
-            self.num_ranks & (self.num_ranks - 1)
-            or float(self.num_ranks) ** self.times * self.prime > _LARGEST
-        ):
-            raise Unavailable(
-                f"{name} holds no exact sums of {self.times} sums in place over {self.num_ranks} "
-                "ranks to check by"
-            )
+        num, times = self.num_ranks, self.times
+        is_power = num & (num - 1) == 0 and float(num) ** times * self.prime <= _LARGEST
+        if self.prime <= num or (times > 1 and not is_power):
+            name = str(self.dtype).removeprefix("torch.")
+            in_place = f"{times} sums in place over " if times > 1 else ""
+            raise Unavailable(f"{name} holds no exact sums of {in_place}{num} ranks to check by")
 
     @property
     def prime(self) -> int:
-        """The period."""
+        """The period: the largest such prime that the type has room for; 1 where there is none."""
         added = self.num_ranks if self.times == 1 else self.num_ranks**2
-        return _prime(min(MAX_PRIME, _EXACT[self.dtype] // added))
+        most = min(MAX_PRIME, _EXACT[self.dtype] // added)
+        numbers = (n for n in range(most, 4, -1) if n % 3 == 2)
+        return next((n for n in numbers if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
 
-    def fill(self, buffer: torch.Tensor, pieces: Pieces) -> None:
-        """Write the pieces one after the other; together they are as long as the buffer."""
-        for _, part, period in self._parts(buffer, pieces):
-            body, tail = _split(part, self.prime)
-            body.copy_(period.expand_as(body))
-            tail.copy_(period[: tail.numel()])
+    def tensor(self, pieces: Pieces) -> torch.Tensor:
+        """The pieces one after the other."""
+        parts = [torch.empty(0, dtype=self.dtype, device=self.device)]
+        for rank, start, length in pieces:
+            period = self._period(rank, start)
+            parts.append(period.repeat(length // len(period) + 1)[:length])
+        return torch.cat(parts)
 
     def first_wrong(self, buffer: torch.Tensor, pieces: Pieces) -> str | None:
         """The first element that is not what the pieces say; every element is compared."""
-        for at, part, period in self._parts(buffer, pieces):
-            body, tail = _split(part, self.prime)
-            wrong = body != period, tail != period[: tail.numel()]
-            if any(bool(some.any()) for some in wrong):
-                index = int(torch.cat([some.flatten() for some in wrong]).nonzero()[0])
-                got, expected = float(part[index]), float(period[index % self.prime])
-                return f"element {at + index} is {got:.9g}, not {expected:.9g}"
-        return None
-
-    def _parts(
-        self, buffer: torch.Tensor, pieces: Pieces
-    ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-        """(where it begins, the part of the buffer, one period of what it should hold)."""
-        at = 0
-        for rank, start, length in pieces:
-            yield at, buffer[at : at + length], self._period(rank, start)
-            at += length
-        assert at == buffer.numel()
+        expected = self.tensor(pieces)
+        wrong = buffer != expected
+        if not wrong.any():
+            return None
+        index = int(wrong.nonzero()[0])
+        return f"element {index} is {buffer[index]:.9g}, not {expected[index]:.9g}"
 
     def _period(self, rank: int | None, start: int) -> torch.Tensor:
         """From a position on. Shape: (prime,)."""
-        position = (torch.arange(self.prime, device=self.device) + start + 1) % self.prime
+        prime = self.prime
+        position = (torch.arange(prime, device=self.device) + start + 1) % prime
         total = torch.zeros_like(position)
         for added in range(self.num_ranks) if rank is None else (rank,):
-            total += 1 + position * ((added + 1) ** 3 % self.prime) % self.prime
+            total += 1 + position * ((added + 1) ** 3 % prime) % prime
         factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
         return (total.double() * factor).to(self.dtype)
-
-
-def _split(buffer: torch.Tensor, period: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole periods as rows, and what is left."""
-    rows = buffer.numel() // period
-    return buffer[: rows * period].view(rows, period), buffer[rows * period :]
-
-
-@lru_cache
-def _prime(most: int) -> int:
-    """The largest prime up to `most` that is 2 above a multiple of 3; 1 where there is none."""
-    numbers = (n for n in range(most, 4, -1) if n % 3 == 2)
-    return next((n for n in numbers if all(n % d for d in range(2, int(n**0.5) + 1))), 1)

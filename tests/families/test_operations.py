@@ -73,7 +73,8 @@ def contribute(mine: Collective, rank: int, *, nothing: bool) -> None:
         contribution.zero_()
         if not nothing:
             num_ranks = mine.pattern.num_ranks
-            mine.pattern.fill(contribution, [(num_ranks - 1, 0, len(contribution))])
+            share = mine.pattern.tensor([(num_ranks - 1, 0, len(contribution))])
+            contribution.copy_(share)
 
 
 BEFORE = {"dropped": True, "taken for another": False}

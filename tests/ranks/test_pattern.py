@@ -15,9 +15,7 @@ WORLDS = [(dtype, num) for dtype, nums in TYPES.items() for num in nums]
 
 
 def filled(pattern: Pattern, rank: int | None, length: int, start: int = 0) -> torch.Tensor:
-    buffer = torch.empty(length, dtype=pattern.dtype)
-    pattern.fill(buffer, ((rank, start, length),))
-    return buffer
+    return pattern.tensor(((rank, start, length),))
 
 
 def is_right(pattern: Pattern, buffer: torch.Tensor, rank: int | None = None) -> bool:
@@ -110,8 +108,7 @@ def test_sums_of_sums_that_are_not_exact_are_refused(num_ranks: int, times: int)
 def test_every_element_is_compared_and_the_first_wrong_one_is_named(wrong: float) -> None:
     pattern = Pattern(4, torch.float32, CPU)
     pieces = ((2, 7, 3), (None, 1, 2 * MAX_PRIME + 5), (0, 0, 1))
-    right = torch.empty(sum(length for _, _, length in pieces))
-    pattern.fill(right, pieces)
+    right = pattern.tensor(pieces)
     for index in (0, 2, 3, MAX_PRIME + 9, right.numel() - 2, right.numel() - 1):
         buffer = right.clone()
         buffer[index] += wrong

@@ -39,8 +39,8 @@ class Exchange:
         self.pattern, self.expected = pattern, result
         others = [((rank or 0) + (rank is not None), start, num) for rank, start, num in result]
         stale = [(other % pattern.num_ranks, start, num) for other, start, num in others]
-        self.given = self._filled(given)
-        self._stale = self.given if in_place else self._filled(stale)
+        self.given = pattern.tensor(given)
+        self._stale = self.given if in_place else pattern.tensor(stale)
         self.result = self._stale.clone()
 
     def refill(self) -> None:
@@ -58,12 +58,6 @@ class Exchange:
         if group.backend != "gloo":
             options["sends"] = None
         return Prepared(step=group.counted(name, step), **options)
-
-    def _filled(self, pieces: Pieces) -> torch.Tensor:
-        num = sum(length for _, _, length in pieces)
-        buffer = torch.empty(num, dtype=self.pattern.dtype, device=self.pattern.device)
-        self.pattern.fill(buffer, pieces)
-        return buffer
 
 
 class Collective(Exchange):
