@@ -153,7 +153,7 @@ def _operations(
     ),
     backend=lambda backend, **_: backend,
     rate_of="S of nccl-tests: the whole buffer, of all ranks together where each has a part",
-    sampling=0.3,
+    sampling=0.2,
     **OVER_RANKS,
     **RATED,
 )
@@ -195,7 +195,7 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     ),
     quick=lambda num_ranks, nbytes, **_: num_ranks == 2 and nbytes == MIB,
     baseline={"schedule": "serial"},
-    sampling=0.3,
+    sampling=0.2,
     **OVER_RANKS,
 )
 def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> Prepared:
@@ -230,7 +230,7 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
         {"late_rank_named": True} if late_us and (device == "cuda" or num_ranks == 2) else {}
     ),
     baseline={"late_us": 0},
-    sampling=0.5,
+    sampling=0.2,
     **OVER_RANKS,
 )
 def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepared:

@@ -21,7 +21,7 @@ SHARED: dict[str, Any] = {
     "moves": lambda nbytes, **_: nbytes,
     "rate_of": "one message, of one direction",
     "link": "peer",
-    "sampling": 0.3,
+    "sampling": 0.2,
     "version": "1",
 }
 
