@@ -6,7 +6,6 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 
 import click
@@ -72,21 +71,17 @@ def _be_agent(member: launch.Member, options: RunOptions) -> int:
 
 
 def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
-    hello = partial(
-        launch.Hello,
-        member=member,
-        versions={"hostbench": __version__, "torch": version("torch")},
-    )
     try:
         cases, device = planned_cases(options)
-        names = tuple(map(str, cases))
+        alike = {"ranks": member.num_ranks, "hostbench": __version__, "torch": version("torch")}
+        hello = launch.Hello(member=member, alike=alike | dict.fromkeys(map(str, cases), "a case"))
         if member.local_rank:
-            return hello(cases=names)
+            return hello
         found = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
         machine = facts.machine_name(None, found)
-        return hello(cases=names, machine=machine, facts=facts.to_json(found))
+        return replace(hello, machine=machine, facts=facts.to_json(found))
     except HostbenchError as error:
-        return hello(wrong=str(error))
+        return launch.Hello(member=member, wrong=str(error))
 
 
 def _conduct(member: launch.Member, options: RunOptions) -> int:

@@ -56,20 +56,17 @@ class RankState:
     operation: str = ""
     """The last one entered."""
     state: str | None = None
-    """The kernel's letter for the process, looked at only where it says nothing, as the next two.
-    """
+    """The kernel's letter for the process; it and the next two of one that says nothing only."""
     line: str = ""
     """Where in a file outside of torch and of hostbench's ranks its main thread is."""
     in_torch: bool | None = None
     """Whether that called torch.distributed and has not come back; None where nobody knows."""
 
-    @property
-    def is_inside(self) -> bool:
-        return self.left < self.entered
-
     def __str__(self) -> str:
         """`inside all_reduce, its collective 7`, and the line."""
-        where = f"{'inside' if self.is_inside else 'after'} {self.operation}, its collective "
+        where = (
+            f"{'inside' if self.left < self.entered else 'after'} {self.operation}, its collective "
+        )
         since = f"{where}{self.entered}" if self.entered else "before its first collective"
         return f"{since} ({self.line})" if self.line else since
 
@@ -88,16 +85,12 @@ def answers(
     done = [reply.value for _, reply in sorted(replies.items()) if reply.kind == "done"]
     if len(done) == len(names):
         return done
-    found = states(replies)
+    at_ranks = states(replies)
     skips = {rank: reply.text for rank, reply in replies.items() if reply.kind == "skipped"}
     if skips and len(done) + len(skips) == len(replies):
         rank, reason = min(skips.items())  # who is silent waits for it
         raise Unavailable(reason if len(skips) == len(names) else f"{names[rank]}: {reason}")
-    raise failure(replies, found, waited_s, names)
-
-
-_FIRST = (("lost", False), ("raised", False), ("stopped", False), ("lost", True), ("raised", True))
-"""What tells most, first; and whether it may be by others."""
+    raise failure(replies, at_ranks, waited_s, names)
 
 
 def failure(
@@ -105,44 +98,38 @@ def failure(
 ) -> RankFailure:
     """The failure that replies amount to of which not all are done, and none is skipped alone."""
     silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
-    signs: dict[int, tuple[str, bool]] = {
-        rank: (reply.kind, reply.by_others) for rank, reply in replies.items()
-    }
-    signs |= {rank: ("stopped", False) for rank, at in silent.items() if at.state in ("T", "t")}
-    ranks = [rank for sign in _FIRST for rank in signs if signs[rank] == sign]
-    why = "stopped (SIGSTOP or a debugger)"
-    if ranks and ranks[0] in replies:
-        rank, reply = ranks[0], replies[ranks[0]]
+    stopped = [rank for rank, state in silent.items() if state.state in ("T", "t")]
+    bad = [rank for rank, reply in replies.items() if reply.kind in ("lost", "raised")]
+    bad.sort(key=lambda rank: (replies[rank].by_others, replies[rank].kind))
+    if bad and not (stopped and replies[bad[0]].by_others):
+        rank, reply = bad[0], replies[bad[0]]
         lost = " was lost" if reply.kind == "lost" else ""
         return RankFailure(f"{names[rank]}{lost}: {reply.text}; {states[rank]}", reply.traceback)
-    if ranks:
-        ranks = [rank for rank in ranks if rank in silent]
-    else:
-        assert silent, "every rank is done"
-        ranks, why = _silent(silent)
+    ranks, why = (stopped, "stopped (SIGSTOP or a debugger); ") if stopped else _silent(silent)
     named = ", ".join(names[rank] for rank in ranks)
     where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))
-    why = f"{why}; " if why else ""
     return RankFailure(f"{named} did not answer within {waited_s:g} s: {why}{where}")
 
 
 def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
-    """Who of them keeps the others waiting, and how that can be told."""
+    """Who of them keeps the others waiting, and how that can be told, in front of a state."""
     fewest = min(state.entered for state in silent.values())
     behind = {rank: state for rank, state in silent.items() if state.entered == fewest}
     stuck = [r for r, state in behind.items() if state.state == "D" and state.in_torch is None]
     if stuck:
-        return stuck, "waiting inside the kernel (a driver or a disk)"
+        return stuck, "waiting inside the kernel (a driver or a disk); "
     if len(behind) < len(silent) or len(silent) == 1:
         return list(behind), ""
-    inside = {rank: state for rank, state in behind.items() if state.is_inside}
+    inside = {rank: state for rank, state in behind.items() if state.left < state.entered}
     if inside and len(inside) < len(behind):
-        return list(inside), "others have left that collective"
+        return list(inside), "others have left that collective; "
     elsewhere = [rank for rank, state in behind.items() if state.in_torch is False]
     if elsewhere and len(elsewhere) < len(behind):
-        return elsewhere, "the others wait in torch.distributed"
+        return elsewhere, "the others wait in torch.distributed; "
     counts = Counter(state.operation for state in behind.values())
     rarest, fewest = min(counts.items(), key=lambda pair: pair[1])
     if len(counts) > 1 and fewest < max(counts.values()):
-        return [rank for rank in behind if behind[rank].operation == rarest], "others call another"
-    return list(behind), "all wait for each other: which one is to blame cannot be told"
+        return [
+            rank for rank in behind if behind[rank].operation == rarest
+        ], "others call another; "
+    return list(behind), "all wait for each other: which one is to blame cannot be told; "

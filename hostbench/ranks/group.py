@@ -19,6 +19,7 @@ from hostbench.device import num_devices, open_device
 from hostbench.device.base import Device, Step
 from hostbench.device.traced import CallLog
 from hostbench.measure.workload import ASYNCHRONOUS
+from hostbench.ranks.blame import RankState
 
 
 class CollectiveError(RuntimeError):
@@ -39,10 +40,10 @@ class Counters:
         row = self._memory[rank * self._SIZE : (rank + 1) * self._SIZE]
         return row[: self._NUMBERS].cast("q"), row[self._NUMBERS :]
 
-    def read(self, rank: int) -> tuple[int, int, str]:
-        """(entered, left, name of the last operation)."""
-        numbers, name = self.of(rank)
-        return numbers[0], numbers[1], bytes(name).rstrip(b"\0").decode(errors="replace")
+    def read(self, rank: int) -> RankState:
+        (entered, left), name = self.of(rank)
+        operation = bytes(name).rstrip(b"\0").decode(errors="replace")
+        return RankState(entered=entered, left=left, operation=operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +120,6 @@ class RankGroup:
         self.counted("agreement", lambda: dist.all_reduce(self._flag, dist.ReduceOp.MIN))()
         self.synchronize()
         return bool(self._flag.item())
-
-    @property
-    def num_entered(self) -> int:
-        """Collectives that this rank has entered so far."""
-        return int(self._numbers[0])
 
 
 _current: RankGroup | None = None

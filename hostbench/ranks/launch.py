@@ -3,7 +3,7 @@
 An agent runs no torch operation, for a forked child of a process that did may hang. It joins the
 launcher's store, and for each group of ranks forks a fresh child, which meets the others there.
 Rank 0 conducts: what a pool of one host has in pipes is a numbered row of messages in the store,
-which every agent walks, and a box of replies for each, in the order in which they come.
+which every agent carries out, and a box of replies for each, in the order in which they come.
 """
 
 import os
@@ -12,10 +12,11 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import Any, Self
 
 import torch.distributed as dist
@@ -41,7 +42,8 @@ STATES_SHARE = 0.15
 """Of the time that an order had: so long the agents have to tell how far their ranks are."""
 LOOK_SHARE = 0.01
 """Of a case's deadline: how often an agent whose rank is busy looks for a message."""
-POLL_S = 0.05
+SIGNAL_S = 0.5
+"""How long a signal may go unanswered: while torch waits for the store Python does nothing."""
 LOST_S = 1.0
 """How long a rank whose pipe is closed may take to end: longer is told as it is."""
 _VARIABLES = (
@@ -85,16 +87,22 @@ class Member:
                 f"{' and '.join(lacks)} not set: export MASTER_ADDR, rank 0's host, and "
                 "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
             )
+
+        def number(name: str) -> int:
+            if not (text := environ.get(name, "")).isdigit():
+                raise UsageError(f"{name} is {text!r}: a launcher sets it to a whole number")
+            return int(text)
+
         rank, num_ranks, local_rank, node = names
         host = socket.gethostname()
         return cls(
-            rank=_number(environ, rank),
-            num_ranks=_number(environ, num_ranks),
-            local_rank=_number(environ, local_rank),
+            rank=number(rank),
+            num_ranks=number(num_ranks),
+            local_rank=number(local_rank),
             host=host,
             node=f"{host} {environ.get(node, '')}",
             address=environ["MASTER_ADDR"],
-            port=_number(environ, "MASTER_PORT"),
+            port=number("MASTER_PORT"),
             prefix=f"hostbench/{environ.get('TORCHELASTIC_RESTART_COUNT', 0)}",
             has_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
         )
@@ -103,8 +111,8 @@ class Member:
     def name(self) -> str:
         return f"rank {self.rank} on {self.host}"
 
-    def connect(self, serves: bool = False, prefix: str = "") -> Any:
-        """The store, or the part of it below a prefix. Raises BrokenError where there is none."""
+    def connect(self, serves: bool = False, group: str = "all") -> Any:
+        """This run's part of the store, for a group of its own. Raises BrokenError."""
         patience = timedelta(seconds=JOIN_S)
         try:
             store = _dist.TCPStore(
@@ -115,7 +123,7 @@ class Member:
                 f"{self.name}: no store at MASTER_ADDR:MASTER_PORT = {self.address}:{self.port} "
                 f"({_line(error)}); name rank 0's host, as the others reach it, and a free port"
             ) from error
-        return _dist.PrefixStore("/".join(filter(None, (self.prefix, prefix))), store)
+        return _dist.PrefixStore(f"{self.prefix}/{group}", store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +131,8 @@ class Hello:
     """What a rank says of itself before anything is timed."""
 
     member: Member
-    versions: Mapping[str, str]
-    """Of what has to be the same on every host."""
-    cases: tuple[str, ...] = ()
+    alike: Mapping[str, object] = field(default_factory=dict)
+    """What has to be the same on every host."""
     machine: str = ""
     """Its host's name as a machine, and facts: of the first rank on each host."""
     facts: Mapping[str, Any] | None = None
@@ -144,11 +151,16 @@ class Mail:
 
     def get(self, key: str, seconds: float) -> Any:
         """Raises TimeoutError where it does not come."""
-        try:
-            self._store.wait([key], timedelta(seconds=max(0.001, seconds)))
-        except dist.DistStoreError:
-            raise TimeoutError(key) from None
-        return pickle.loads(self._store.get(key))
+        until = time.monotonic() + seconds
+        while True:
+            left_s = min(SIGNAL_S, max(0.001, until - time.monotonic()))
+            try:
+                self._store.wait([key], timedelta(seconds=left_s))
+            except dist.DistStoreError:
+                if time.monotonic() >= until:
+                    raise TimeoutError(f"no {key} within {seconds:g} s") from None
+            else:
+                return pickle.loads(self._store.get(key))
 
     def has(self, key: str) -> bool:
         return bool(self._store.check([key]))
@@ -160,25 +172,15 @@ class Mail:
         self._store.add("posted", 1)
         return number
 
-    def count(self, box: str, more: int = 0) -> int:
-        """How many are in a box, or were, after so many more."""
-        return int(self._store.add(f"{box}/count", more))
-
-    def wait_for(self, box: str, num: int, seconds: float) -> None:
-        """Until so many are in a box or the time is over. A signal is answered meanwhile."""
-        late = time.monotonic() + seconds
-        while self.count(box) < num and time.monotonic() < late:
-            time.sleep(POLL_S)
-
     def drop(self, box: str, value: object) -> None:
         """Into a box, beside what others drop there."""
-        self.put(f"{box}/{self.count(box, 1)}", value)
+        self.put(f"{box}/{self._store.add(f'{box}/count', 1)}", value)
 
-    def take(self, box: str, num: int, left_s: Callable[[], float]) -> Iterator[Any]:
-        """`num` values from a box as they come, fewer where no time is left."""
+    def take(self, box: str, num: int, until: Callable[[], float]) -> Iterator[Any]:
+        """`num` values from a box as they come, fewer where the moment comes first."""
         for slot in range(1, num + 1):
             try:
-                yield self.get(f"{box}/{slot}", left_s())
+                yield self.get(f"{box}/{slot}", until() - time.monotonic())
             except TimeoutError:
                 return
             self._store.delete_key(f"{box}/{slot}")
@@ -190,17 +192,22 @@ class Agents:
     def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
         """Raises Unavailable for another number than the launcher has started."""
         self._mail = Mail(Member.from_environ().connect())
-        self._names = [member.name for member in self._mail.get("world", JOIN_S)]
-        if num_ranks != len(self._names):
-            raise Unavailable(f"has {num_ranks} ranks, the launcher started {len(self._names)}")
-        self._mail.post("fork", device, backend, deadline_s)
+        world: list[Member] = self._mail.get("world", JOIN_S)
+        if num_ranks != len(world):
+            raise Unavailable(f"has {num_ranks} ranks, the launcher started {len(world)}")
+        self._names = [member.name for member in world]
+        seat = partial(
+            Seat, device=device, backend=backend, num_ranks=num_ranks, deadline_s=deadline_s
+        )
+        self._mail.post("fork", seat, Counter(member.node for member in world))
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         """As a Pool's. Raises DeviceLost as well, where an agent is gone."""
         number = self._mail.post("order", order, arguments)
         replies: dict[int, Reply] = {}
         late = [deadline.at]
-        for rank, reply in self._take(number, lambda: min(late) - time.monotonic()):
+        box = self._mail.take(f"reply/{number}", len(self._names), lambda: min(late))
+        for rank, reply in box:
             replies[rank] = reply
             if reply.kind != "done":
                 late.append(time.monotonic() + LOST_S + pool.GRACE_S)
@@ -209,13 +216,10 @@ class Agents:
     def close(self) -> None:
         self._mail.post("end")
 
-    def _take(self, number: int, left_s: Callable[[], float]) -> Iterator[Any]:
-        return self._mail.take(f"reply/{number}", len(self._names), left_s)
-
     def _states(self, deadline: Deadline) -> list[RankState]:
-        late = deadline.at + STATES_SHARE * deadline.given_s
-        number = self._mail.post("tell")
-        states: dict[int, RankState] = dict(self._take(number, lambda: late - time.monotonic()))
+        until = deadline.at + STATES_SHARE * deadline.given_s
+        box = f"reply/{self._mail.post('tell')}"
+        states: dict[int, RankState] = dict(self._mail.take(box, len(self._names), lambda: until))
         if gone := [name for rank, name in enumerate(self._names) if rank not in states]:
             raise DeviceLost(f"no agent answers for {', '.join(gone)}: it or its host is gone")
         return [state for _, state in sorted(states.items())]
@@ -226,142 +230,90 @@ def make() -> Callable[[str, str, int, float], Pool | Agents]:
     return Agents if os.environ.get(VARIABLE) else Pool
 
 
-class Agent:
-    """One rank's process that the launcher started: it carries out messages until the last."""
-
-    def __init__(self, member: Member, mail: Mail, world: Sequence[Member]) -> None:
-        self._member, self._mail = member, mail
-        self._num_local = sum(other.node == member.node for other in world)
-        self._child: Child | None = None
-        self._busy, self._look_s = 0, 0.0
-        """Number of the order that its rank has in hand."""
-
-    def serve(self) -> None:
-        """Raises TimeoutError where rank 0 says nothing any more."""
-        number, kind = 0, ""
-        while kind != "bye":
-            number += 1
-            kind, *what = self._message(number)
-            getattr(self, f"_{kind}")(number, *what)
-
-    def _message(self, number: int) -> Any:
-        """The next one, and meanwhile what the rank says."""
-        key = f"message/{number}"
-        while self._busy and not (self._hear() or self._mail.has(key)):
-            pass
-        return self._mail.get(key, SILENT_S)
-
-    def _hear(self) -> bool:
-        """Whether the rank has said something or ended."""
-        assert self._child is not None
-        if not self._child.channel.poll(self._look_s):
-            return False
-        reply = self._child.receive(time.monotonic() + LOST_S)
-        self._mail.drop(f"reply/{self._busy}", (self._member.rank, reply))
-        self._busy = 0
-        return True
-
-    def _fork(self, number: int, device: str, backend: str, deadline_s: float) -> None:
-        self._end(number)  # the worker that conducted them may have been killed
-        member = self._member
-        seat = Seat(
-            rank=member.rank,
-            num_ranks=member.num_ranks,
-            local_rank=member.local_rank,
-            num_local=self._num_local,
-            device=device,
-            backend=backend,
-            store=partial(member.connect, prefix=f"group/{number}"),
-            counters=Counters(member.num_ranks),
-            deadline_s=deadline_s,
-        )
-        self._child, self._look_s = Child(seat), LOOK_SHARE * deadline_s
-
-    def _order(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        assert self._child is not None
-        self._child.order(name, arguments)
-        self._busy = number
-
-    def _tell(self, number: int) -> None:
-        assert self._child is not None
-        state = self._child.state(is_silent=bool(self._busy))
-        self._mail.drop(f"reply/{number}", (self._member.rank, state))
-
-    def _end(self, number: int) -> None:
-        if self._child is not None:
-            if self._busy:
-                self._child.kill()  # it would not leave by the end of its pipe
-            pool.end([self._child])
-        self._child, self._busy = None, 0
-
-    _bye = _end
-
-
 def serve(member: Member, hello: Callable[[], Hello]) -> None:
     """The whole life of an agent. Raises BrokenError where rank 0 or its store is gone."""
-    for number in (signal.SIGTERM, signal.SIGINT):  # a handler would wait for the store's answer
+    for number in (signal.SIGTERM, signal.SIGINT):  # at once: nothing here is to be kept
         signal.signal(number, signal.SIG_DFL)
     mail = Mail(member.connect())
     mail.drop("hello", hello())
     try:
-        world = mail.get("world", JOIN_S + SILENT_S)
-        if world:
-            Agent(member, mail, world).serve()
-        mail.count("left", 1)
+        _carry_out(member, mail)
+        mail.drop("left", member.rank)
     except (TimeoutError, dist.DistNetworkError) as error:
         raise BrokenError(f"{member.name}: rank 0 is gone ({_line(error)})") from error
 
 
+def _carry_out(member: Member, mail: Mail) -> None:
+    """The messages until the last, and meanwhile hand on what the rank says or how it ended."""
+    child: Child | None = None
+    busy = 0  # the number of the order that the rank has in hand
+    for number in count(1):
+        while child and busy:
+            if child.channel.poll(LOOK_SHARE * child.seat.deadline_s):
+                reply = child.receive(time.monotonic() + LOST_S)
+                mail.drop(f"reply/{busy}", (member.rank, reply))
+                busy = 0
+            elif mail.has(f"message/{number}"):
+                break
+        kind, *what = mail.get(f"message/{number}", SILENT_S)
+        if child and kind == "order":
+            child.order(*what)
+            busy = number
+        elif child and kind == "tell":
+            mail.drop(f"reply/{number}", (member.rank, child.state(is_silent=bool(busy))))
+        else:  # also before another fork: the worker that conducted may have been killed
+            if child and busy:
+                child.kill()  # it would not leave by the end of its pipe
+            pool.end([child] if child else [])
+            child, busy = (_fork(member, number, *what) if kind == "fork" else None), 0
+        if kind == "bye":
+            return
+
+
+def _fork(member: Member, number: int, seat: Callable[..., Seat], num_local: Counter[str]) -> Child:
+    return Child(
+        seat(
+            rank=member.rank,
+            local_rank=member.local_rank,
+            num_local=num_local[member.node],
+            store=partial(member.connect, group=f"group/{number}"),
+            counters=Counters(member.num_ranks),
+        )
+    )
+
+
 def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
     """Let the agents end while their store is there, also where they had nothing to do."""
-    if was_measured:
-        mail.post("bye")
-    else:
-        mail.put("world", None)
-    mail.wait_for("left", num_ranks, LEAVE_S if was_measured else LATE_S)
+    until = time.monotonic() + (LEAVE_S if was_measured else LATE_S)
+    mail.post("bye")
+    for _ in mail.take("left", num_ranks, lambda: until):
+        pass
 
 
 def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
     """What every rank says, by rank. Raises UsageError, which names who differs from rank 0, and
     BrokenError, which names who is missing."""
-    mail.wait_for("hello", num_ranks, JOIN_S)
-    found: list[Hello] = list(mail.take("hello", mail.count("hello"), lambda: LEAVE_S))
-    numbers = Counter(hello.member.rank for hello in found)
-    if twice := [hello.member.name for hello in found if numbers[hello.member.rank] > 1]:
-        raise UsageError(f"{' and '.join(twice)} are one number: start them with one launcher")
-    if missing := [str(rank) for rank in range(num_ranks) if rank not in numbers]:
+    until = time.monotonic() + JOIN_S
+    started = {hello.member.rank: hello for hello in mail.take("hello", num_ranks, lambda: until)}
+    if missing := [str(rank) for rank in range(num_ranks) if rank not in started]:
         raise BrokenError(
-            f"of {num_ranks} ranks these did not start within {JOIN_S:g} s: {', '.join(missing)}"
+            f"of {num_ranks} ranks these did not start within {JOIN_S:g} s, or have another's "
+            f"number: {', '.join(missing)}"
         )
-    hellos = sorted(found, key=lambda hello: hello.member.rank)
+    hellos: list[Hello] = [started[rank] for rank in range(num_ranks)]
     if wrong := [f"{hello.member.name}: {hello.wrong}" for hello in hellos if hello.wrong]:
         raise UsageError(wrong[0])
     first = hellos[0]
     for hello in hellos:
-        for what, value, usual in _pairs(hello, first):
+        for what in {**first.alike, **hello.alike}:
+            value, usual = (of.alike.get(what, "none") for of in (hello, first))
             if value != usual:
                 raise UsageError(
-                    f"{hello.member.name} has {what} {value}, {first.member.name} {usual}: every "
+                    f"{hello.member.name} has {what}: {value}, {first.member.name} {usual}: every "
                     "host needs the same"
                 )
     return hellos
 
 
-def _pairs(hello: Hello, first: Hello) -> Iterator[tuple[str, object, object]]:
-    """What two ranks have to have alike: its name, and what each of them has."""
-    yield "a world of", f"{hello.member.num_ranks} ranks", f"{first.member.num_ranks} ranks"
-    for name, version in first.versions.items():
-        yield name, hello.versions.get(name, "none"), version
-    more, fewer = ({*hello.cases} - {*first.cases}, {*first.cases} - {*hello.cases})
-    yield "the case", min(more, default="(none)"), min(fewer, default="(none)")
-
-
-def _number(environ: Mapping[str, str], name: str) -> int:
-    text = environ.get(name, "")
-    if not text.isdigit():
-        raise UsageError(f"{name} is {text!r}: a launcher sets it to a whole number")
-    return int(text)
-
-
 def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return str(error).partition("\n")[0]

@@ -21,7 +21,7 @@ from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_e
 from hostbench.measure.workload import Workload
 from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import RankReading
+from hostbench.ranks.rank import DOCUMENTED, RankReading
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
@@ -122,9 +122,6 @@ def _measured(
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
         by_rank = ask("device_clock", settings.device_samples, delay_s)
         device_s = tuple(map(max, zip(*by_rank, strict=True)))
-    counted: list[tuple[int, bool | None] | None] = ask("bytes_sent")
-    sent = {str(rank): own[0] for rank, own in enumerate(counted) if own is not None}
-    as_documented = [own[1] for own in counted if own is not None and own[1] is not None]
     finished: list[Measurement] = ask("finish")
     proofs = _proofs(finished)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
@@ -132,11 +129,11 @@ def _measured(
     findings: dict[str, FindingValue] = {
         name: any(place.get(name, False) for place in places) for name in places[0]
     }
+    findings |= finished[0].findings
+    sent = {rank: nbytes for own in finished for rank, nbytes in own.sent.items()}
+    as_documented = [own.findings[DOCUMENTED] for own in finished if DOCUMENTED in own.findings]
     if as_documented:
-        findings |= {
-            "sends_as_documented": all(as_documented),
-            "most_sent_bytes": max(sent.values()),
-        }
+        findings |= {DOCUMENTED: all(as_documented), "most_sent_bytes": max(sent.values())}
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -145,7 +142,7 @@ def _measured(
         first_s=first_s,
         depth=depth,
         number=1,
-        findings=findings | finished[0].findings,
+        findings=findings,
         proofs=proofs,
         memory=finished[0].memory,
         ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -52,7 +52,7 @@ class Child:
 
     def __init__(self, seat: Seat, siblings: Sequence["Child"] = ()) -> None:
         """Fork it. `siblings` are the children of this process that were forked before."""
-        self._seat = seat
+        self.seat = seat
         self._status: int | None = None
         self._stack = os.memfd_create("hostbench-stack")
         self.channel, theirs = Pipe()
@@ -103,38 +103,27 @@ class Child:
 
     def state(self, is_silent: bool) -> RankState:
         """How far it has come, and what it does now where it says nothing."""
-        entered, left, operation = self._seat.counters.read(self._seat.rank)
-        state = partial(RankState, entered=entered, left=left, operation=operation)
+        state = self.seat.counters.read(self.seat.rank)
         if not is_silent:
-            return state()
+            return state
         letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
-        own = [
+        lines = (
             line_of(Path(file), line)
             for file, line in frames
             if "/torch/" not in file and "/hostbench/ranks/" not in file
-        ]
-        return state(
-            state=letter,
-            line=own[0] if own else "",
-            in_torch="/torch/distributed/" in frames[0][0] if frames else None,
         )
+        in_torch = "/torch/distributed/" in frames[0][0] if frames else None
+        return replace(state, state=letter, line=next(lines, ""), in_torch=in_torch)
 
 
 def end(children: Sequence[Child]) -> None:
     """Let them leave, kill those that do not, and reap those that can die."""
-    for child in children:
-        child.close()
-    _wait(children, LEAVE_S)
-    for child in children:
-        child.kill()
-    _wait(children, REAP_S)
-
-
-def _wait(children: Sequence[Child], seconds: float) -> None:
-    """Until all have ended."""
-    until = time.monotonic() + seconds
-    while not all(child.has_ended() for child in children) and time.monotonic() < until:
-        time.sleep(_POLL_S)
+    for act, seconds in ((Child.close, LEAVE_S), (Child.kill, REAP_S)):
+        for child in children:
+            act(child)
+        until = time.monotonic() + seconds
+        while not all(child.has_ended() for child in children) and time.monotonic() < until:
+            time.sleep(_POLL_S)
 
 
 class Pool:

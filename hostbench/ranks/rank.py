@@ -24,6 +24,7 @@ from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
 from hostbench.ranks.group import CollectiveError, RankGroup, Seat, join
 
+DOCUMENTED = "sends_as_documented"
 SENT_SHARE = 0.1
 """How far the bytes sent may be from those documented, headers aside."""
 HEADER_BYTES = 640
@@ -130,58 +131,60 @@ class Rank:
             seconds.append(end.seconds_since(start) / self.prepared.depth)
         return seconds
 
-    def bytes_sent(self) -> tuple[int, bool | None] | None:
-        """(Bytes that this rank sends per step over TCP, in one reading with the barrier after it;
-        whether they are as documented, None where nothing is); None of a backend that goes other
-        ways."""
+    def finish(self) -> Measurement:
+        """The bytes that a reading sends; the memory of the steps, without what it takes to build
+        and check; the check of the data, and what the step tells. Then leave nothing of the case.
+        """
+        sent, as_documented = self._sent()
+        memory, verify = self.device.memory_stats(), self.prepared.verify
+        wrong = verify() if verify else None
+        proofs = {"data": "passed" if wrong is None else f"failed: {wrong}"} if verify else {}
+        findings = {**as_documented, **measure.findings_of(self.prepared)}
+        self._leave()
+        return Measurement(memory=memory, proofs=proofs, findings=findings, sent=sent)
+
+    def _sent(self) -> tuple[dict[str, int], dict[str, bool]]:
+        """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it;
+        nothing of a backend that goes other ways. And, where that is documented, whether so."""
         if self.group.backend != "gloo":
-            return None
+            return {}, {}
         prepared, others = self.prepared, self.group.num_ranks - 1
         self._meet()
         start = tcp_bytes_sent()
         self._steps()
         self.group.barrier()
         sent = (tcp_bytes_sent() - start) // prepared.depth
+        by_rank = {str(self.group.rank): sent}
         if prepared.sends is None:
-            return sent, None
+            return by_rank, {}
         headers = HEADER_BYTES * others * (prepared.depth + 1) / prepared.depth
         low, high = (1 - SENT_SHARE) * prepared.sends, (1 + SENT_SHARE) * prepared.sends + headers
-        return sent, low <= sent <= high
-
-    def finish(self) -> Measurement:
-        """The memory of the steps, without what it takes to build and check; the check of the data,
-        and what the step tells. Then leave nothing of the case."""
-        memory, verify = self.device.memory_stats(), self.prepared.verify
-        wrong = verify() if verify else None
-        proofs = {"data": "passed" if wrong is None else f"failed: {wrong}"} if verify else {}
-        findings = measure.findings_of(self.prepared)
-        self._leave()
-        return Measurement(memory=memory, proofs=proofs, findings=findings)
+        return by_rank, {DOCUMENTED: low <= sent <= high}
 
     def observe(self, case: Case) -> Measurement:
         """One reading, seen by the device. Proof `kernels`: each collective was one at least; not
         of one rank alone, which needs none. Then leave nothing of the case."""
         self.build(case)
         self.iterate(1)
-        start, entered = 0, 0
+        start, num_entered = 0, 0
 
-        def one_reading() -> None:
-            nonlocal start, entered
-            start, before = len(self.log or ()), self.group.num_entered
+        def sample() -> None:
+            nonlocal start, num_entered
+            start, before = len(self.log or ()), self.seat.counters.read(self.seat.rank).entered
             self._steps()
-            entered = self.group.num_entered - before
+            num_entered = self.seat.counters.read(self.seat.rank).entered - before
 
         self._meet()
         depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         try:
-            activities = self.device.observe(one_reading)
+            activities = self.device.observe(sample)
         except Unavailable as reason:
             return Measurement(proofs={"kernels": f"unavailable: {reason}"})
         finally:
             self._leave()
         kernels = sum(work.name.startswith(self.group.backend) for work in activities)
-        is_so = kernels >= entered
-        proof = "passed" if is_so else f"failed: {kernels} kernels ran in {entered} collectives"
+        wrong = f"failed: {kernels} kernels ran in {num_entered} collectives"
+        proof = "passed" if kernels >= num_entered else wrong
         proofs = {"kernels": proof} if is_one_stream and self.group.num_ranks > 1 else {}
         algorithm = self.log.choices(start) if self.log else None
         findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm}

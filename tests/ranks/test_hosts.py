@@ -157,7 +157,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
         result = found[2, kind]
         assert result.status == "failed" and str(result.reason).startswith(reason), result.reason
     for kind in ("fine", "also", "gone"):
-        assert found[2, kind].status == "ok"
+        assert found[2, kind].status == "ok", found[2, kind].reason
         assert found[4, kind].status == "skipped"
         assert found[4, kind].reason == "has 4 ranks, the launcher started 2"
 
@@ -180,7 +180,7 @@ def test_a_version_that_differs_is_named(checkout: Scratch, results: Path) -> No
     )
     host = socket.gethostname()
     assert (first[0], second[0]) == (2, 0), first[1]
-    assert re.search(f"rank 1 on {host} has hostbench 0.0, rank 0 on {host} [0-9.]+", first[1])
+    assert re.search(f"rank 1 on {host} has hostbench: 0.0, rank 0 on {host} [0-9.]+", first[1])
     assert second[1] == "" and not results.exists()
 
 

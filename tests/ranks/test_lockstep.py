@@ -29,10 +29,11 @@ def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
         lockstep.slowest([[(1.0, 1.0)], []])
 
 
-def of(wrong: str | None, **findings: FindingValue) -> Measurement:
+def of(wrong: str | None, sent: Any = (), **findings: FindingValue) -> Measurement:
     """What a rank learned of its case."""
-    proof = "passed" if wrong is None else f"failed: {wrong}"
-    return Measurement(findings=findings, proofs={"data": proof}, memory={"peak_allocated": 3})
+    proofs = {"data": "passed" if wrong is None else f"failed: {wrong}"}
+    memory = {"peak_allocated": 3}
+    return Measurement(findings=findings, proofs=proofs, memory=memory, sent=dict(sent))
 
 
 class Script:
@@ -68,8 +69,10 @@ class Script:
             "build": [Script.no_clock] * 2,
             "observe": [of(None, kernels_per_step=20), of(Script.wrong, kernels_per_step=19)],
             "device_clock": [[0.5, 0.75], [0.25, 1.0]],
-            "bytes_sent": [(10, True), (20, False)],
-            "finish": [of(None, late=1), of(Script.wrong, late=2)],
+            "finish": [
+                of(None, late=1, sends_as_documented=True, sent={"0": 10}),
+                of(Script.wrong, late=2, sends_as_documented=False, sent={"1": 20}),
+            ],
         }
         return answers[order]
 

@@ -56,7 +56,7 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
 
 
 def num_entered(rank: Rank) -> int:
-    return rank.seat.counters.read(0)[0]
+    return rank.seat.counters.read(0).entered
 
 
 def is_idle(floor: Machine) -> bool:
@@ -70,8 +70,8 @@ def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: 
         assert not is_idle(floor)
         wait()
         assert is_idle(floor)
-        entered, left, _ = rank.seat.counters.read(0)
-        assert left == entered
+        state = rank.seat.counters.read(0)
+        assert state.left == state.entered
 
 
 @pytest.mark.parametrize("workload", ["all_reduce", "all_reduce_queued"])
