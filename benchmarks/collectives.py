@@ -160,7 +160,7 @@ def _operations(
 def operation(
     device: Device, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
 ) -> Prepared:
-    """One collective operation, called as `OPERATIONS` has it. Timed: the slowest rank's."""
+    """One collective of torch.distributed on S bytes. Timed: the slowest rank's."""
     from hostbench.families.collectives.exchange import Collective
 
     mine = Collective.here(operation, nbytes, dtype)
@@ -204,12 +204,10 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
     """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""
     import torch.distributed as dist
 
-    from hostbench.families.collectives.exchange import Collective
-    from hostbench.measure.measure import reading
+    from hostbench.families.collectives.exchange import Collective, all_reduce_s
 
     mine = Collective.here("all_reduce", nbytes)
-    mine.call()
-    compute = device.compute(reading(mine.call, 5, device.now, device.synchronize)[0])
+    compute = device.compute(all_reduce_s(nbytes))
 
     def step() -> None:
         work = None

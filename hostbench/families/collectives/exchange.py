@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import count as numbers
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from hostbench.core.samples import median
 from hostbench.families.collectives.operations import OPERATIONS, layouts, splits
-from hostbench.measure.measure import Prepared
+from hostbench.measure.measure import Prepared, reading
 from hostbench.ranks.group import current
 from hostbench.ranks.pattern import Pattern, Pieces
 
@@ -105,11 +107,24 @@ class Collective(Exchange):
         return self.first_wrong() or (message and f"of {odd.count} elements {message}")
 
 
+@cache
+def all_reduce_s(nbytes: int) -> float:
+    """Seconds of an all-reduce alone, the median of five on rank 0: the same on every rank and, for
+    the life of the group, in every case, so that their computes are equally long."""
+    group, mine = current(), Collective.here("all_reduce", nbytes)
+    device, step = group.device, group.counted("all_reduce", mine.call)
+    step()
+    readings = [reading(step, 1, device.now, device.synchronize)[0] for _ in range(5)]
+    seconds = torch.tensor([median(readings)], dtype=torch.float64, device=device.torch_device)
+    group.counted("broadcast", lambda: dist.broadcast(seconds, 0))()
+    return float(seconds)
+
+
 def left_early(rank: int, num_ranks: int, barrier: Callable[[], object]) -> str | None:
-    """Each rank writes into the group's store that it is there, and enters; the first one is late,
-    then the last one. Who leaves must read there that all are."""
+    """Each rank writes into the group's store that it is there, and enters; each is late once, of
+    many ranks eight of them. Who leaves must read there that all are."""
     store, absent = dist.distributed_c10d._get_default_store(), []
-    for late in (0, num_ranks - 1):
+    for late in range(0, num_ranks, -(-num_ranks // 8)):
         name = f"hostbench/barrier/{next(_ROUNDS)}"
         if rank == late:
             time.sleep(LATE_S)

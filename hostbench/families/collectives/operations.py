@@ -2,7 +2,8 @@
 
 How bytes are counted, and the factor of the bus bandwidth, are those of NVIDIA's nccl-tests
 (doc/PERFORMANCE.md and the `*GetBw` of its sources): the algorithm bandwidth is S/t, the bus
-bandwidth S/t times the factor. Each of n ranks must send and receive at least that part of S, so
+bandwidth S/t times the factor. Each of n ranks must send or receive at least that part of S (of
+broadcast, reduce, gather and scatter the root alone; of the uneven all-to-all on the average), so
 the figure can be held against the speed of a link, whatever n is.
 """
 

@@ -11,6 +11,7 @@ from hostbench.core.units import KIB
 from hostbench.families.collectives.exchange import Collective
 from hostbench.measure.measure import Prepared
 from hostbench.ranks.group import current
+from hostbench.ranks.launch import VARIABLE
 
 
 class Start:
@@ -38,7 +39,10 @@ class Start:
         if self.stage == "rendezvous":
             self.server = socket.create_server(("", 0)) if self.group.rank == 0 else None
             port = [self.server.getsockname()[1] if self.server else 0]
-            dist.broadcast_object_list(port, device=self.group.device.torch_device)
+            where = self.group.device.torch_device
+            self.group.counted(
+                "broadcast", lambda: dist.broadcast_object_list(port, device=where)
+            )()
             self.port = port[0]
 
     def drop(self) -> None:
@@ -51,7 +55,7 @@ class Start:
 
     def rendezvous(self) -> None:
         store = TCPStore(
-            os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            os.environ["MASTER_ADDR"] if os.environ.get(VARIABLE) else "127.0.0.1",
             self.port,
             self.group.num_ranks,
             is_master=self.server is not None,
@@ -74,7 +78,7 @@ class Start:
             message = f"not in the store: {', '.join(absent)}" if absent else None
         else:
             if self.stage == "init":
-                self.first()
+                self.group.counted("all_reduce", self.first)()
             self.group.synchronize()
             message = self.mine.first_wrong()
         self.drop()
