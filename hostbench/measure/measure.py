@@ -115,7 +115,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         depth=prepared.depth,
         number=number,
         findings={"asynchronous": asynchronous, **findings},
-        proofs=_proofs(prepared),
+        proofs=proofs_of(prepared),
         memory=memory,
     )
 
@@ -232,7 +232,7 @@ def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float,
     return tuple(seconds)
 
 
-def _proofs(prepared: Prepared) -> dict[str, str]:
+def proofs_of(prepared: Prepared) -> dict[str, str]:
     """After readings, each of which ends with a synchronize."""
     if prepared.verify is None:
         return {}

@@ -1,12 +1,10 @@
 """What came back from the ranks, and who is to blame when not every one is done. Pure.
 
 A rank that is lost takes the collective of the others with it, so the first to complain is often
-not the culprit: elastic's function mode blames the wrong rank in most runs. Therefore all replies
-are looked at: a process that ended comes first, then an error of a rank's own, then a rank that is
-stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that say
-nothing those come first that entered the fewest collectives, for the others wait for them; among
-these the one that is not inside torch's collective, that is inside another operation than the
-others, or that others have left behind.
+not the culprit. A process that ended comes first, then an error of a rank's own, then a rank that
+is stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that
+say nothing the one that entered the fewest collectives, for the others wait for it; among equals
+one that others have left behind, is not in torch at all, or is in another operation.
 """
 
 from collections import Counter
@@ -29,8 +27,8 @@ class Reply:
     """Why it skips, what it raised, how it ended."""
     traceback: str | None = None
     by_others: bool = False
-    """Another rank may be to blame: it raised inside a collective, or its process was aborted, as
-    NCCL's watchdog does, or does not end."""
+    """Another rank may be to blame: it raised inside a collective, was aborted, as NCCL's watchdog
+    does, or does not end."""
 
 
 Replies = Mapping[int, Reply]
@@ -50,9 +48,8 @@ class RankState:
     """How far a rank has come, as its parent sees it from outside."""
 
     entered: int
-    """Collectives entered, since it joined its group."""
     left: int
-    """How many of them it had left again."""
+    """Collectives entered since it joined its group, and how many of them it has left again."""
     operation: str = ""
     """The last one entered."""
     state: str | None = None
@@ -64,10 +61,9 @@ class RankState:
 
     def __str__(self) -> str:
         """`inside all_reduce, its collective 7`, and the line."""
-        where = (
-            f"{'inside' if self.left < self.entered else 'after'} {self.operation}, its collective "
-        )
-        since = f"{where}{self.entered}" if self.entered else "before its first collective"
+        where = "inside" if self.left < self.entered else "after"
+        since = f"{where} {self.operation}, its collective {self.entered}"
+        since = since if self.entered else "before its first collective"
         return f"{since} ({self.line})" if self.line else since
 
 
@@ -77,11 +73,8 @@ def answers(
     waited_s: float,
     names: Sequence[str],
 ) -> list[Any]:
-    """Every rank's answer, by rank. Raises RankFailure, and Unavailable where one must skip.
-
-    `states` is asked only then, and `names` (`rank 3 on node-b`) are by rank; `waited_s` is how
-    long silent ranks were given.
-    """
+    """Every rank's answer, by rank. Raises RankFailure, and Unavailable where one must skip: only
+    then are `states` asked for. `waited_s` is how long silent ranks were given."""
     done = [reply.value for _, reply in sorted(replies.items()) if reply.kind == "done"]
     if len(done) == len(names):
         return done
@@ -120,16 +113,16 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
         return stuck, "waiting inside the kernel (a driver or a disk); "
     if len(behind) < len(silent) or len(silent) == 1:
         return list(behind), ""
-    inside = {rank: state for rank, state in behind.items() if state.left < state.entered}
-    if inside and len(inside) < len(behind):
-        return list(inside), "others have left that collective; "
-    elsewhere = [rank for rank, state in behind.items() if state.in_torch is False]
-    if elsewhere and len(elsewhere) < len(behind):
-        return elsewhere, "the others wait in torch.distributed; "
     counts = Counter(state.operation for state in behind.values())
-    rarest, fewest = min(counts.items(), key=lambda pair: pair[1])
-    if len(counts) > 1 and fewest < max(counts.values()):
-        return [
-            rank for rank in behind if behind[rank].operation == rarest
-        ], "others call another; "
+    rarest, least = min(counts.items(), key=lambda pair: pair[1])
+    is_rare = least < max(counts.values())
+    rules: dict[str, Callable[[RankState], bool]] = {
+        "others have left that collective; ": lambda state: state.left < state.entered,
+        "the others wait in torch.distributed; ": lambda state: state.in_torch is False,
+        "others call another; ": lambda state: is_rare and state.operation == rarest,
+    }
+    for why, fits in rules.items():
+        ranks = [rank for rank, state in behind.items() if fits(state)]
+        if 0 < len(ranks) < len(behind):
+            return ranks, why
     return list(behind), "all wait for each other: which one is to blame cannot be told; "

@@ -1,8 +1,5 @@
-"""A rank's end of the process group, by torch.distributed, and what its parent sees of it.
-
-What a workload calls is torch.distributed itself; `RankGroup.counted` makes it a step of which the
-parent sees, from outside and while the rank hangs, how often it was entered and left.
-"""
+"""A rank's end of torch.distributed's process group. Workloads call that itself, in steps of
+`RankGroup.counted`: while a rank hangs its parent sees how many it has entered and left."""
 
 import mmap
 import os
@@ -27,8 +24,8 @@ class CollectiveError(RuntimeError):
 
 
 class Counters:
-    """The collectives of each rank, in memory that forked processes share: how many it has entered,
-    how many of them it has left again, and the name of the last."""
+    """Of each rank's collectives how many it has entered and left, and the last one's name; in
+    memory that forked processes share."""
 
     _SIZE, _NUMBERS = 64, 16
 
@@ -46,44 +43,48 @@ class Counters:
         return RankState(entered=entered, left=left, operation=operation)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """How a rank finds the others and its device."""
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What a case asks of a group of ranks."""
 
-    rank: int
-    num_ranks: int
-    local_rank: int
-    """Among the ranks of this host: the index of its GPU."""
-    num_local: int
-    """Ranks on this host."""
     device: str
     backend: str
+    num_ranks: int
+    deadline_s: float
+    """After so long torch itself ends a collective that hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankConfig:
+    """How a rank finds the others and its device."""
+
+    group: GroupConfig
+    rank: int
     store: Callable[[], Any]
     """Makes, in the rank, the torch.distributed store in which the ranks meet."""
     counters: Counters
-    """Shared with the parent; a row for each rank, of which this host's are filled."""
-    deadline_s: float
-    """After so long torch itself ends a collective that hangs."""
+    local_rank: int
+    """The index of its GPU."""
+    num_local: int
+    """Ranks on this host."""
 
 
 class RankGroup:
     """The default process group, as this rank sees it."""
 
-    def __init__(self, seat: Seat, device: Device) -> None:
-        self.rank, self.num_ranks = seat.rank, seat.num_ranks
-        self.backend, self.device = seat.backend, device
+    def __init__(self, config: RankConfig, device: Device) -> None:
+        self.rank, self.num_ranks = config.rank, config.group.num_ranks
+        self.backend, self.device = config.group.backend, device
         self.log: CallLog | None = None
         """Where the calls of steps that are built now are noted, while a case is traced."""
-        self._numbers, self._name = seat.counters.of(seat.rank)
+        self._numbers, self._name = config.counters.of(config.rank)
         self._flag = torch.zeros(1, device=device.torch_device)
         self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
         """Enqueues a sum of one element: on the device no rank goes on before all are there."""
 
     def counted(self, operation: str, call: Callable[[], object]) -> Step:
-        """`call`, a collective of torch.distributed, as a step; raises CollectiveError.
-
-        About half a microsecond more than `call`. `operation` is what it is called where it fails.
-        """
+        """`call`, a collective of torch.distributed, as a step that takes about half a microsecond
+        more; `operation` is its name where it fails. Raises CollectiveError."""
         numbers, name = self._numbers, self._name
         text = operation.encode()[: len(name)].ljust(len(name), b"\0")
         returns_early = self.backend in ASYNCHRONOUS
@@ -104,8 +105,7 @@ class RankGroup:
         return lambda: log.call(operation.replace("_", " "), "collective", step)
 
     def barrier(self) -> None:
-        """Wait for the own device and for every rank. dist.barrier guesses the device and takes
-        longer."""
+        """Wait for the own device and every rank. dist.barrier is slower and guesses the device."""
         self.line_up()
         self.synchronize()
 
@@ -132,40 +132,37 @@ def current() -> RankGroup:
     return _current
 
 
-def join(seat: Seat) -> RankGroup:
-    """Open the rank's own device, bound to its NUMA node, and join the others there.
-
-    Raises Unavailable where there are fewer GPUs than ranks, and where torch cannot have such a
-    group of this backend.
-    """
+def join(config: RankConfig) -> RankGroup:
+    """Open the rank's own device, bound to its NUMA node, and join the others there. Raises
+    Unavailable where there are too few GPUs, or torch has no such group."""
     global _current
-    reason = _lacks(seat)
-    if reason is not None:
+    group = config.group
+    if reason := _lacks(group, config.num_local):
         raise Unavailable(reason)
-    device = open_device(seat.device, seat.local_rank)
+    device = open_device(group.device, config.local_rank)
     device.settle()
     dist.init_process_group(
-        seat.backend,
-        store=seat.store(),
-        rank=seat.rank,
-        world_size=seat.num_ranks,
-        timeout=timedelta(seconds=seat.deadline_s),
-        device_id=device.torch_device if seat.backend == "nccl" else None,
+        group.backend,
+        store=config.store(),
+        rank=config.rank,
+        world_size=group.num_ranks,
+        timeout=timedelta(seconds=group.deadline_s),
+        device_id=device.torch_device if group.backend == "nccl" else None,
     )
-    _current = RankGroup(seat, device)
+    _current = RankGroup(config, device)
     device.agree = _current.agree
     return _current
 
 
-def _lacks(seat: Seat) -> str | None:
+def _lacks(group: GroupConfig, num_local: int) -> str | None:
     """Why there is no such group. Without any GPU the device itself says what is broken."""
-    num = num_devices(seat.device)
-    if seat.device == "cuda" and 0 < num < seat.num_local:
-        return f"needs {seat.num_local} GPUs, this machine has {num}"
-    if not getattr(dist, f"is_{seat.backend}_available", lambda: False)():
-        return f"this torch is built without {seat.backend}"
-    if seat.backend == "nccl" and seat.device != "cuda":
+    num = num_devices(group.device)
+    if group.device == "cuda" and 0 < num < num_local:
+        return f"needs {num_local} GPUs, this machine has {num}"
+    if not getattr(dist, f"is_{group.backend}_available", lambda: False)():
+        return f"this torch is built without {group.backend}"
+    if group.backend == "nccl" and group.device != "cuda":
         return "nccl needs a GPU for each rank"
-    if seat.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
+    if group.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
         return "ranks of mpi are started by mpirun: mpirun -n 2 python -m hostbench.ranks"
     return None

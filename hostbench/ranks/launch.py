@@ -1,11 +1,11 @@
 """Ranks over many hosts: each process that torchrun, srun or mpirun starts is one rank's agent.
 
-An agent runs no torch operation, for a forked child of a process that did may hang. It joins the
-launcher's store, and for each group of ranks forks a fresh child, which meets the others there.
-Rank 0 conducts: what a pool of one host has in pipes is a numbered row of messages in the store,
-which every agent carries out, and a box of replies for each, in the order in which they come.
+An agent joins the launcher's store, and for each group of ranks forks a fresh child, which meets
+the others there; so it must not have run any torch operation. Rank 0 conducts: what a pool has in
+pipes is a row of messages in the store, that every agent carries out, and a box of replies to each.
 """
 
+import contextlib
 import os
 import pickle
 import signal
@@ -24,8 +24,8 @@ import torch.distributed as dist
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
 from hostbench.ranks import pool
 from hostbench.ranks.blame import RankState, Reply, answers
-from hostbench.ranks.group import Counters, Seat
-from hostbench.ranks.pool import Child, Deadline, Pool
+from hostbench.ranks.group import Counters, GroupConfig, RankConfig
+from hostbench.ranks.pool import Child, Deadline
 
 _dist: Any = dist  # torch leaves some of these without types
 VARIABLE = "HOSTBENCH_AGENTS"
@@ -34,12 +34,11 @@ JOIN_S = 300.0
 """How long the ranks may take to start: importing torch from a shared disk takes minutes."""
 SILENT_S = 3600.0
 """After so long without a message an agent takes rank 0 for dead."""
-LEAVE_S = 2.0
-"""How long rank 0 keeps the store for the agents to read the last message."""
-LATE_S = 30.0
-"""As long where nothing was measured, as some may only start."""
+LEAVE_S, LATE_S = 2.0, 30.0
+"""How long rank 0 keeps the store for the agents to read the last message; and where nothing was
+measured, as some may only start."""
 STATES_SHARE = 0.15
-"""Of the time that an order had: so long the agents have to tell how far their ranks are."""
+"""Of the time that an order had: so long the agents have to say how far their ranks are."""
 LOOK_SHARE = 0.01
 """Of a case's deadline: how often an agent whose rank is busy looks for a message."""
 SIGNAL_S = 0.5
@@ -73,8 +72,8 @@ class Member:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Raises UsageError where a variable lacks or is no number."""
-        names = next((names for names in _VARIABLES if {*names[:2]} <= {*environ}), None)
+        """Raises UsageError where a variable lacks."""
+        names = next((names for names in _VARIABLES if {*names[:3]} <= {*environ}), None)
         if names is None:
             raise UsageError(
                 "no launcher has started this: write torchrun --nnodes=N --nproc-per-node=G -m "
@@ -88,21 +87,16 @@ class Member:
                 "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
             )
 
-        def number(name: str) -> int:
-            if not (text := environ.get(name, "")).isdigit():
-                raise UsageError(f"{name} is {text!r}: a launcher sets it to a whole number")
-            return int(text)
-
         rank, num_ranks, local_rank, node = names
         host = socket.gethostname()
         return cls(
-            rank=number(rank),
-            num_ranks=number(num_ranks),
-            local_rank=number(local_rank),
+            rank=int(environ[rank]),
+            num_ranks=int(environ[num_ranks]),
+            local_rank=int(environ[local_rank]),
             host=host,
             node=f"{host} {environ.get(node, '')}",
             address=environ["MASTER_ADDR"],
-            port=number("MASTER_PORT"),
+            port=int(environ["MASTER_PORT"]),
             prefix=f"hostbench/{environ.get('TORCHELASTIC_RESTART_COUNT', 0)}",
             has_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
         )
@@ -154,13 +148,11 @@ class Mail:
         until = time.monotonic() + seconds
         while True:
             left_s = min(SIGNAL_S, max(0.001, until - time.monotonic()))
-            try:
+            with contextlib.suppress(dist.DistStoreError):
                 self._store.wait([key], timedelta(seconds=left_s))
-            except dist.DistStoreError:
-                if time.monotonic() >= until:
-                    raise TimeoutError(f"no {key} within {seconds:g} s") from None
-            else:
                 return pickle.loads(self._store.get(key))
+            if time.monotonic() >= until:
+                raise TimeoutError(f"no {key} within {seconds:g} s")
 
     def has(self, key: str) -> bool:
         return bool(self._store.check([key]))
@@ -189,17 +181,14 @@ class Mail:
 class Agents:
     """The ranks of a group over many hosts, ordered as a Pool's."""
 
-    def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
+    def __init__(self, group: GroupConfig) -> None:
         """Raises Unavailable for another number than the launcher has started."""
         self._mail = Mail(Member.from_environ().connect())
         world: list[Member] = self._mail.get("world", JOIN_S)
-        if num_ranks != len(world):
-            raise Unavailable(f"has {num_ranks} ranks, the launcher started {len(world)}")
+        if group.num_ranks != len(world):
+            raise Unavailable(f"has {group.num_ranks} ranks, the launcher started {len(world)}")
         self._names = [member.name for member in world]
-        seat = partial(
-            Seat, device=device, backend=backend, num_ranks=num_ranks, deadline_s=deadline_s
-        )
-        self._mail.post("fork", seat, Counter(member.node for member in world))
+        self._mail.post("fork", group, Counter(member.node for member in world))
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         """As a Pool's. Raises DeviceLost as well, where an agent is gone."""
@@ -225,11 +214,6 @@ class Agents:
         return [state for _, state in sorted(states.items())]
 
 
-def make() -> Callable[[str, str, int, float], Pool | Agents]:
-    """Whose ranks this process's are."""
-    return Agents if os.environ.get(VARIABLE) else Pool
-
-
 def serve(member: Member, hello: Callable[[], Hello]) -> None:
     """The whole life of an agent. Raises BrokenError where rank 0 or its store is gone."""
     for number in (signal.SIGTERM, signal.SIGINT):  # at once: nothing here is to be kept
@@ -249,7 +233,7 @@ def _carry_out(member: Member, mail: Mail) -> None:
     busy = 0  # the number of the order that the rank has in hand
     for number in count(1):
         while child and busy:
-            if child.channel.poll(LOOK_SHARE * child.seat.deadline_s):
+            if child.channel.poll(LOOK_SHARE * child.config.group.deadline_s):
                 reply = child.receive(time.monotonic() + LOST_S)
                 mail.drop(f"reply/{busy}", (member.rank, reply))
                 busy = 0
@@ -265,29 +249,21 @@ def _carry_out(member: Member, mail: Mail) -> None:
             if child and busy:
                 child.kill()  # it would not leave by the end of its pipe
             pool.end([child] if child else [])
-            child, busy = (_fork(member, number, *what) if kind == "fork" else None), 0
-        if kind == "bye":
+            child, busy = None, 0
+        if kind == "fork":
+            group, num_local = what
+            store = partial(member.connect, group=f"group/{number}")
+            counters, here = Counters(group.num_ranks), (member.local_rank, num_local[member.node])
+            child = Child(RankConfig(group, member.rank, store, counters, *here))
+        elif kind == "bye":
             return
-
-
-def _fork(member: Member, number: int, seat: Callable[..., Seat], num_local: Counter[str]) -> Child:
-    return Child(
-        seat(
-            rank=member.rank,
-            local_rank=member.local_rank,
-            num_local=num_local[member.node],
-            store=partial(member.connect, group=f"group/{number}"),
-            counters=Counters(member.num_ranks),
-        )
-    )
 
 
 def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
     """Let the agents end while their store is there, also where they had nothing to do."""
     until = time.monotonic() + (LEAVE_S if was_measured else LATE_S)
     mail.post("bye")
-    for _ in mail.take("left", num_ranks, lambda: until):
-        pass
+    list(mail.take("left", num_ranks, lambda: until))
 
 
 def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
@@ -301,10 +277,10 @@ def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
             f"number: {', '.join(missing)}"
         )
     hellos: list[Hello] = [started[rank] for rank in range(num_ranks)]
-    if wrong := [f"{hello.member.name}: {hello.wrong}" for hello in hellos if hello.wrong]:
-        raise UsageError(wrong[0])
     first = hellos[0]
     for hello in hellos:
+        if hello.wrong:
+            raise UsageError(f"{hello.member.name}: {hello.wrong}")
         for what in {**first.alike, **hello.alike}:
             value, usual = (of.alike.get(what, "none") for of in (hello, first))
             if value != usual:

@@ -1,13 +1,14 @@
 """A case over ranks: all of them in lock step, the slowest one counts.
 
-The parent decides how often the step runs and says so to all ranks in one order, so they never
-disagree. What it decides by is the stop rule of `hostbench.measure.measure`, on the slowest rank's
-times.
+The parent decides how often the step runs and says so to all ranks in one order, by the stop rule
+of `hostbench.measure.measure` on the slowest rank's times: so they never disagree.
 """
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -20,6 +21,8 @@ from hostbench.core.samples import median
 from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_enough
 from hostbench.measure.workload import Workload
 from hostbench.ranks.blame import RankFailure
+from hostbench.ranks.group import GroupConfig
+from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Deadline, Pool
 from hostbench.ranks.rank import DOCUMENTED, RankReading
 
@@ -28,8 +31,7 @@ DEADLINE_SHARE = 0.8
 CHUNK = 5
 """Iterations per order, at most: the stop rule is looked at between orders."""
 
-Ask = Callable[..., list[Any]]
-"""An order and its arguments -> every rank's answer, by rank."""
+Ask = Callable[..., list[Any]]  # an order and its arguments -> every rank's answer
 
 
 class Ranks:
@@ -39,27 +41,20 @@ class Ranks:
     which a GPU in exclusive-process mode refuses to the next pool.
     """
 
-    def __init__(
-        self,
-        deadline_s: float,
-        make: Callable[[str, str, int, float], Any] = Pool,
-        *,
-        is_observed: bool = False,
-    ) -> None:
-        """`deadline_s` is a case's, as its launcher holds it. `make` takes the kind of device, the
-        backend, the number of ranks and that deadline, and returns what has a Pool's methods.
-        `is_observed`: nothing will be timed."""
-        self._deadline_s, self._make, self._is_observed = deadline_s, make, is_observed
+    def __init__(self, deadline_s: float, pool: Any = None, *, is_observed: bool = False) -> None:
+        """`deadline_s` is a case's. `pool`: in place of Pool. `is_observed`: nothing is timed."""
+        self._deadline_s, self._is_observed = deadline_s, is_observed
+        self._make = pool or (Agents if os.environ.get(VARIABLE) else Pool)
         self._pool: Any = None
-        self._key: tuple[str, str, int] | None = None
-        self._places: list[dict[str, bool]] = []
-        self._refused: dict[tuple[str, str, int], Unavailable | RankFailure] = {}
+        self._group: GroupConfig | None = None
+        self._findings: dict[str, FindingValue] = {}
+        self._refused: dict[GroupConfig, Unavailable | RankFailure] = {}
         """What ranks said instead of joining: asked once, as it may be a long wait."""
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
         with self._joined(work, case) as ask:
-            return _measured(ask, work, case, settings, self._places)
+            return _measured(ask, work, case, settings, self._findings)
 
     def observe(self, work: Workload, case: Case) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
@@ -80,33 +75,35 @@ class Ranks:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
-        self._pool = self._key = None
+        self._pool = self._group = None
 
     @contextmanager
     def _joined(self, work: Workload, case: Case) -> Iterator[Ask]:
         """The case's ranks, to be asked within its deadline; they end where something is raised."""
-        key = str(case.values["device"]), work.backend_of(case), work.num_ranks(case) or 1
-        if key in self._refused:
-            raise self._refused[key]
+        device, num_ranks = str(case.values["device"]), work.num_ranks(case) or 1
+        group = GroupConfig(device, work.backend_of(case), num_ranks, self._deadline_s)
+        if group in self._refused:
+            raise self._refused[group]
         deadline = Deadline.after(DEADLINE_SHARE * self._deadline_s)
         try:
-            if self._pool is None or key != self._key:
+            if group != self._group:
                 self.close()
-                self._pool, self._key = self._make(*key, self._deadline_s), key
+                self._pool, self._group = self._make(group), group
                 try:
-                    self._places = self._pool.ask(deadline, "join", self._is_observed)
+                    by_rank = self._pool.ask(deadline, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
-                    self._refused[key] = reason
+                    self._refused[group] = reason
                     raise
-            pool = self._pool
-            yield lambda order, *arguments: pool.ask(deadline, order, *arguments)
+                names = by_rank[0]
+                self._findings = {name: any(own.get(name) for own in by_rank) for name in names}
+            yield partial(self._pool.ask, deadline)
         except BaseException:
             self.close()
             raise
 
 
 def _measured(
-    ask: Ask, work: Workload, case: Case, settings: Settings, places: Sequence[dict[str, bool]]
+    ask: Ask, work: Workload, case: Case, settings: Settings, findings: Mapping[str, FindingValue]
 ) -> Measurement:
     device_reason: str | None = ask("build", case)[0]
     depth = work.depth_of(case)
@@ -117,19 +114,15 @@ def _measured(
     step_s = slowest(_sample(ask, warmups, depth * first_s))[-1][0]
     per_rank = _sample(ask, settings, depth * step_s)
     timed = slowest(per_rank)
-    device_s: tuple[float, ...] = ()
+    by_rank: list[list[float]] = []
     if device_reason is None:
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
         by_rank = ask("device_clock", settings.device_samples, delay_s)
-        device_s = tuple(map(max, zip(*by_rank, strict=True)))
     finished: list[Measurement] = ask("finish")
     proofs = _proofs(finished)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
         return Measurement(proofs=proofs, depth=depth)
-    findings: dict[str, FindingValue] = {
-        name: any(place.get(name, False) for place in places) for name in places[0]
-    }
-    findings |= finished[0].findings
+    findings = {**findings, **finished[0].findings}
     sent = {rank: nbytes for own in finished for rank, nbytes in own.sent.items()}
     as_documented = [own.findings[DOCUMENTED] for own in finished if DOCUMENTED in own.findings]
     if as_documented:
@@ -137,7 +130,7 @@ def _measured(
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
-        device_s=device_s,
+        device_s=tuple(map(max, zip(*by_rank, strict=True))),
         device_reason=device_reason,
         first_s=first_s,
         depth=depth,
@@ -178,8 +171,8 @@ def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
     """Of all ranks: rank 0's, or who differs from what passes, and how."""
     proofs = dict(by_rank[0].proofs)
     for name in proofs:
-        own = {rank: each.proofs.get(name, "") for rank, each in enumerate(by_rank)}
-        wrong = [f"rank {rank}: {text[8:]}" for rank, text in own.items() if text[:6] == "failed"]
-        if wrong:
+        texts = [own.proofs.get(name, "") for own in by_rank]
+        failed = [(rank, text[8:]) for rank, text in enumerate(texts) if text[:6] == "failed"]
+        if wrong := [f"rank {rank}: {text}" for rank, text in failed]:
             proofs[name] = f"failed: {'; '.join(wrong)}"
     return proofs

@@ -1,8 +1,5 @@
-"""The parent's side of a process group: fork the ranks, give orders, notice who fails.
-
-The process that makes a pool must not have run any torch operation. Ranks stay in its process group
-and die with it.
-"""
+"""The parent's side of the ranks: fork them, give orders, notice who fails. It must not have run
+any torch operation; ranks stay in its group of processes and die with it."""
 
 import contextlib
 import os
@@ -22,7 +19,7 @@ from hostbench.core import stacks
 from hostbench.core.errors import line_of
 from hostbench.core.processes import describe_exit, state_of, why_alive
 from hostbench.ranks.blame import RankState, Replies, Reply, answers
-from hostbench.ranks.group import Counters, Seat
+from hostbench.ranks.group import Counters, GroupConfig, RankConfig
 from hostbench.ranks.rank import serve
 
 GRACE_S = 0.5
@@ -50,9 +47,9 @@ class Deadline:
 class Child:
     """A rank's process, as its parent on the same host has it."""
 
-    def __init__(self, seat: Seat, siblings: Sequence["Child"] = ()) -> None:
+    def __init__(self, config: RankConfig, siblings: Sequence["Child"] = ()) -> None:
         """Fork it. `siblings` are the children of this process that were forked before."""
-        self.seat = seat
+        self.config = config
         self._status: int | None = None
         self._stack = os.memfd_create("hostbench-stack")
         self.channel, theirs = Pipe()
@@ -60,7 +57,7 @@ class Child:
         if self.pid == 0:
             for channel in (self.channel, *(child.channel for child in siblings)):
                 channel.close()  # else a rank's pipe would not end with its parent's side of it
-            serve(seat, theirs, self._stack)
+            serve(config, theirs, self._stack)
         theirs.close()
 
     def order(self, name: str, arguments: tuple[Any, ...]) -> None:
@@ -71,16 +68,12 @@ class Child:
     def receive(self, until: float) -> Reply:
         """The next reply, once there is one; or how the process ended whose pipe is closed, which a
         driver may hold for seconds, or for good."""
-        try:
+        with contextlib.suppress(EOFError, OSError):
             reply: Reply = self.channel.recv()
             return reply
-        except (EOFError, OSError):
-            until = min(until, time.monotonic() + LEAVE_S)
-        while not self.has_ended():
-            if time.monotonic() >= until:
-                why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
-                return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
-            time.sleep(_POLL_S)
+        if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
+            why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
+            return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
         assert self._status is not None
         aborted = os.waitstatus_to_exitcode(self._status) == -signal.SIGABRT
         return Reply(kind="lost", text=describe_exit(self._status), by_others=aborted)
@@ -103,7 +96,7 @@ class Child:
 
     def state(self, is_silent: bool) -> RankState:
         """How far it has come, and what it does now where it says nothing."""
-        state = self.seat.counters.read(self.seat.rank)
+        state = self.config.counters.read(self.config.rank)
         if not is_silent:
             return state
         letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
@@ -121,46 +114,47 @@ def end(children: Sequence[Child]) -> None:
     for act, seconds in ((Child.close, LEAVE_S), (Child.kill, REAP_S)):
         for child in children:
             act(child)
-        until = time.monotonic() + seconds
-        while not all(child.has_ended() for child in children) and time.monotonic() < until:
-            time.sleep(_POLL_S)
+        _have_ended(children, time.monotonic() + seconds)
+
+
+def _have_ended(children: Sequence[Child], until: float) -> bool:
+    """Whether all have, once they have or at that moment."""
+    while not (ended := all(child.has_ended() for child in children)) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    return ended
 
 
 class Pool:
     """The ranks of one host, each with its own device of the kind that is named."""
 
-    def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
-        counters, rendezvous = Counters(num_ranks), os.memfd_create("hostbench-rendezvous")
+    def __init__(self, group: GroupConfig) -> None:
+        num, rendezvous = group.num_ranks, os.memfd_create("hostbench-rendezvous")
+        store, counters = partial(_store, rendezvous, num), Counters(num)
         self._children: list[Child] = []
         try:
-            for rank in range(num_ranks):
-                seat = Seat(
-                    rank=rank,
-                    num_ranks=num_ranks,
-                    local_rank=rank,
-                    num_local=num_ranks,
-                    device=device,
-                    backend=backend,
-                    store=partial(_store, rendezvous, num_ranks),
-                    counters=counters,
-                    deadline_s=deadline_s,
-                )
-                self._children.append(Child(seat, self._children))
-        except OSError:
-            self.close()
-            raise
+            for rank in range(num):
+                config = RankConfig(group, rank, store, counters, local_rank=rank, num_local=num)
+                self._children.append(Child(config, self._children))
         finally:
             os.close(rendezvous)
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
-        """Every rank's answer, by rank. Raises RankFailure, or Unavailable when one must skip.
-
-        After either the pool can only be closed.
-        """
+        """Every rank's answer, by rank. Raises RankFailure, or Unavailable when one must skip;
+        after either the pool can only be closed."""
         for child in self._children:
             child.order(order, arguments)
+        waiting = {child.channel: rank for rank, child in enumerate(self._children)}
+        replies: dict[int, Reply] = {}
+        until = deadline.at
+        while waiting and (ready := wait(list(waiting), max(0.0, until - time.monotonic()))):
+            for channel in ready:
+                assert isinstance(channel, Connection)
+                rank = waiting.pop(channel)
+                replies[rank] = reply = self._children[rank].receive(until)
+                if reply.kind != "done":
+                    until = min(until, time.monotonic() + GRACE_S)
         names = [f"rank {rank}" for rank in range(len(self._children))]
-        return answers(self._gather(deadline), self._states, deadline.given_s, names)
+        return answers(replies, self._states, deadline.given_s, names)
 
     def close(self) -> None:
         end(self._children)
@@ -175,22 +169,9 @@ class Pool:
                 child.kill()
         return states
 
-    def _gather(self, deadline: Deadline) -> dict[int, Reply]:
-        waiting = {child.channel: rank for rank, child in enumerate(self._children)}
-        replies: dict[int, Reply] = {}
-        until = deadline.at
-        while waiting and (ready := wait(list(waiting), max(0.0, until - time.monotonic()))):
-            for channel in ready:
-                assert isinstance(channel, Connection)
-                rank = waiting.pop(channel)
-                replies[rank] = reply = self._children[rank].receive(until)
-                if reply.kind != "done":
-                    until = min(until, time.monotonic() + GRACE_S)
-        return replies
-
 
 def _store(file: int, num_ranks: int) -> Any:
-    """The ranks of one host meet in a file that exists in memory only: no port, no name, no
-    network, and nothing to clean up. gloo then talks over the loopback interface."""
+    """The ranks of one host meet in a file in memory: no port, no name, nothing to clean up. gloo
+    then talks over the loopback interface."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     return dist.FileStore(f"/proc/self/fd/{file}", num_ranks)  # type: ignore[attr-defined]

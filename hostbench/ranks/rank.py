@@ -3,6 +3,7 @@
 import contextlib
 import os
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from typing import Any, NoReturn, cast
 
 import torch
@@ -22,7 +23,7 @@ from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
-from hostbench.ranks.group import CollectiveError, RankGroup, Seat, join
+from hostbench.ranks.group import CollectiveError, RankConfig, RankGroup, join
 
 DOCUMENTED = "sends_as_documented"
 SENT_SHARE = 0.1
@@ -34,19 +35,15 @@ RankReading = tuple[float, float]
 """End to end, and until the call returned: seconds per step."""
 
 
-def serve(seat: Seat, channel: Any, stack: int | None = None) -> NoReturn:
-    """The whole life of a rank; never returns.
-
-    `channel` is the end of a pipe, or what else has its `send` and `recv`, which raises EOFError at
-    the end. An order is (name of a method of `Rank`, arguments). `stack`: see `core.stacks`.
-    """
+def serve(config: RankConfig, channel: Connection, stack: int) -> NoReturn:
+    """The whole life of a rank. `channel` is the end of a pipe, an order (name of a method of
+    `Rank`, arguments). `stack`: see `core.stacks`."""
     code = 1
     try:
         die_with_parent()
-        if stack is not None:
-            stacks.write_at_signal(stack)
+        stacks.write_at_signal(stack)
         torch.set_num_threads(1)  # a forked pool of threads would hang
-        rank = Rank(seat)
+        rank = Rank(config)
         with contextlib.suppress(EOFError):
             while True:
                 name, arguments = channel.recv()
@@ -74,10 +71,9 @@ def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
 
 @dataclass(slots=True)
 class Rank:
-    """Every public method is an order. What a rank learns of a case is a Measurement of its own,
-    which the parent makes one of."""
+    """Every public method is an order; the parent makes one measurement of what all answer."""
 
-    seat: Seat
+    config: RankConfig
     device: Device = field(init=False)
     group: RankGroup = field(init=False)
     prepared: measure.Prepared = field(init=False, repr=False)
@@ -85,15 +81,15 @@ class Rank:
     log: NcclLog | None = None
 
     def join(self, is_observed: bool = False) -> dict[str, bool]:
-        """What its place does to its times, as findings: `oversubscribed`, more ranks than cores;
-        `off_node`, its threads run beside another CPU than that of its GPU. `is_observed`: NCCL is
-        to tell what it chooses."""
-        if is_observed and self.seat.backend == "nccl":
+        """What may slow it down, as findings: `oversubscribed`, more ranks than cores; `off_node`,
+        its threads run beside another CPU than that of its GPU. `is_observed`: NCCL is to say what
+        it chooses."""
+        if is_observed and self.config.group.backend == "nccl":
             self.log = NcclLog()
-        self.group = join(self.seat)
+        self.group = join(self.config)
         self.device = self.group.device
-        near, on_cores = self.device.is_near(), self.seat.device == "cpu"
-        crowded = on_cores and self.seat.num_local > num_devices(self.seat.device)
+        near, on_cores = self.device.is_near(), self.config.group.device == "cpu"
+        crowded = on_cores and self.config.num_local > num_devices(self.config.group.device)
         return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
 
     def build(self, case: Case) -> str | None:
@@ -101,10 +97,9 @@ class Rank:
         self.work = registry()[case.workload]
         self.prepared = prepare(self.work, self.device, case)
         self.device.reset_peak()
-        reason = None if self.prepared.one_stream else "the step has streams of its own"
         if self.group.backend not in ASYNCHRONOUS:
-            reason = f"{self.group.backend}'s calls wait: the host's clock has all of their time"
-        return reason
+            return f"{self.group.backend}'s calls wait: the host's clock has all of their time"
+        return None if self.prepared.one_stream else "the step has streams of its own"
 
     def iterate(self, count: int) -> list[RankReading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
@@ -134,13 +129,10 @@ class Rank:
         return seconds
 
     def finish(self) -> Measurement:
-        """The bytes that a reading sends; the memory of the steps, without what it takes to build
-        and check; the check of the data, and what the step tells. Then leave nothing of the case.
-        """
+        """The bytes that a reading sends; the memory of the steps, without that of the check; the
+        check of the data, and what the step noted. Then leave nothing of the case."""
         sent, as_documented = self._sent()
-        memory, verify = self.device.memory_stats(), self.prepared.verify
-        wrong = verify() if verify else None
-        proofs = {"data": "passed" if wrong is None else f"failed: {wrong}"} if verify else {}
+        memory, proofs = self.device.memory_stats(), measure.proofs_of(self.prepared)
         findings = {**as_documented, **measure.findings_of(self.prepared)}
         self._leave()
         return Measurement(memory=memory, proofs=proofs, findings=findings, sent=sent)
@@ -167,17 +159,18 @@ class Rank:
         """One reading, seen by the device. Proof `kernels`: each collective was one at least; not
         of one rank alone, which needs none. Then leave nothing of the case."""
         self.build(case)
+        read, rank, start = self.config.counters.read, self.config.rank, 0
+        before = read(rank).entered
         self.iterate(1)
-        start, num_entered = 0, 0
+        num_entered = read(rank).entered - before - 1  # without the barrier
 
         def sample() -> None:
-            nonlocal start, num_entered
-            start, before = len(self.log or ()), self.seat.counters.read(self.seat.rank).entered
+            nonlocal start
+            start = len(self.log or ())
             self._steps()
-            num_entered = self.seat.counters.read(self.seat.rank).entered - before
 
         self._meet()
-        depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
+        prepared = self.prepared
         try:
             activities = self.device.observe(sample)
         except Unavailable as reason:
@@ -187,28 +180,27 @@ class Rank:
         kernels = sum(work.name.startswith(self.group.backend) for work in activities)
         wrong = f"failed: {kernels} kernels ran in {num_entered} collectives"
         proof = "passed" if kernels >= num_entered else wrong
-        proofs = {"kernels": proof} if is_one_stream and self.group.num_ranks > 1 else {}
+        proofs = {"kernels": proof} if prepared.one_stream and self.group.num_ranks > 1 else {}
         algorithm = self.log.choices(start) if self.log else None
-        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm}
+        findings = {"kernels_per_step": kernels / prepared.depth, "algorithm": algorithm}
         return Measurement(findings=findings, proofs=proofs)
 
     def trace(self, case: Case) -> list[Lane]:
         """One reading lane by lane, of the case built anew so that the calls of the host are noted;
         it begins when all ranks are there. Then leave nothing of it."""
-        assert self.work is not None
         self.group.log = log = CallLog(self.device.now)
         device = cast(Any, Traced(self.device, log))
-        self.prepared = prepare(self.work, device, case)
+        self.prepared = prepare(registry()[case.workload], device, case)
 
-        def one_reading() -> None:
+        def sample() -> None:
             self._steps()
             log.call("synchronize", "wait", self.group.synchronize)
 
         self._meet()
-        one_reading()
+        sample()
         self._meet()
         try:
-            lanes: list[Lane] = device.trace(one_reading)
+            lanes: list[Lane] = device.trace(sample)
         finally:
             self.group.log = None
             self._leave()

@@ -114,11 +114,9 @@ class _Place:
         if self.launch.device is not None:
             raise Unavailable(f"the {self.launch.device} device has no ranks")
         if self._ranks is None:
-            from hostbench.ranks import launch
             from hostbench.ranks.lockstep import Ranks
 
-            deadline_s, make = self.launch.deadline_s, launch.make()
-            self._ranks = Ranks(deadline_s, make, is_observed=self.launch.observe)
+            self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
         return self._ranks
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from hostbench.core.case import Case
 from hostbench.device.base import Device, Step
 from hostbench.measure.workload import Workload, register
 from hostbench.ranks.blame import RankFailure
-from hostbench.ranks.group import current
+from hostbench.ranks.group import GroupConfig, current
 from hostbench.ranks.pool import Deadline, Pool
 
 KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs")
@@ -86,7 +86,7 @@ def build(device: Device, **axes: object) -> Step:
 def message_of(fault: Fault) -> str:
     """What the pool says."""
     case = Case.of("faults.go", {"device": "cpu", **asdict(fault)})
-    pool = Pool("cpu", "gloo", fault.num_ranks, 120.0)
+    pool = Pool(GroupConfig("cpu", "gloo", fault.num_ranks, 120.0))
     try:
         for order, *arguments in (("join",), ("build", case)):
             pool.ask(Deadline.after(60.0), order, *arguments)

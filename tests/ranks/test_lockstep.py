@@ -16,7 +16,7 @@ from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
 from hostbench.ranks.blame import RankFailure
-from hostbench.ranks.group import Counters, Seat
+from hostbench.ranks.group import Counters, GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
 from tests.fakes.fake_cuda import cuda_machine
@@ -44,9 +44,9 @@ class Script:
     no_clock: str | None = "it has none"
     wrong: str | None = None
 
-    def __init__(self, device: str, backend: str, num_ranks: int, deadline_s: float) -> None:
-        assert (device, deadline_s) == ("cpu", 10.0)
-        self.key = backend, num_ranks
+    def __init__(self, group: GroupConfig) -> None:
+        assert (group.device, group.deadline_s) == ("cpu", 10.0)
+        self.key = group.backend, group.num_ranks
         self.orders: list[tuple[Any, ...]] = []
         self.is_closed = False
         assert all(earlier.is_closed for earlier in Script.made), "two pools at once"
@@ -95,7 +95,7 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
     Script.made = []
     for name in ("refuses", "no_clock", "wrong"):
         monkeypatch.setattr(Script, name, getattr(Script, name))
-    return Ranks(10.0, make=Script)
+    return Ranks(10.0, pool=Script)
 
 
 def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
@@ -184,20 +184,11 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
     monkeypatch.setattr(group, "num_devices", lambda name: has)
     monkeypatch.setattr(group, "open_device", open_device)
     monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: True)
-    seat = Seat(
-        rank=1,
-        num_ranks=2,
-        local_rank=1,
-        num_local=2,
-        device="cuda",
-        backend="nccl",
-        store=object,
-        counters=Counters(2),
-        deadline_s=1.0,
-    )
+    nccl = GroupConfig("cuda", "nccl", 2, 1.0)
+    config = RankConfig(nccl, 1, object, Counters(2), local_rank=1, num_local=2)
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
-        group.join(seat)
+        group.join(config)
 
 
 def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +205,7 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rank, "registry", lambda: {case.workload: None})
     monkeypatch.setattr(rank, "prepare", prepare)
     with cuda_machine():
-        one = rank.Rank(cast(Seat, None))
+        one = rank.Rank(cast(RankConfig, None))
         one.device = CudaDevice()
         synchronize = one.device.synchronize
         one.group = cast(Any, SimpleNamespace(barrier=int, synchronize=synchronize, backend="nccl"))

@@ -12,30 +12,30 @@ import pytest
 
 from hostbench.ranks import pool
 from hostbench.ranks.blame import RankFailure, Reply
-from hostbench.ranks.group import Seat
+from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.pool import Deadline, Pool
 
 LONG_S = 30.0
 """What a pool that waits for the process would take: no test waits for it."""
 
 
-def serve(seat: Seat, channel: Any, stack: int | None) -> NoReturn:
+def serve(config: RankConfig, channel: Any, stack: int | None) -> NoReturn:
     """Stands in for a rank's life. At an order the second one closes its pipe or goes on: the kind
     of device says how."""
     try:
         channel.recv()
-        if seat.device == "stays":
+        if config.group.device == "stays":
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
             time.sleep(LONG_S)
-        elif seat.device == "skips":
+        elif config.group.device == "skips":
             channel.send(Reply(kind="skipped", text="no"))
-        elif seat.rank != 1:
-            channel.send(Reply(kind="done", value=seat.rank))
-        elif seat.device == "ends":
+        elif config.rank != 1:
+            channel.send(Reply(kind="done", value=config.rank))
+        elif config.group.device == "ends":
             os._exit(7)
         else:
             channel.close()
-            if seat.device == "stops":
+            if config.group.device == "stops":
                 os.kill(os.getpid(), signal.SIGSTOP)
             time.sleep(LONG_S)
         channel.recv()
@@ -68,7 +68,7 @@ def pids(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def opened(kind: str) -> Pool:
-    return Pool(kind, "gloo", 3, LONG_S)
+    return Pool(GroupConfig(kind, "gloo", 3, LONG_S))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch.distributed as dist
@@ -14,7 +15,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.measure.measure import Settings
 from hostbench.ranks import group
-from hostbench.ranks.group import Counters, Seat
+from hostbench.ranks.group import Counters, GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import Rank
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
@@ -34,19 +35,9 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
     monkeypatch.setattr(group, "_current", None)
     rendezvous = os.memfd_create("rendezvous")
     load()
-    rank = Rank(
-        Seat(
-            rank=0,
-            num_ranks=1,
-            local_rank=0,
-            num_local=1,
-            device="cuda",
-            backend="nccl",
-            store=lambda: dist.FileStore(f"/proc/self/fd/{rendezvous}", 1),  # type: ignore[attr-defined]
-            counters=Counters(1),
-            deadline_s=60.0,
-        )
-    )
+    store = partial(dist.FileStore, f"/proc/self/fd/{rendezvous}", 1)  # type: ignore[attr-defined]
+    nccl = GroupConfig("cuda", "nccl", 1, 60.0)
+    rank = Rank(RankConfig(nccl, 0, store, Counters(1), local_rank=0, num_local=1))
     try:
         rank.join()
         yield rank
@@ -56,7 +47,7 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
 
 
 def num_entered(rank: Rank) -> int:
-    return rank.seat.counters.read(0).entered
+    return rank.config.counters.read(0).entered
 
 
 def is_idle(floor: Machine) -> bool:
@@ -70,7 +61,7 @@ def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: 
         assert not is_idle(floor)
         wait()
         assert is_idle(floor)
-        state = rank.seat.counters.read(0)
+        state = rank.config.counters.read(0)
         assert state.left == state.entered
 
 
