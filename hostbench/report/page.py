@@ -22,7 +22,7 @@ from hostbench.report.table import markdown as as_markdown
 from hostbench.report.table import text as as_text
 from hostbench.store.runs import WholeRun, launches_in_words
 
-_RATE = "rate: bytes per step / time{}; 1 GB/s is 10^9 bytes a second"
+_RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
     "async: 1 - call / end to end",
     "spread: quartiles over the median of the launches",
@@ -246,14 +246,15 @@ def counts(rows: pd.DataFrame) -> list[str]:
 
 
 def _terms(rows: pd.DataFrame) -> list[str]:
-    """What the columns of figures mean; of a rate also whose bytes these workloads count."""
+    """What the columns of figures mean; of a rate also what bytes these workloads count, a line
+    each."""
     shown = rows[rows["gb_per_s"].notna()]
     names: dict[str, list[str]] = {}
     for work in map(declared, shown["workload"].unique()):
         if work and work.rate_of:
             names.setdefault(work.rate_of, []).append(work.name.partition(".")[2])
-    said = [f", of {what} for {joined(counted)}" for what, counted in names.items()]
-    return [_RATE.format("".join(said)), *_TERMS]
+    said = [f"rate of {joined(counted)} counts {what}" for what, counted in names.items()]
+    return [_RATE, *said, *_TERMS]
 
 
 def not_proven(rows: pd.DataFrame) -> list[str]:

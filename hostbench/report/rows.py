@@ -50,6 +50,11 @@ class Row:
         return self.status == "ok" and self.seconds is not None and self.seconds > 0
 
     @property
+    def is_oversubscribed(self) -> bool:
+        """Whether it ran over more ranks than there are cores or GPUs."""
+        return "oversubscribed" in (self.flags or "")
+
+    @property
     def time(self) -> float:
         """Seconds of a valid row."""
         assert self.seconds is not None

@@ -200,6 +200,12 @@ def _rest(
         if reasons:
             first = reasons.most_common(1)[0][0]
             yield label, f"{number_of(reasons.total(), 'question')}: {first}"
+    said = "; ".join(without)
+    skips = Counter(row.reason for row in rows if row.status == "skipped")
+    untold = Counter({why: num for why, num in skips.items() if why and why not in said})
+    if untold:
+        first = untold.most_common(1)[0][0]
+        yield "skipped", f"{number_of(untold.total(), 'case')}: {first}"
     questions = sum(map(len, left_out.values()))
     if questions:
         yield "in a full run", f"{number_of(questions, 'question')} more: {command}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DataError, Warn
-from hostbench.core.records import CaseRecord, FactGroups, Run, RunHeader
+from hostbench.core.records import PROOF_FAILED, CaseRecord, FactGroups, Run, RunHeader
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
@@ -28,7 +28,7 @@ class CaseResult:
     launches: tuple[int, ...]
     """The launches that gave a number, in order."""
     seconds: tuple[float, ...]
-    """Their medians; also those of a failed case, to be shown struck out."""
+    """Their medians; also those of a failed proof, to be shown struck out."""
     call_s: tuple[float, ...]
     device_s: tuple[float, ...]
     nbytes: int | None
@@ -220,7 +220,8 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         (r for r in records if r.status == "skipped"), None
     )
     last = bad or records[-1]
-    measured = [r for r in records if r.seconds is not None]
+    is_shown = bad is None or (bad.reason or "").startswith(PROOF_FAILED)
+    measured = [r for r in records if r.seconds is not None and is_shown]
     findings = _said(records)
     return CaseResult(
         case=last.case,

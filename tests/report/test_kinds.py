@@ -145,6 +145,23 @@ def test_the_largest_size_at_which_there_is_something_to_compare() -> None:
     assert {one.x for one in answer.chart.points} == {float(KIB), float(MIB)}
 
 
+def test_a_single_choice_keeps_its_name() -> None:
+    alone = row(1.0, workload="collectives.operation", num_ranks=2, operation="gather")
+    question = Compare(
+        text="?",
+        workload="collectives.operation",
+        baseline={"operation": "all_reduce"},
+        screen="collectives, {nbytes}",
+    )
+    answer = only(question, alone)
+    assert answer.verdict == "gather 1 s"
+    assert [(one.what, one.figures) for one in answer.lines] == [
+        ("collectives, 1MiB", "gather 1 s")
+    ]
+    of_each = replace(question, each=("operation",), baseline=None)
+    assert [one.figures for one in only(of_each, alone).lines] == ["2 ranks 1 s"]
+
+
 def test_a_rate_is_shown_where_it_is_known() -> None:
     question = Compare(text="?", workload=COPY, show="rate")
     answer = only(question, copy(1.0, "pageable"), copy(0.5, "pinned"))
@@ -220,6 +237,18 @@ def test_a_line_has_latency_bandwidth_and_a_curve() -> None:
     rates = [one.y for one in answer.chart.curve]
     assert rates == sorted(rates) and rates[-1] < 50.0
     assert {one.series for one in answer.chart.points} == {"pinned", "pageable"}
+
+
+def test_no_line_goes_through_times_of_too_many_ranks() -> None:
+    some = line("pageable", 2e-5, 10.0)
+    some[3] = replace(some[3], flags="oversubscribed; 2 of 3 launches")
+    answer = only(LINE, *line("pinned", 1e-5, 50.0), *some)
+    found = figures(answer)["pageable"]
+    assert (found.value, found.status) == (None, "refused")
+    assert "pageable: latency and bandwidth cannot be said, some were measured over" in (
+        answer.verdict
+    )
+    assert figures(answer)["pinned: latency"].value == pytest.approx(1e-5)
 
 
 def test_one_size_asks_for_no_line_and_no_crossing() -> None:
@@ -558,6 +587,13 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
         (16.0 * MIB, "2 ranks"),
         (1.0 * MIB, "2 ranks"),
     ]
+
+
+def test_one_number_of_ranks_is_its_figure_alone() -> None:
+    answer = only(BUS, ranks(2, MIB, 0.001), ranks(2, KIB, 0.001))
+    assert answer.verdict == "1MiB, bus bandwidth: 2 ranks 1.05 GB/s"
+    crowded = only(BUS, ranks(4, MIB, 0.001, flags="oversubscribed"), ranks(1, MIB, 1e-5))
+    assert crowded.verdict == "1MiB, bus bandwidth: 4 ranks 1.57 GB/s (oversubscribed)"
 
 
 def test_a_bus_bandwidth_is_held_against_the_link_and_what_others_reach() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostbench.core.case import Case
 from hostbench.core.records import Finish, Run
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
@@ -41,7 +42,7 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
             measurement={"call_s": [0.5], "findings": {"asynchronous": False}},
         ),
         skipped(SKIPPED, reason),
-        failed(FAILED, reason, seconds=2.0),
+        failed(FAILED, f"proof failed: {reason}", seconds=2.0),
         failed(create_case(), "no number at all"),
     ]
     late = create_case(fill="empty")
@@ -92,9 +93,28 @@ def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
 
 
 def test_nothing_that_follows_from_a_failed_time_stands(tmp_path: Path) -> None:
-    stale = [failed(FINE, "stale", launch, seconds=0.5 + launch) for launch in range(2)]
+    stale = [
+        failed(FINE, "proof failed: stale", launch, seconds=0.5 + launch) for launch in range(2)
+    ]
     text = made(tmp_path, run(stale))
-    assert re.search(r"~~1 s~~\s+-\s+-\s+-\s+failed: stale$", line_of(text, FINE))
+    assert re.search(r"~~1 s~~\s+-\s+-\s+-\s+proof failed: stale$", line_of(text, FINE))
+    assert "proof failed: the time is crossed out" in text
+
+
+def test_only_a_failed_proof_crosses_a_time_out(tmp_path: Path) -> None:
+    """Of a case that hung in its second launch the first one's time is no time of the case."""
+    hung = "rank 0 did not answer"
+    text = made(tmp_path, run([record(FINE), failed(FINE, hung, launch=1)]))
+    assert re.search(rf"\s-\s+-\s+-\s+-\s+failed: {hung}$", line_of(text, FINE))
+    assert "~~" not in text and "crossed out" not in text
+
+
+def test_what_a_rate_counts_has_a_line_of_its_own(tmp_path: Path) -> None:
+    sums = Case.of("collectives.all_reduce", {"device": "cpu", "num_ranks": 2, "nbytes": 1 << 20})
+    lines = made(tmp_path, run([record(sums, nbytes=1 << 20), record(FINE)])).splitlines()
+    first = lines.index("rate: bytes per step / time; 1 GB/s is 10^9 bytes a second")
+    assert lines[first + 1].startswith("rate of all_reduce counts one rank's buffer (algorithm")
+    assert lines[first + 2].startswith("async: ")
 
 
 def test_markdown_is_a_page_of_its_own(tmp_path: Path) -> None:

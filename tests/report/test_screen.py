@@ -114,6 +114,20 @@ def test_what_has_no_number_is_told_apart(tmp_path: Path) -> None:
     assert "[red]it[/red] ]0;broke <b>" in text and text.isprintable()
 
 
+def test_cases_that_no_question_asks_about_say_why_they_were_skipped(tmp_path: Path) -> None:
+    axes = {"device": "cpu", "num_ranks": 2, "operation": "all_reduce", "dtype": "bfloat16"}
+    without = "this torch is built without mpi"
+    by_mpi = [
+        skipped(Case.of("collectives.operation", {**axes, "nbytes": nbytes}), why)
+        for nbytes, why in ((4096, "odd"), (65536, without), (1 << 20, without))
+    ]
+    lines = shown(tmp_path / "mpi", by_mpi)
+    assert line_of(lines, "skipped").split(maxsplit=1)[1] == f"3 cases: {without}"
+    pinned = skipped(copy_case(memory="pinned"), "no pinned memory; it needs a GPU")
+    told = shown(tmp_path / "told", [record(copy_case()), pinned], launches=1)
+    assert line_of(told, "needs a GPU") and not any(one.startswith("skipped") for one in told)
+
+
 def test_the_longest_text_stays_on_the_page(tmp_path: Path) -> None:
     facts = {
         **BUSY,

@@ -77,7 +77,7 @@ class Compare(Question):
         if claimed and not valid(claimed):
             return self.unavailable(text, claimed)
         here = self._here(group, rows)
-        axes = varying(here)
+        axes = self._compared(here)
         figures = [self._figure(row, axes, rows, here) for row in valid(here)]
         state, verdict = self._verdict(figures, here, axes)
         return self.made(
@@ -100,7 +100,8 @@ class Compare(Question):
 
     def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
         """A line for each choice beside its reference, or one for all of one size."""
-        axes, measured = varying(valid(here)), valid(here)
+        measured = valid(here)
+        axes = self._compared(measured)
         held = [
             (row, reference, conclude(row.by_launch, reference.by_launch))
             for row in measured
@@ -168,6 +169,18 @@ class Compare(Question):
         differ = varying(here)
         held = {name: value for name, value in base.items() if name in differ}
         return first(here, self.workload, **held) if held else None
+
+    def _compared(self, here: Rows) -> tuple[str, ...]:
+        """The axes on which these rows differ; of a single one those on which others would."""
+        if (differ := varying(here)) or self.beside is not None:
+            return differ
+        work = declared(self.workload)
+        known = work.axes if work else {}
+        return tuple(
+            axis
+            for axis in self._baseline()
+            if len(known.get(axis, ())) > 1 and axis in here[0].axes and axis not in self.each
+        )
 
     def _baseline(self) -> Mapping[str, AxisValue]:
         if self.baseline is not None:

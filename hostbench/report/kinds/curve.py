@@ -45,6 +45,8 @@ from hostbench.report.kinds.question import (
 from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
 
 _STEPS = 60
+_CROWDED = "some were measured oversubscribed"
+"""Why times hold no latency: ranks wait for a core as well as for each other."""
 _FAR = 2.5
 """A limit further than this factor above the points would squash them: it is only told."""
 
@@ -126,7 +128,8 @@ class Curve(Question):
             series = where(group, **axes)
             if valid(series):
                 name = " ".join(self.word(axis, value) for axis, value in axes.items())
-                yield name, fit(times(series, size))
+                crowded = any(row.is_oversubscribed for row in valid(series))
+                yield name, Fit(refused=_CROWDED) if crowded else fit(times(series, size))
 
     def _largest(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
         axes = [axis for axis in varying(group) if axis != size]

@@ -68,7 +68,8 @@ class Scaling(Question):
         measured = sorted(valid(here), key=lambda row: int(row.axes[self.over]))
         fewest = next((row for row in measured if self._rate(row)), None)
         figures = [self._figure(row, fewest) for row in measured]
-        said = ", ".join(_in_words(one) for one in figures if one.value is not None)
+        rated = [one for one in figures if one.value is not None]
+        said = ", ".join(map(_in_words, rated)) if len(rated) > 1 else "".join(map(str, rated))
         if not said:
             return self.unavailable(text, [row for row in group if not row.is_valid])
         nbytes = here[0].axes[size] if size else 0
@@ -102,7 +103,7 @@ class Scaling(Question):
         if ratio is not None:
             share = f"{100 * ratio.conclusion.factor:.0f} % of {ratio.to}"
             verdict = share if ratio.conclusion.is_different else difference(ratio.conclusion)
-        if not verdict and most.flags and "oversubscribed" in most.flags:
+        if not verdict and most.is_oversubscribed:
             verdict = "oversubscribed"
         what = self.on_screen(most)
         yield ScreenLine(what=what, figures=side_by_side(figures), verdict=verdict)
@@ -151,15 +152,14 @@ class Scaling(Question):
 
     def _figure(self, row: Row, fewest: Row | None) -> Figure:
         label = self.word(self.over, row.axes[self.over])
-        notes = ["oversubscribed"] if row.flags and "oversubscribed" in row.flags else []
+        note = "oversubscribed" if row.is_oversubscribed else ""
         if self.rate is None:
-            return figure(label, row, note=", ".join(notes))
+            return figure(label, row, note=note)
         rate = self._rate(row)
         if rate is None:
             why = self.undefined
             return Figure(label=label, value=None, unit="GB/s", status="refused", reason=why)
         ratio = None if fewest is None or fewest is row else self._beside(row, fewest)
-        note = ", ".join(notes)
         return Figure(label=label, value=rate / GB, unit="GB/s", ratio=ratio, note=note)
 
     def _beside(self, row: Row, fewest: Row) -> Ratio:
