@@ -245,7 +245,7 @@ def test_no_line_goes_through_times_of_too_many_ranks() -> None:
     answer = only(LINE, *line("pinned", 1e-5, 50.0), *some)
     found = figures(answer)["pageable"]
     assert (found.value, found.status) == (None, "refused")
-    assert "pageable: latency and bandwidth cannot be said, some were measured over" in (
+    assert "pageable: latency and bandwidth cannot be said, some of the times are over" in (
         answer.verdict
     )
     assert figures(answer)["pinned: latency"].value == pytest.approx(1e-5)

@@ -45,7 +45,7 @@ from hostbench.report.kinds.question import (
 from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
 
 _STEPS = 60
-_CROWDED = "some were measured oversubscribed"
+_CROWDED = "some of the times are oversubscribed"
 """Why times hold no latency: ranks wait for a core as well as for each other."""
 _FAR = 2.5
 """A limit further than this factor above the points would squash them: it is only told."""
