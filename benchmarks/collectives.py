@@ -27,9 +27,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def _moves(num_ranks: int, nbytes: int, **_: Any) -> int:
-    """S of nccl-tests. One rank alone moves nothing, and has no rate."""
-    return nbytes if num_ranks > 1 else 0
+OVER_RANKS: dict[str, Any] = {"ranks": lambda num_ranks, **_: num_ranks, "version": "1"}
 
 
 def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: Any) -> float:
@@ -39,22 +37,31 @@ def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: An
     return nbytes * OPERATIONS[operation].factor(num_ranks)
 
 
-OVER_RANKS: dict[str, Any] = {"ranks": lambda num_ranks, **_: num_ranks, "version": "1"}
 RATED: dict[str, Any] = {
-    "moves": _moves,
+    # S of nccl-tests; one rank alone moves nothing, and has no rate
+    "moves": lambda num_ranks, nbytes, **_: nbytes if num_ranks > 1 else 0,
     "crosses": _crosses,
     "link": lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
     "published": lambda operation="all_reduce", **_: (
         operation if operation == "all_reduce" else None
     ),
+    **OVER_RANKS,
 }
 SUMMED: dict[str, Any] = {
-    **OVER_RANKS,
-    **RATED,
     "axes": {"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)},
     "rate_of": "one rank's buffer (algorithm bandwidth, not bus bandwidth)",
+    **RATED,
 }
-"""Of all-reduces in float32 by the device's own backend."""
+
+
+def _summed(nbytes: int, times: int = 1) -> tuple[Any, Any]:
+    """A float32 buffer on this rank, and the all-reduce of it over ranks, in place."""
+    import torch.distributed as dist
+
+    from hostbench.families.collectives.exchange import Collective
+
+    mine = Collective("all_reduce", nbytes, times=times)
+    return mine, lambda: dist.all_reduce(mine.result)
 
 
 def _quick(device: str, nbytes: int, num_ranks: int) -> bool:
@@ -73,12 +80,8 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 
     The backend follows the device: nccl on cuda, gloo on cpu.
     """
-    import torch.distributed as dist
-
-    from hostbench.families.collectives.exchange import Collective
-
-    mine = Collective.here("all_reduce", nbytes)
-    return mine.done(lambda: dist.all_reduce(mine.result))
+    mine, sum_up = _summed(nbytes)
+    return mine.prepared(sum_up)
 
 
 # gloo's call returns with the sum, so nothing queues up: the smallest size shows that.
@@ -92,12 +95,8 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     that, not 20 times. Sums of sums are exact here (see `ranks.pattern`); every element is compared
     with the last one, which shows each all-reduce that was left out.
     """
-    import torch.distributed as dist
-
-    from hostbench.families.collectives.exchange import Collective
-
-    mine = Collective.here("all_reduce", nbytes, times=QUEUED)
-    return mine.done(lambda: dist.all_reduce(mine.result))
+    mine, sum_up = _summed(nbytes, QUEUED)
+    return mine.prepared(sum_up)
 
 
 @workload(
@@ -108,17 +107,13 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 )
 def all_reduce_graph(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces captured in one CUDA graph. Timed: its replay and a synchronize."""
-    import torch.distributed as dist
-
-    from hostbench.families.collectives.exchange import Collective
-
-    mine = Collective.here("all_reduce", nbytes, times=QUEUED)
+    mine, sum_up = _summed(nbytes, QUEUED)
 
     def all_of_them() -> None:
         for _ in range(QUEUED):
-            dist.all_reduce(mine.result)
+            sum_up()
 
-    return mine.done(device.graph(all_of_them))
+    return mine.prepared(device.graph(all_of_them))
 
 
 def _operations(
@@ -154,7 +149,6 @@ def _operations(
     backend=lambda backend, **_: backend,
     rate_of="S of nccl-tests: the whole buffer, of all ranks together where each has a part",
     sampling=0.2,
-    **OVER_RANKS,
     **RATED,
 )
 def operation(
@@ -163,8 +157,8 @@ def operation(
     """One collective of torch.distributed on S bytes. Timed: the slowest rank's."""
     from hostbench.families.collectives.exchange import Collective
 
-    mine = Collective.here(operation, nbytes, dtype)
-    return mine.done(mine.call)
+    mine = Collective(operation, nbytes, dtype)
+    return mine.prepared(mine.call)
 
 
 @workload(
@@ -178,9 +172,90 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
 
     A TCPStore that all ranks join, a new group over them, the first all-reduce of 4KiB in one.
     """
-    from hostbench.families.collectives.start import Start
+    return _joined_store(device, num_ranks) if stage == "rendezvous" else _new_group(stage)
 
-    return Start(stage).prepared()
+
+def _joined_store(device: Device, num_ranks: int) -> Prepared:
+    import os
+    import socket
+
+    import torch.distributed as dist
+
+    from hostbench.ranks.group import current
+    from hostbench.ranks.launch import VARIABLE
+
+    group, server, store, port = current(), None, None, [0]
+    send_port = group.counted(
+        "broadcast", lambda: dist.broadcast_object_list(port, device=device.torch_device)
+    )
+
+    def before() -> None:
+        """Once all have left the last one, rank 0 listens at a free port and tells the others."""
+        nonlocal server, store
+        group.barrier()
+        store = None
+        server = socket.create_server(("", 0)) if group.rank == 0 else None
+        port[0] = server.getsockname()[1] if server else 0
+        send_port()
+
+    def join() -> None:
+        nonlocal store
+        store = dist.TCPStore(
+            os.environ["MASTER_ADDR"] if os.environ.get(VARIABLE) else "127.0.0.1",
+            port[0],
+            num_ranks,
+            is_master=server is not None,
+            master_listen_fd=server.detach() if server else None,
+        )
+        store.set(str(group.rank), "here")
+
+    def wrong() -> str | None:
+        absent = [other for other in map(str, range(num_ranks)) if not store.check([other])]
+        group.barrier()  # rank 0 serves it
+        return f"not in the store: {', '.join(absent)}" if absent else None
+
+    return Prepared(step=join, before=before, verify=wrong, one_stream=False)
+
+
+def _new_group(stage: str) -> Prepared:
+    """Only its first all-reduce is a collective, of which a GPU has kernels."""
+    import torch.distributed as dist
+
+    mine, _ = _summed(4 * KIB)
+    group, made = mine.group, None
+
+    def init() -> None:
+        nonlocal made
+        made = dist.new_group(backend=group.backend)
+
+    def sum_up() -> None:
+        dist.all_reduce(mine.result, group=made)
+
+    def before() -> None:
+        take_down()
+        mine.refill()
+        if stage == "first":
+            init()
+
+    def take_down() -> None:
+        """Once all are done with it: who waits for a peer that has left fails."""
+        nonlocal made
+        if made is not None:
+            group.barrier()
+            dist.destroy_process_group(made)
+        made = None
+
+    def wrong() -> str | None:
+        if stage == "init":
+            counted()
+        group.synchronize()
+        message = mine.first_wrong()
+        take_down()
+        return message
+
+    counted = group.counted("all_reduce", sum_up)
+    step = init if stage == "init" else counted
+    return Prepared(step=step, before=before, verify=wrong, one_stream=False)
 
 
 @workload(
@@ -204,9 +279,9 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
     """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""
     import torch.distributed as dist
 
-    from hostbench.families.collectives.exchange import Collective, all_reduce_s
+    from hostbench.families.collectives.exchange import all_reduce_s
 
-    mine = Collective.here("all_reduce", nbytes)
+    mine, _ = _summed(nbytes)
     compute = device.compute(all_reduce_s(nbytes))
 
     def step() -> None:
@@ -221,7 +296,7 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
 
     if schedule == "compute_only":
         return Prepared(step=step, one_stream=False)
-    return mine.done(step, one_stream=False)
+    return mine.prepared(step, one_stream=False)
 
 
 @workload(
@@ -239,17 +314,20 @@ def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepar
     Each rank notes on the host's clock when it enters and when it has its sum: the transfer lasts
     from the last one's coming to the last one's leaving, and what came before is waiting.
     """
-    import torch.distributed as dist
+    import time
 
-    from hostbench.families.collectives.arrival import Arrivals
-    from hostbench.families.collectives.exchange import Collective
+    from hostbench.families.collectives.exchange import arrivals
 
-    mine = Collective.here("all_reduce", nbytes)
-    arrivals = Arrivals(late_us / 1e6)
+    mine, sum_up = _summed(nbytes)
+    late_ns = 1000 * late_us if mine.group.rank == num_ranks - 1 else 0
+    stamps: list[int] = []
 
     def step() -> None:
-        with arrivals.noted():
-            dist.all_reduce(mine.result)
-            device.synchronize()
+        until = time.monotonic_ns() + late_ns
+        while (came := time.monotonic_ns()) < until:
+            pass
+        sum_up()
+        device.synchronize()
+        stamps.extend((came, time.monotonic_ns()))
 
-    return mine.done(step, tells=arrivals.findings, one_stream=False)
+    return mine.prepared(step, tells=lambda: arrivals(stamps), one_stream=False)

@@ -61,16 +61,17 @@ def pair(
     import torch.distributed as dist
 
     from hostbench.core.errors import Unavailable
-    from hostbench.families.collectives.exchange import Exchange, pattern_here
+    from hostbench.families.collectives.exchange import Exchange
 
     if num_ranks % (2 * stride):
         raise Unavailable(f"{num_ranks} ranks are not all in a pair with stride {stride}")
-    pattern, rank = pattern_here()
-    count, partner = nbytes // 4, rank ^ stride
-    sends, gets = (direction == "both_ways" or lower for lower in (rank < partner, rank > partner))
-    mine = Exchange(pattern, [(rank, 0, count)], [(partner, 0, count)] * gets)
+    rank, count = dist.get_rank(), nbytes // 4
+    partner, is_lower = rank ^ stride, not rank & stride
+    sends, gets = (direction == "both_ways" or lower for lower in (is_lower, not is_lower))
+    given, result = [(rank, 0, count)], [(partner, 0, count)]
+    mine = Exchange(way, given, result * gets, sends=nbytes * sends)
     parts = [("send", mine.given)] * sends + [("recv", mine.result)] * gets
-    ordered = parts[:: 1 if rank < partner else -1]
+    ordered = parts if is_lower else parts[::-1]
 
     def send_recv() -> None:
         for name, buffer in ordered:
@@ -85,8 +86,7 @@ def pair(
         for work in dist.batch_isend_irecv(wanted):
             work.wait()
 
-    step = {"send_recv": send_recv, "isend_irecv": isend_irecv, "batch": batch}[way]
-    return mine.prepared(way, step, sends=nbytes * sends)
+    return mine.prepared({"send_recv": send_recv, "isend_irecv": isend_irecv, "batch": batch}[way])
 
 
 def _steps(num_ranks: int, **_: Any) -> int:
@@ -110,32 +110,24 @@ def ring(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     import torch
     import torch.distributed as dist
 
-    from hostbench.families.collectives.exchange import Exchange, pattern_here
+    from hostbench.families.collectives.exchange import Exchange
 
-    pattern, rank = pattern_here()
-    count, after = nbytes // 4, (rank + 1) % num_ranks
+    rank, count = dist.get_rank(), nbytes // 4
+    previous, following = (rank - 1) % num_ranks, (rank + 1) % num_ranks
     last = (rank - _steps(num_ranks)) % num_ranks
-    mine = Exchange(pattern, [(rank, 0, count)], [(last, 0, count)], in_place=True)
-    spare = torch.empty_like(mine.given)
-    held = [mine.result, spare]
+    given, result = [(rank, 0, count)], [(last, 0, count)]
+    mine = Exchange("ring step", given, result, sends=nbytes, in_place=True)
+    held, free = mine.result, torch.empty_like(mine.result)
 
     def step() -> None:
-        wanted = [
-            dist.P2POp(dist.isend, held[0], after),
-            dist.P2POp(dist.irecv, held[1], (rank - 1) % num_ranks),
-        ]
-        for work in dist.batch_isend_irecv(wanted):
+        nonlocal held, free
+        sending = dist.P2POp(dist.isend, held, following)
+        for work in dist.batch_isend_irecv([sending, dist.P2POp(dist.irecv, free, previous)]):
             work.wait()
-        held.reverse()
-
-    def before() -> None:
-        mine.refill()
-        held[:] = [mine.result, spare]
+        held, free = free, held
 
     return mine.prepared(
-        "ring step",
         step,
-        before=before,
-        verify=lambda: pattern.first_wrong(held[0], mine.expected),
-        sends=nbytes,
+        before=lambda: held.copy_(mine.given),
+        verify=lambda: mine.pattern.first_wrong(held, result),
     )

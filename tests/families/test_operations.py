@@ -10,10 +10,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hostbench.families.collectives import arrival
-from hostbench.families.collectives.exchange import ODD_BLOCK, Collective, left_early
-from hostbench.families.collectives.operations import OPERATIONS, ROOT, bus_bytes_per_s
-from hostbench.ranks.pattern import Pattern
+from hostbench.families.collectives import exchange
+from hostbench.families.collectives.exchange import ODD_BLOCK, Collective, arrivals, left_early
+from hostbench.families.collectives.operations import OPERATIONS, ROOT
 
 NUM_RANKS = (2, 4)
 WITH_DATA = [name for name in OPERATIONS if name != "barrier"]
@@ -33,6 +32,10 @@ def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]
                 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
                 store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)
                 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_ranks)
+                device = SimpleNamespace(torch_device=torch.device("cpu"))
+                group = SimpleNamespace(rank=rank, num_ranks=num_ranks, device=device)
+                group.counted = lambda name, call: call
+                exchange.current = lambda group=group: group  # type: ignore[assignment]
                 os.write(end, pickle.dumps(work(rank, num_ranks)))
             except Exception:
                 traceback.print_exc()
@@ -87,10 +90,9 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
     results: dict[tuple[str, str], str | None] = {}
     for name in WITH_DATA:
         for check in CHECKS:
-            dtype = torch.bfloat16 if check == "bfloat16" else torch.float32
-            count = ODD_BLOCK * num_ranks + 1 if check == "odd" else 4096
-            pattern = Pattern(num_ranks, dtype, torch.device("cpu"))
-            mine = Collective(name, rank, pattern, count)
+            dtype = "bfloat16" if check == "bfloat16" else "float32"
+            nbytes = 4 * (ODD_BLOCK * num_ranks + 1) if check == "odd" else 16384
+            mine = Collective(name, nbytes, dtype)
             mine.refill()
             if check in BEFORE:
                 contribute(mine, rank, nothing=BEFORE[check])
@@ -100,21 +102,17 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
                 AFTER[check](mine, rank)
             results[name, check] = mine.first_wrong()
             dist.barrier()
-    results["barrier", "even"] = left_early(rank, num_ranks, dist.barrier)
-    results["barrier", "not called"] = left_early(rank, num_ranks, lambda: None)
+    results["barrier", "even"] = left_early(dist.barrier)
+    results["barrier", "not called"] = left_early(lambda: None)
     return results
 
 
 def late_by_rank(rank: int, num_ranks: int) -> Mapping[str, object]:
     """Each rank comes 1 ms after the one before, and all leave 5 ms after the first one came."""
-    device = SimpleNamespace(torch_device=torch.device("cpu"))
-    group = SimpleNamespace(rank=rank, num_ranks=num_ranks, device=device)
-    group.counted = lambda name, call: call
-    arrival.current = lambda: group  # type: ignore[assignment]
-    arrivals = arrival.Arrivals(late_s=0.0)
+    stamps: list[int] = []
     for step_ns in range(0, 90_000_000, 30_000_000):
-        arrivals.stamps += [step_ns + 1_000_000 * rank, step_ns + 5_000_000]
-    return arrivals.findings()
+        stamps += [step_ns + 1_000_000 * rank, step_ns + 5_000_000]
+    return arrivals(stamps)
 
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
@@ -163,12 +161,8 @@ FACTORS = {
 
 
 @pytest.mark.parametrize(("name", "factor"), FACTORS.items())
-def test_the_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> None:
-    assert bus_bytes_per_s(1024, 2.0, 8, name) == pytest.approx(512 * factor, rel=1e-15)
-    assert bus_bytes_per_s(1024, 2.0, 1, name) is None
-    for seconds in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="positive time"):
-            bus_bytes_per_s(1024, seconds, 2, name)
+def test_the_factor_of_the_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> None:
+    assert OPERATIONS[name].factor(8) == pytest.approx(factor, rel=1e-15)
 
 
 SENT = {

@@ -334,7 +334,7 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     more = {"operation": "reduce_scatter_tensor", "dtype": "float32", "backend": "gloo"}
     rows = [over_two("all_reduce", 1e-3), over_two("operation", 0.5e-3, sent, **more)]
     by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
-    beside = by_text["What do operations cost beside an all-reduce of the same bytes?"]
+    beside = by_text["What do operations over 2 ranks cost beside an all-reduce of the same bytes?"]
     assert beside.verdict == "reduce-scatter is 2x faster than all-reduce"
     scale = by_text["How does reduce-scatter scale?"]
     assert value(scale, "2 ranks") == pytest.approx(MIB / 0.5e-3 / 2 / 1e9)
@@ -342,6 +342,19 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     (figures,) = wire.figures
     assert (wire.state, figures.value) == ("yes", 1.0)
     assert figures.note == "2.00 of what bus bandwidth counts"
+
+
+def test_one_way_to_send_is_not_called_the_cheapest() -> None:
+    def sent(way: str) -> Row:
+        axes = {"way": way, "stride": 1, "direction": "both_ways"}
+        row = over_two("all_reduce", 1e-3, **axes).of("point_to_point.pair")
+        return dataclasses.replace(row, case=str(Case("point_to_point.pair", dict(row.axes))))
+
+    def texts(*rows: Row) -> set[str]:
+        return {one.question for ask in asked("point_to_point") for one in ask.answers(rows)}
+
+    which = {"Which way to send both ways is cheapest?"}
+    assert which.isdisjoint(texts(sent("batch"))) and which <= texts(sent("batch"), sent("x"))
 
 
 def test_what_hides_and_who_is_late() -> None:

@@ -14,7 +14,7 @@ from hostbench import families
 from hostbench.core.efficiency import Efficiency, by_launch, ideal_s, overlap
 from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
-from hostbench.families.collectives.operations import bus_bytes_per_s
+from hostbench.families.collectives.questions import bus_bytes_per_s
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers
@@ -555,7 +555,7 @@ RANKS = "collectives.all_reduce"
 BUS = Scaling(
     text="?",
     workload=RANKS,
-    rate=lambda row: bus_bytes_per_s(row.nbytes or 0.0, row.time, int(row.axes["num_ranks"])),
+    rate=bus_bytes_per_s,
     rate_name="bus bandwidth",
     undefined="one sends nothing",
 )

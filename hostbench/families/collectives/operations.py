@@ -4,7 +4,7 @@ How bytes are counted, and the factor of the bus bandwidth, are those of NVIDIA'
 (doc/PERFORMANCE.md and the `*GetBw` of its sources): the algorithm bandwidth is S/t, the bus
 bandwidth S/t times the factor. Each of n ranks must send or receive at least that part of S (of
 broadcast, reduce, gather and scatter the root alone; of the uneven all-to-all on the average), so
-the figure can be held against the speed of a link, whatever n is.
+the figure can be held against the speed of a link, whatever n is; one rank alone has none.
 """
 
 from collections.abc import Callable
@@ -128,13 +128,3 @@ OPERATIONS = {
         "nothing", lambda num: 0.0, "none", "none", lambda dist, mine: dist.barrier()
     ),
 }  # fmt: skip
-
-
-def bus_bytes_per_s(
-    nbytes: float, seconds: float, num_ranks: int, operation: str = "all_reduce"
-) -> float | None:
-    """Bus bandwidth; None for one rank, which sends nothing. Raises ValueError for a time that is
-    not positive."""
-    if not seconds > 0:
-        raise ValueError(f"a bandwidth needs a positive time, not {seconds!r} s")
-    return nbytes / seconds * OPERATIONS[operation].factor(num_ranks) if num_ranks > 1 else None

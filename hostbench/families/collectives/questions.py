@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch, overlap
 from hostbench.core.units import KIB, MIB, format_seconds
-from hostbench.families.collectives.operations import OPERATIONS, bus_bytes_per_s
+from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.measure.workload import BACKENDS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
@@ -16,8 +15,8 @@ from hostbench.report.rows import Row, Rows, valid, where
 
 ONE_EACH, IN_A_QUEUE = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
-SMALL_BYTES = 64 * KIB
-"""Up to here the time is latency, and a bandwidth says little."""
+SMALL = (4 * KIB, 64 * KIB)
+"""Their time is latency, and a bandwidth says little."""
 QUEUED = 20
 WITH_DATA = tuple(name for name in OPERATIONS if name != "barrier")
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -34,56 +33,43 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }  # fmt: skip
 
 
-def _is_small(row: Row) -> bool:
-    return int(row.axes["nbytes"]) <= SMALL_BYTES
-
-
-def _bus(row: Row) -> float | None:
-    operation = str(row.axes.get("operation", "all_reduce"))
-    return bus_bytes_per_s(row.nbytes or 0.0, row.time, int(row.axes["num_ranks"]), operation)
+def bus_bytes_per_s(row: Row) -> float | None:
+    """Of a row that has a time and bytes; None for one rank, which sends nothing."""
+    operation, num = str(row.axes.get("operation", "all_reduce")), int(row.axes["num_ranks"])
+    rate = (row.nbytes or 0.0) / row.time
+    return rate * OPERATIONS[operation].factor(num) if num > 1 else None
 
 
 def _queued_where_large(rows: Rows) -> Rows:
     """Of each large size those of a queue, where ranks that send something have a number, else
     those with a synchronize each."""
     queued = [row.of(ONE_EACH).with_axes(queued=QUEUED) for row in where(rows, IN_A_QUEUE)]
-    alone = [row.with_axes(queued=1) for row in where(rows, ONE_EACH)]
     several = (row for row in valid(queued) if int(row.axes["num_ranks"]) > 1)
-    sizes = {row.axes["nbytes"] for row in several if not _is_small(row)}
+    sizes = {row.axes["nbytes"] for row in several} - {*SMALL}
+    alone = where(rows, ONE_EACH)
     return [
-        *(row for row in alone if row.axes["nbytes"] not in sizes),
+        *(row.with_axes(queued=1) for row in alone if row.axes["nbytes"] not in sizes),
         *(row for row in queued if row.axes["nbytes"] in sizes),
     ]
 
 
 def _with_all_reduce(rows: Rows) -> Rows:
-    """The operations in float32 by the own backend, and all-reduce, which has its own workload,
-    over as many ranks and at the same bytes."""
-    here = [
-        replace(row, axes={name: row.axes[name] for name in ("num_ranks", "nbytes", "operation")})
-        for row in where(rows, ANY, dtype="float32", operation=WITH_DATA[1:])
-    ]
-    asked = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in here}
+    """The operations, and all-reduce, which has its own workload, over as many ranks and at the
+    same bytes."""
+    names = ("num_ranks", "nbytes", "operation")
+    others = where(rows, ANY, operation=WITH_DATA[1:])
+    asked = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in others}
     alone = [row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ONE_EACH)]
-    return [
-        *(row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in asked),
-        *here,
-    ]
+    same = (row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in asked)
+    return [replace(row, axes={name: row.axes[name] for name in names}) for row in (*same, *others)]
 
 
-def _backend(row: Row) -> str:
-    """How ranks on that kind of device talk to each other."""
-    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
-
-
-def _backend_and_queue(row: Row) -> str:
-    num = int(row.axes.get("queued", 1))
-    many = f"{num} operations" if num > 1 else "one operation"
-    return f"{_backend(row).removesuffix('.')}, {many} before each synchronize."
-
-
-def _beside(workload: str, row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    return workload, {name: row.axes[name] for name in ("num_ranks", "nbytes")}
+def _about(row: Row) -> str:
+    """How ranks on that kind of device talk to each other; of `_queued_where_large`, how often."""
+    backend = f"By {BACKENDS.get(row.device, 'an unknown backend')}"
+    num = int(row.axes.get("queued", 0))
+    many = "one operation" if num == 1 else f"{num} operations"
+    return f"{backend}, {many} before each synchronize." if num else f"{backend}."
 
 
 def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
@@ -93,68 +79,57 @@ def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> 
 
 def _apart(row: Row, rows: Rows) -> Figure:
     """Transfer and waiting of a collective to which ranks come one after the other."""
+    label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
     transfer_s, waiting_s = (row.findings.get(name) for name in ("transfer_s", "waiting_s"))
     if not isinstance(transfer_s, float) or not isinstance(waiting_s, float):
         reason = "the ranks have no clock in common"
-        return Figure(label="transfer", value=None, unit="s", status="refused", reason=reason)
+        return Figure(label=label, value=None, unit="s", status="refused", reason=reason)
     who = row.findings.get("last_rank") or "the last rank"
     note = f"after {format_seconds(waiting_s)} of waiting for {who}"
-    label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
     return Figure(label=label, value=transfer_s, unit="s", note=note)
 
 
 def _on_the_wire(row: Row, rows: Rows) -> Figure:
     """What the busiest rank was seen to send, as a part of S, and beside what it must."""
     name, num = str(row.axes["operation"]), int(row.axes["num_ranks"])
-    sent = row.findings.get("most_sent_bytes")
     label = f"{WORDS['operation'].get(name, name)}, {num} ranks, sent of S"
+    sent = row.findings.get("most_sent_bytes")
     if not isinstance(sent, int | float) or not row.nbytes:
         reason = "nobody counted the bytes"
         return Figure(label=label, value=None, unit="", status="refused", reason=reason)
     share = sent / row.nbytes
-    return Figure(
-        label=label,
-        value=share,
-        unit="share",
-        note=f"{share / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts",
-    )
+    note = f"{share / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts"
+    return Figure(label=label, value=share, unit="share", note=note)
 
 
-BUS = Scaling(
-    text="How does all-reduce scale?",
-    workload=ONE_EACH,
-    select=_queued_where_large,
-    rate=_bus,
-    rate_name="bus bandwidth",
-    undefined="not defined for one rank, which sends nothing",
-    about=_backend_and_queue,
-    screen="all-reduce, {nbytes}, bus rate",
-    by_size="all-reduce, {ranks}, bus rate",
-)
-BESIDE = Compare(
-    text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
-    workload=ANY,
-    where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
-    each=("num_ranks",),
-    select=_with_all_reduce,
-    baseline={"operation": "all_reduce"},
-    learnt="",
-)
 QUESTIONS = (
-    BUS,
+    Scaling(
+        text="How does all-reduce scale?",
+        workload=ONE_EACH,
+        select=_queued_where_large,
+        rate=bus_bytes_per_s,
+        rate_name="bus bandwidth",
+        undefined="not defined for one rank, which sends nothing",
+        about=_about,
+        screen="all-reduce, {nbytes}, bus rate",
+        by_size="all-reduce, {ranks}, bus rate",
+    ),
     Scaling(
         text="What does a small all-reduce cost?",
         workload=ONE_EACH,
-        select=lambda rows: [row for row in where(rows, ONE_EACH) if _is_small(row)],
+        where={"nbytes": SMALL},
         smallest=True,
-        about=_backend,
+        about=_about,
         screen="all-reduce, {nbytes}",
     ),
     Compare(
         text=f"What do {QUEUED} small all-reduces before one synchronize save?",
         workload=IN_A_QUEUE,
         where={"nbytes": 4 * KIB},
-        beside=partial(_beside, ONE_EACH),
+        beside=lambda row: (
+            ONE_EACH,
+            {name: row.axes[name] for name in ("num_ranks", "nbytes")},
+        ),
         beside_name="one each",
     ),
     Scaling(
@@ -163,24 +138,24 @@ QUESTIONS = (
         smallest=True,
         devices=("cuda",),
     ),
-    replace(
-        BESIDE,
-        text="What do operations cost beside an all-reduce of the same bytes?",
-        where={**BESIDE.where, "num_ranks": 2},
-        each=(),
+    Compare(
+        text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
+        workload=ANY,
+        where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
+        each=("num_ranks",),
+        select=_with_all_reduce,
+        baseline={"operation": "all_reduce"},
         screen="collectives, {nbytes}, {num_ranks}",
+        learnt="",
     ),
-    replace(BESIDE, where={**BESIDE.where, "num_ranks": (4, 8)}),
-    replace(
-        BUS,
+    Scaling(
         text="How does {operation} scale?",
         workload=ANY,
-        where={"dtype": "float32", "operation": WITH_DATA[1:]},
+        where={"operation": WITH_DATA[1:]},
         each=("operation",),
-        select=None,
-        about=_backend,
-        screen="",
-        by_size="",
+        rate=bus_bytes_per_s,
+        rate_name="bus bandwidth",
+        about=_about,
     ),
     Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
     Curve(
@@ -212,7 +187,7 @@ QUESTIONS = (
     Finding(
         text="Do ranks send what the backend's algorithm is documented to send?",
         workload=ANY,
-        where={"dtype": "float32", "operation": WITH_DATA[1:], "nbytes": MIB},
+        where={"operation": WITH_DATA[1:], "nbytes": MIB},
         finding="sends_as_documented",
         beside=_on_the_wire,
         of_call=False,

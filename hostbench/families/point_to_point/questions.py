@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from hostbench.core.case import AxisValue
 from hostbench.report.kinds import Compare, Curve, Scaling
-from hostbench.report.rows import Row
+from hostbench.report.kinds.question import varying
+from hostbench.report.rows import Rows, where
 
 PAIR = "point_to_point.pair"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -14,8 +15,10 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }
 
 
-def _rate(row: Row) -> float | None:
-    return row.nbytes / row.time if row.nbytes else None
+def _several_ways(rows: Rows) -> Rows:
+    """None where there is one way alone, as in a quick run."""
+    both = where(rows, PAIR, num_ranks=2, direction="both_ways")
+    return both if "way" in varying(both) else []
 
 
 QUESTIONS = (
@@ -37,20 +40,20 @@ QUESTIONS = (
     Compare(
         text="Which way to send both ways is cheapest?",
         workload=PAIR,
-        where={"num_ranks": 2, "direction": "both_ways"},
+        select=_several_ways,
         baseline={"way": "send_recv"},
     ),
     Compare(
         text="Does it matter to whom {num_ranks} send, all at once?",
         workload=PAIR,
-        where={"num_ranks": (4, 8), "way": "batch", "direction": "both_ways"},
+        where={"num_ranks": (4, 8)},
         each=("num_ranks",),
         baseline={"stride": 1},
     ),
     Scaling(
         text="What does a step around a ring reach?",
         workload="point_to_point.ring",
-        rate=_rate,
+        rate=lambda row: row.nbytes / row.time if row.nbytes else None,
         rate_name="bandwidth of one message",
     ),
 )
