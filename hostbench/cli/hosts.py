@@ -4,7 +4,7 @@ import os
 import re
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -77,9 +77,9 @@ def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
         hello = launch.Hello(member=member, alike=alike | dict.fromkeys(map(str, cases), "a case"))
         if member.local_rank:
             return hello
-        found = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
-        machine = facts.machine_name(None, found)
-        return replace(hello, machine=machine, facts=facts.to_json(found))
+        host_facts = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
+        machine = facts.machine_name(None, host_facts)
+        return replace(hello, machine=machine, facts=facts.to_json(host_facts))
     except HostbenchError as error:
         return launch.Hello(member=member, wrong=str(error))
 
@@ -95,20 +95,20 @@ def _conduct(member: launch.Member, options: RunOptions) -> int:
         setup = replace(
             setup,
             machine=_machine(hellos),
-            other_hosts={f"host {number}": found for number, found in enumerate(others, 2)},
+            other_hosts={f"host {number}": host for number, host in enumerate(others, 2)},
             launcher=os.getppid(),
         )
         plan = planned(options, setup)
         asked = any(_AXIS in text for text in options.case)
-        cases = plan.cases if asked else _of_world(plan.cases, setup.workloads, member.num_ranks)
+        cases = plan.cases if asked else cases_of_world(plan.cases, member.num_ranks)
         plan = replace(plan, cases=_over_ranks(cases, setup.workloads))
         mail.put("world", [hello.member for hello in hellos])
         was_measured = True
         os.environ[launch.VARIABLE] = "1"
         header = header_of(plan, setup, setup.checkout)
-        kept = measure_and_keep(setup, header, plan, tells_asv=False)
+        archived = measure_and_keep(setup, header, plan, tells_asv=False)
         rest = "start it again for a whole one"
-        return answer(options, setup.results, kept.run, kept.ended, _COMMAND, rest)
+        return answer(options, setup.results, archived.run, archived.ended, _COMMAND, rest)
     finally:
         launch.dismiss(mail, member.num_ranks, was_measured)
 
@@ -122,22 +122,23 @@ def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[C
     return chosen
 
 
-def _of_world(
-    cases: Sequence[Case], works: Mapping[str, Workload], num_ranks: int
-) -> tuple[Case, ...]:
-    """The cases; those of a workload that has none of so many ranks are those of its largest
-    number, over so many instead."""
-    chosen: list[Case] = []
-    for name, work in works.items():
-        own = [case for case in cases if case.workload == name]
-        counts = {count for case in own if (count := work.num_ranks(case))}
-        if counts and num_ranks not in counts and _AXIS in work.axes:
-            own = [
-                Case.of(name, {**case.values, _AXIS: num_ranks})
-                for case in own
-                if work.num_ranks(case) == max(counts)
-            ]
-        chosen += own
+def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
+    """The cases; where all that differ in their number of ranks alone have another than the world,
+    and not all have more, the largest of them over so many instead. What goes across there does so
+    here: by the highest bit of a rank's number, which not every number of ranks allows."""
+    alike: dict[Case, dict[int, Case]] = {}
+    for case in cases:
+        rest = Case.of(case.workload, {**case.values, _AXIS: ""})
+        alike.setdefault(rest, {})[int(case.values.get(_AXIS, num_ranks))] = case
+    chosen: dict[Case, None] = {}
+    for of_ranks in alike.values():
+        largest = max(of_ranks)
+        if num_ranks not in of_ranks and min(of_ranks) < num_ranks:
+            values = {**of_ranks[largest].values, _AXIS: num_ranks}
+            if values.get("stride") == largest / 2 > 1:
+                values["stride"] = 1 << (num_ranks - 1).bit_length() - 1
+            of_ranks = {num_ranks: Case.of(of_ranks[largest].workload, values)}
+        chosen |= dict.fromkeys(of_ranks.values())
     return tuple(chosen)
 
 

@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostbench import facts
 from hostbench.cli.keeping import measure_and_keep
 from hostbench.cli.measuring import End
 from hostbench.cli.output import show, warn
@@ -23,7 +24,7 @@ from hostbench.core.processes import become_subreaper
 from hostbench.report.screen import screen
 from hostbench.store import frame
 from hostbench.store.archive import path_of
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import WholeRun, facts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +78,12 @@ def answer(
 def _footer(options: RunOptions, results: Path, run: WholeRun) -> list[tuple[str, str]]:
     """Where the run is kept, and the next commands."""
     where = given(options, "results")
+    own_name = facts.machine_name(None, facts_of(run.facts))  # which `report` shows unasked
+    whose = "" if run.header.machine == own_name else given(run.header, "machine")
     archive = path_of(results, run.parts[-1])
     pairs = [("kept", short(archive))]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
         pairs.append(("why it failed", shown))
-    shown = f"{program()} report{where} (everything) · {program()} dashboard{where} (pictures)"
-    return [*pairs, ("next", shown)]
+    report, dashboard = f"{program()} report{whose}{where}", f"{program()} dashboard{where}"
+    return [*pairs, ("next", f"{report} (everything) · {dashboard} (pictures)")]

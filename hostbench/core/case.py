@@ -69,6 +69,10 @@ class Selector:
     workload: str
     axes: tuple[tuple[str, str], ...]
 
+    @property
+    def family(self) -> str:
+        return self.workload.partition(".")[0]
+
     def selects(self, case: Case) -> bool:
         if self.workload not in (case.workload, case.family):
             return False

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from hostbench.core.units import number_of
+
 MIN_LAUNCHES = 7
 """Launches below which nothing is decided, here or by the rank test of `asv compare`."""
 MIN_FOR_INTERVAL = 8
@@ -15,7 +17,7 @@ _STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773, 7: 4.317}
 
 def few_launches(num: float) -> str:
     """Why a case or a run with so few launches is never judged."""
-    return f"{num:.0f} launches, under {MIN_LAUNCHES}"
+    return f"{number_of(round(num), 'launch', 'launches')}, under {MIN_LAUNCHES}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -172,17 +172,24 @@ def choose(
     Raises UsageError for a selector that selects nothing.
     """
     every = [case for work in workloads.values() for case in work.cases()]
+    named = dict.fromkeys(work.family for work in workloads.values())
+    known = {work.family for work in registry().values()}
     for selector in selectors:
+        if selector.family in known.difference(named):
+            raise UsageError(
+                f"--case {selector.text!r} is not in the families named: {', '.join(named)}; name "
+                f"{selector.family} as well"
+            )
         check_selects(selector, workloads, "--case ")
-    named = "cuda" if device == MARK else device
+    kind = "cuda" if device == MARK else device
     asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
-    chosen = [case for case in asked if case.values["device"] == named]
+    chosen = [case for case in asked if case.values["device"] == kind]
     if selectors and not chosen:
         said = " and ".join(repr(selector.text) for selector in selectors)
         others = " and ".join(sorted({str(case.values["device"]) for case in asked}))
         raise UsageError(
             f"--case {said}: cases of device {others} alone, and this run measures those of "
-            f"{named}; leave device= out, or choose with --device"
+            f"{kind}; leave device= out, or choose with --device"
         )
     if quick:
         chosen = [case for case in chosen if workloads[case.workload].is_quick(case)]

@@ -90,7 +90,7 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
         if words[0] == "compare":
             assert done.stdout.count("\n| + ") == 4, done.stdout
     held = [journal.read(path).header.scratch for path in journal.find(clone.results)]
-    assert held == ["1 launches, under 7"] * (1 + 1 + 2 * 2)
+    assert held == ["1 launch, under 7"] * (1 + 1 + 2 * 2)
     for commit, seconds in (("main", 1.0), ("HEAD", 3.0)):
         measured = cells(clone, clone.git("rev-parse", commit), H2D, named[1])
         assert measured[cpu(65536)]["samples"] == [seconds] * 2

@@ -1,7 +1,9 @@
 """Ranks that a launcher starts: two real agents on this machine, by the way of each launcher."""
 
 import os
+import random
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -11,17 +13,22 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.cli.hosts import cases_of_world
+from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
+from hostbench.families import load
 from hostbench.ranks.launch import Member
+from hostbench.runner.plan import choose
 from tests import scratch
 from tests.runner.test_faults import only_run, wait_for_no_process
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
 FAULTY = '''
-"""faulty: collectives in which rank 1 goes wrong, for tests."""
+"""faulty: collectives in which a rank goes wrong, for tests."""
 
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -33,7 +40,7 @@ def setup_cache():
     return suite.measure("faulty")
 
 
-KINDS = ("fine", "killed", "raises", "hangs", "gone", "also")
+KINDS = ("fine", "killed", "raises", "exits", "hangs", "gone", "also")
 
 
 @workload(
@@ -50,7 +57,8 @@ def go(device, num_ranks, kind):
     group = current()
     buffer = device.create("empty", 4096, on_host=False)
     all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
-    culprit = group.rank == 1 and kind
+    drawn = random.Random(f"{os.environ['SEED']} {kind}").randrange(group.num_ranks)
+    culprit = group.rank == (1 if kind == "gone" else drawn) and kind
     if culprit == "gone" and Path("once").exists():
         os.kill(os.getppid(), signal.SIGKILL)  # as if its host went down
         time.sleep(1000)
@@ -62,6 +70,8 @@ def go(device, num_ranks, kind):
             os.kill(os.getpid(), signal.SIGKILL)
         if culprit == "raises":
             raise ValueError("put in on purpose")
+        if culprit == "exits":
+            os._exit(7)
         if culprit == "hangs":
             time.sleep(1000)
         all_reduce()
@@ -132,30 +142,38 @@ def started(
 def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     checkout: Scratch, results: Path
 ) -> None:
-    """By srun's variables. In its second launch rank 1's agent is killed."""
+    """By srun's variables. In its second launch rank 1's agent is killed; else who is drawn."""
+    seed = random.randrange(2**16)
     words = (*MODULE, "faulty", "--launches", "2", "--deadline", "4", "--results", str(results))
     first, second = started(
         checkout,
         [words, words],
         [
-            {"SLURM_PROCID": f"{rank}", "SLURM_NTASKS": "2", "SLURM_LOCALID": f"{rank}"}
+            {
+                "SLURM_PROCID": f"{rank}",
+                "SLURM_NTASKS": "2",
+                "SLURM_LOCALID": f"{rank}",
+                "SEED": f"{seed}",
+            }
             for rank in range(2)
         ],
     )
     assert (first[0], second[0]) == (4, -9), first[1]
-    name = f"rank 1 on {socket.gethostname()}"
-    assert f"no agent answers for {name}: it or its host is gone" in first[1]
+    host = socket.gethostname()
+    assert f"no agent answers for rank 1 on {host}: it or its host is gone" in first[1]
     assert "device lost; what was measured is kept, start it again for a whole one" in first[1]
     run = only_run(results)
     assert str(run.header.machine).startswith("1x2x-")
     found = {tuple(r.case.values.values())[1:]: r for r in run.results()}
     for kind, reason in {
-        "killed": f"{name} was lost: killed by SIGKILL; after barrier",
-        "raises": f"{name}: ValueError: put in on purpose (benchmarks/faulty.py:",
-        "hangs": f"{name} did not answer within 3.2 s: after barrier",
+        "killed": " was lost: killed by SIGKILL; after barrier",
+        "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
+        "exits": " was lost: exit code 7; after barrier",
+        "hangs": " did not answer within 3.2 s: after barrier",
     }.items():
+        name = f"rank {random.Random(f'{seed} {kind}').randrange(2)} on {host}"
         result = found[2, kind]
-        assert result.status == "failed" and str(result.reason).startswith(reason), result.reason
+        assert result.status == "failed" and str(result.reason).startswith(name + reason), seed
     for kind in ("fine", "also", "gone"):
         assert found[2, kind].status == "ok", found[2, kind].reason
         assert found[4, kind].status == "skipped"
@@ -196,6 +214,9 @@ def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> N
     assert records[2].measurement.proofs == {"data": "passed"}
     assert [*records[2].measurement.ranks] == ["0", "1"]
     assert "2 ranks" in done.stdout and "kept " in done.stdout
+    printed = re.search(r"next +\S+ (.*?) \(everything\)", done.stdout)
+    shown = checkout.python(*shlex.split(printed[1]) if printed else ())
+    assert shown.returncode == 0 and run.run_id in shown.stdout, shown.stdout
 
 
 @pytest.mark.namespace
@@ -206,10 +227,11 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
         pytest.skip("no ip or no unshare: install iproute2 and util-linux")
     if subprocess.run([*enter, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system allows no network namespaces")
+    seed = random.randrange(2**16)
     done = subprocess.run(
         [*enter, "sh", "-c", IN_NAMESPACES],
         cwd=checkout.root,
-        env=checkout.env(python=sys.executable, results=str(results)),
+        env=checkout.env(python=sys.executable, results=str(results), SEED=f"{seed}"),
         capture_output=True,
         text=True,
         timeout=120,
@@ -221,7 +243,9 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     own, other = run.parts[0].facts["before"], run.parts[0].facts["host 2"]
     assert own["host"]["cpu_model"] == other["host"]["cpu_model"]
     killed, summed = sorted(run.parts[0].records, key=lambda record: record.status)
-    assert str(killed.reason).startswith("rank 1 on nodeb was lost: killed by SIGKILL; ")
+    culprit = random.Random(f"{seed} killed").randrange(3)
+    name = f"rank {culprit} on node{'abb'[culprit]}"
+    assert str(killed.reason).startswith(f"{name} was lost: killed by SIGKILL; "), seed
     assert (summed.status, summed.case.values["num_ranks"]) == ("ok", 3)
     rows = read_tree(results).frame
     assert "2 hosts: what the network between them carries is not known" in set(rows["ceiling"])
@@ -232,3 +256,24 @@ def test_what_a_launcher_leaves_out_is_told() -> None:
         Member.from_environ({"RANK": "0", "WORLD_SIZE": "2"})
     with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
         Member.from_environ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"})
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_world_of_another_size_loses_no_case(device: str) -> None:
+    declared = choose(load(("collectives", "point_to_point")), device)
+
+    def rest(case: Case) -> str:
+        """All but the number of ranks, and but how far away across is."""
+        is_across = case.values.get("stride", 1) != 1
+        return str(Case.of(case.workload, {**case.values, "num_ranks": "", "stride": is_across}))
+
+    for num_ranks in (1, 2, 3, 4, 8, 12, 16, 1024):
+        cases = cases_of_world(declared, num_ranks)
+        assert len(set(cases)) == len(cases)
+        of_world = [case for case in cases if case.values["num_ranks"] == num_ranks]
+        assert set(of_world) >= {c for c in declared if c.values["num_ranks"] == num_ranks}
+        fewer = {rest(case) for case in declared if int(case.values["num_ranks"]) <= num_ranks}
+        assert {rest(case) for case in of_world} == fewer
+        assert set(cases) - set(of_world) <= set(declared)  # skipped: the launcher's number differs
+    strides = {case.values.get("stride", 1) for case in cases_of_world(declared, 16)}
+    assert strides == {1, 8}

@@ -58,6 +58,12 @@ def test_a_selector_that_selects_nothing_is_named(selector: str) -> None:
     assert "hostbench list" in message
 
 
+def test_a_case_of_another_family_than_those_named_is_told() -> None:
+    named = "'overlap' is not in the families named: transfer, allocation; name overlap as well"
+    with pytest.raises(UsageError, match=named):
+        chosen("transfer", "overlap")
+
+
 def test_asv_runs_a_number_of_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(suite.LAUNCHES, "0")
     with pytest.raises(UsageError, match=f"{suite.LAUNCHES}='0' is no number of launches"):
