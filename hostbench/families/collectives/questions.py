@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch, overlap
@@ -11,7 +12,7 @@ from hostbench.measure.workload import BACKENDS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
 from hostbench.report.kinds.parts import Efficiencies
-from hostbench.report.rows import Row, Rows, valid, where
+from hostbench.report.rows import Row, Rows, where
 
 ONE_EACH, IN_A_QUEUE = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
@@ -40,36 +41,20 @@ def bus_bytes_per_s(row: Row) -> float | None:
     return rate * OPERATIONS[operation].factor(num) if num > 1 else None
 
 
-def _queued_where_large(rows: Rows) -> Rows:
-    """Of each large size those of a queue, where ranks that send something have a number, else
-    those with a synchronize each."""
-    queued = [row.of(ONE_EACH).with_axes(queued=QUEUED) for row in where(rows, IN_A_QUEUE)]
-    several = (row for row in valid(queued) if int(row.axes["num_ranks"]) > 1)
-    sizes = {row.axes["nbytes"] for row in several} - {*SMALL}
-    alone = where(rows, ONE_EACH)
-    return [
-        *(row.with_axes(queued=1) for row in alone if row.axes["nbytes"] not in sizes),
-        *(row for row in queued if row.axes["nbytes"] in sizes),
-    ]
-
-
 def _with_all_reduce(rows: Rows) -> Rows:
     """The operations, and all-reduce, which has its own workload, over as many ranks and at the
     same bytes."""
     names = ("num_ranks", "nbytes", "operation")
     others = where(rows, ANY, operation=WITH_DATA[1:])
-    asked = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in others}
-    alone = [row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ONE_EACH)]
-    same = (row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in asked)
+    sizes = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in others}
+    alone = (row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ONE_EACH))
+    same = (row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in sizes)
     return [replace(row, axes={name: row.axes[name] for name in names}) for row in (*same, *others)]
 
 
-def _about(row: Row) -> str:
-    """How ranks on that kind of device talk to each other; of `_queued_where_large`, how often."""
-    backend = f"By {BACKENDS.get(row.device, 'an unknown backend')}"
-    num = int(row.axes.get("queued", 0))
-    many = "one operation" if num == 1 else f"{num} operations"
-    return f"{backend}, {many} before each synchronize." if num else f"{backend}."
+def _backend(row: Row) -> str:
+    """How ranks on that kind of device talk to each other."""
+    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
 
 
 def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
@@ -102,24 +87,32 @@ def _on_the_wire(row: Row, rows: Rows) -> Figure:
     return Figure(label=label, value=share, unit="share", note=note)
 
 
+BUS: Mapping[str, Any] = {
+    "rate": bus_bytes_per_s,
+    "rate_name": "bus bandwidth",
+    "undefined": "not defined for one rank, which sends nothing",
+    "about": _backend,
+}
 QUESTIONS = (
     Scaling(
         text="How does all-reduce scale?",
         workload=ONE_EACH,
-        select=_queued_where_large,
-        rate=bus_bytes_per_s,
-        rate_name="bus bandwidth",
-        undefined="not defined for one rank, which sends nothing",
-        about=_about,
         screen="all-reduce, {nbytes}, bus rate",
         by_size="all-reduce, {ranks}, bus rate",
+        **BUS,
+    ),
+    Scaling(
+        text=f"How do all-reduces scale, {QUEUED} before each synchronize?",
+        workload=IN_A_QUEUE,
+        devices=("cuda",),  # by gloo nothing queues up
+        **BUS,
     ),
     Scaling(
         text="What does a small all-reduce cost?",
         workload=ONE_EACH,
         where={"nbytes": SMALL},
         smallest=True,
-        about=_about,
+        about=_backend,
         screen="all-reduce, {nbytes}",
     ),
     Compare(
@@ -153,9 +146,7 @@ QUESTIONS = (
         workload=ANY,
         where={"operation": WITH_DATA[1:]},
         each=("operation",),
-        rate=bus_bytes_per_s,
-        rate_name="bus bandwidth",
-        about=_about,
+        **BUS,
     ),
     Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
     Curve(
