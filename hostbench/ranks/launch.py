@@ -186,7 +186,7 @@ class Agents:
         self._mail = Mail(Member.from_environ().connect())
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
-            raise Unavailable(f"has {group.num_ranks} ranks, the launcher started {len(world)}")
+            raise Unavailable(f"needs {group.num_ranks} ranks, the launcher started {len(world)}")
         self._names = [member.name for member in world]
         self._mail.post("fork", group, Counter(member.node for member in world))
 

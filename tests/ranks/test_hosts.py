@@ -177,7 +177,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     for kind in ("fine", "also", "gone"):
         assert found[2, kind].status == "ok", found[2, kind].reason
         assert found[4, kind].status == "skipped"
-        assert found[4, kind].reason == "has 4 ranks, the launcher started 2"
+        assert found[4, kind].reason == "needs 4 ranks, the launcher started 2"
 
 
 def test_a_version_that_differs_is_named(checkout: Scratch, results: Path) -> None:
