@@ -85,7 +85,7 @@ def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
 
 
 def _conduct(member: launch.Member, options: RunOptions) -> int:
-    mail = launch.Mail(member.connect(serves=not member.has_store))
+    mail = launch.Mail(member.connect(conducts=True))
     was_measured = False
     try:
         setup = set_up(options)

@@ -22,9 +22,7 @@ class Reply:
     kind: Literal["done", "skipped", "raised", "lost"]
     """`skipped`: this machine cannot do it. `lost`: the process ended, or closed its pipe."""
     value: Any = None
-    """The answer of one that is done."""
-    text: str = ""
-    """Why it skips, what it raised, how it ended."""
+    text: str = ""  # why it skips, what it raised, how it ended
     traceback: str | None = None
     by_others: bool = False
     """Another rank may be to blame: it raised inside a collective, was aborted, as NCCL's watchdog
@@ -50,14 +48,11 @@ class RankState:
     entered: int
     left: int
     """Collectives entered since it joined its group, and how many of them it has left again."""
-    operation: str = ""
-    """The last one entered."""
+    operation: str = ""  # the last one entered
     state: str | None = None
     """The kernel's letter for the process; it and the next two of one that says nothing only."""
-    line: str = ""
-    """Where in a file outside of torch and of hostbench's ranks its main thread is."""
-    in_torch: bool | None = None
-    """Whether that called torch.distributed and has not come back; None where nobody knows."""
+    line: str = ""  # where its main thread is in a file outside of torch and hostbench's ranks
+    in_torch: bool | None = None  # whether that waits in torch.distributed; None: nobody knows
 
     def __str__(self) -> str:
         """`inside all_reduce, its collective 7`, and the line."""

@@ -50,8 +50,7 @@ class GroupConfig:
     device: str
     backend: str
     num_ranks: int
-    deadline_s: float
-    """After so long torch itself ends a collective that hangs."""
+    deadline_s: float  # after so long torch itself ends a collective that hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,10 @@ class RankConfig:
 
     group: GroupConfig
     rank: int
-    store: Callable[[], Any]
-    """Makes, in the rank, the torch.distributed store in which the ranks meet."""
+    store: Callable[[], Any]  # makes, in the rank, the torch store in which the ranks meet
     counters: Counters
-    local_rank: int
-    """The index of its GPU."""
-    num_local: int
-    """Ranks on this host."""
+    local_rank: int  # the index of its GPU
+    num_local: int  # ranks on this host
 
 
 class RankGroup:

@@ -22,29 +22,21 @@ from typing import Any, Self
 import torch.distributed as dist
 
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
-from hostbench.ranks import pool
 from hostbench.ranks.blame import RankState, Reply, answers
 from hostbench.ranks.group import Counters, GroupConfig, RankConfig
-from hostbench.ranks.pool import Child, Deadline
+from hostbench.ranks.pool import GRACE_S, Child, Deadline, end
 
 _dist: Any = dist  # torch leaves some of these without types
 VARIABLE = "HOSTBENCH_AGENTS"
 """Set for the workers of rank 0: their ranks are the agents' children, and not their own."""
-JOIN_S = 300.0
-"""How long the ranks may take to start: importing torch from a shared disk takes minutes."""
-SILENT_S = 3600.0
-"""After so long without a message an agent takes rank 0 for dead."""
-LEAVE_S, LATE_S = 2.0, 30.0
-"""How long rank 0 keeps the store for the agents to read the last message; and where nothing was
-measured, as some may only start."""
-STATES_SHARE = 0.15
-"""Of the time that an order had: so long the agents have to say how far their ranks are."""
-LOOK_SHARE = 0.01
-"""Of a case's deadline: how often an agent whose rank is busy looks for a message."""
-SIGNAL_S = 0.5
-"""How long a signal may go unanswered: while torch waits for the store Python does nothing."""
-LOST_S = 1.0
-"""How long a rank whose pipe is closed may take to end: longer is told as it is."""
+JOIN_S = 300.0  # for the ranks to start: importing torch from a shared disk takes minutes
+SILENT_S = 3600.0  # without a message: an agent takes rank 0 for dead
+LEAVE_S = 2.0  # for the agents to read the last message, while rank 0 keeps the store
+LATE_S = 30.0  # the same where nothing was measured: some may only start
+STATES_SHARE = 0.15  # of an order's time: for the agents to say how far their ranks are
+LOOK_SHARE = 0.01  # of a case's deadline: an agent whose rank is busy looks for a message so often
+SIGNAL_S = 0.5  # Python answers no signal while torch waits for the store
+LOST_S = 1.0  # for a rank whose pipe is closed to end: longer is told as it is
 _VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK"),  # torchrun
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""),
@@ -53,7 +45,7 @@ _VARIABLES = (
 """Rank, number of ranks, rank on this host and, where there is one, number of the host."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """What the launcher says to one of the processes that it starts."""
 
@@ -61,14 +53,7 @@ class Member:
     num_ranks: int
     local_rank: int
     host: str
-    node: str
-    """Differs between hosts, also where two have one name."""
-    address: str
-    port: int
-    prefix: str
-    """Of this run's keys in the store: a launcher that starts all anew has another."""
-    has_store: bool
-    """Whether the launcher serves one, as torchrun does; else rank 0 does."""
+    node: str  # differs between hosts, also where two have one name
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -86,38 +71,30 @@ class Member:
                 f"{' and '.join(lacks)} not set: export MASTER_ADDR, rank 0's host, and "
                 "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
             )
-
-        rank, num_ranks, local_rank, node = names
+        rank, num_ranks, local_rank = (int(environ[name]) for name in names[:3])
         host = socket.gethostname()
-        return cls(
-            rank=int(environ[rank]),
-            num_ranks=int(environ[num_ranks]),
-            local_rank=int(environ[local_rank]),
-            host=host,
-            node=f"{host} {environ.get(node, '')}",
-            address=environ["MASTER_ADDR"],
-            port=int(environ["MASTER_PORT"]),
-            prefix=f"hostbench/{environ.get('TORCHELASTIC_RESTART_COUNT', 0)}",
-            has_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        )
+        return cls(rank, num_ranks, local_rank, host, f"{host} {environ.get(names[3], '')}")
 
     @property
     def name(self) -> str:
         return f"rank {self.rank} on {self.host}"
 
-    def connect(self, serves: bool = False, group: str = "all") -> Any:
-        """This run's part of the store, for a group of its own. Raises BrokenError."""
+    def connect(self, group: str = "all", *, conducts: bool = False) -> Any:
+        """This run's part of the store, for a group of its own. Who conducts serves it where the
+        launcher does not, as torchrun does. Raises BrokenError."""
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        serves = conducts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
         patience = timedelta(seconds=JOIN_S)
         try:
-            store = _dist.TCPStore(
-                self.address, self.port, None, serves, patience, wait_for_workers=False
-            )
+            store = _dist.TCPStore(address, port, None, serves, patience, wait_for_workers=False)
         except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
             raise BrokenError(
-                f"{self.name}: no store at MASTER_ADDR:MASTER_PORT = {self.address}:{self.port} "
-                f"({_line(error)}); name rank 0's host, as the others reach it, and a free port"
+                f"{self.name}: no store at MASTER_ADDR:MASTER_PORT = {address}:{port} "
+                f"({reason}); name rank 0's host, as the others reach it, and a free port"
             ) from error
-        return _dist.PrefixStore(f"{self.prefix}/{group}", store)
+        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun may start all anew
+        return _dist.PrefixStore(f"hostbench/{restart}/{group}", store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +102,10 @@ class Hello:
     """What a rank says of itself before anything is timed."""
 
     member: Member
-    alike: Mapping[str, object] = field(default_factory=dict)
-    """What has to be the same on every host."""
-    machine: str = ""
-    """Its host's name as a machine, and facts: of the first rank on each host."""
+    alike: Mapping[str, object] = field(default_factory=dict)  # what every host has to have
+    machine: str = ""  # its host's name as a machine, of the first rank on each; and its facts
     facts: Mapping[str, Any] | None = None
-    wrong: str = ""
-    """Why it cannot take part."""
+    wrong: str = ""  # why it cannot take part
 
 
 class Mail:
@@ -170,12 +144,10 @@ class Mail:
 
     def take(self, box: str, num: int, until: Callable[[], float]) -> Iterator[Any]:
         """`num` values from a box as they come, fewer where the moment comes first."""
-        for slot in range(1, num + 1):
-            try:
+        with contextlib.suppress(TimeoutError):
+            for slot in range(1, num + 1):
                 yield self.get(f"{box}/{slot}", until() - time.monotonic())
-            except TimeoutError:
-                return
-            self._store.delete_key(f"{box}/{slot}")
+                self._store.delete_key(f"{box}/{slot}")
 
 
 class Agents:
@@ -199,7 +171,7 @@ class Agents:
         for rank, reply in box:
             replies[rank] = reply
             if reply.kind != "done":
-                late.append(time.monotonic() + LOST_S + pool.GRACE_S)
+                late.append(time.monotonic() + LOST_S + GRACE_S)
         return answers(replies, lambda _: self._states(deadline), deadline.given_s, self._names)
 
     def close(self) -> None:
@@ -224,7 +196,8 @@ def serve(member: Member, hello: Callable[[], Hello]) -> None:
         _carry_out(member, mail)
         mail.drop("left", member.rank)
     except (TimeoutError, dist.DistNetworkError) as error:
-        raise BrokenError(f"{member.name}: rank 0 is gone ({_line(error)})") from error
+        reason = str(error).partition("\n")[0]
+        raise BrokenError(f"{member.name}: rank 0 is gone ({reason})") from error
 
 
 def _carry_out(member: Member, mail: Mail) -> None:
@@ -248,11 +221,11 @@ def _carry_out(member: Member, mail: Mail) -> None:
         else:  # also before another fork: the worker that conducted may have been killed
             if child and busy:
                 child.kill()  # it would not leave by the end of its pipe
-            pool.end([child] if child else [])
+            end([child] if child else [])
             child, busy = None, 0
         if kind == "fork":
             group, num_local = what
-            store = partial(member.connect, group=f"group/{number}")
+            store = partial(member.connect, f"group/{number}")
             counters, here = Counters(group.num_ranks), (member.local_rank, num_local[member.node])
             child = Child(RankConfig(group, member.rank, store, counters, *here))
         elif kind == "bye":
@@ -289,7 +262,3 @@ def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
                     "host needs the same"
                 )
     return hellos
-
-
-def _line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

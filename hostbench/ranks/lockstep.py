@@ -26,20 +26,15 @@ from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Deadline, Pool
 from hostbench.ranks.rank import DOCUMENTED, RankReading
 
-DEADLINE_SHARE = 0.8
-"""Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
-CHUNK = 5
-"""Iterations per order, at most: the stop rule is looked at between orders."""
+DEADLINE_SHARE = 0.8  # of the case's: the rest is for telling who is to blame, and ending ranks
+CHUNK = 5  # iterations per order, at most: the stop rule is looked at between orders
 
 Ask = Callable[..., list[Any]]  # an order and its arguments -> every rank's answer
 
 
 class Ranks:
-    """The pool of one launch, kept until a case fails or wants another.
-
-    One at a time, for ranks hold devices: those of an idle pool would keep a context on every GPU,
-    which a GPU in exclusive-process mode refuses to the next pool.
-    """
+    """The pool of one launch, kept until a case fails or wants another. One at a time: ranks of an
+    idle one would keep a context on every GPU, which its exclusive-process mode allows once."""
 
     def __init__(self, deadline_s: float, pool: Any = None, *, is_observed: bool = False) -> None:
         """`deadline_s` is a case's. `pool`: in place of Pool. `is_observed`: nothing is timed."""
@@ -90,12 +85,11 @@ class Ranks:
                 self.close()
                 self._pool, self._group = self._make(group), group
                 try:
-                    by_rank = self._pool.ask(deadline, "join", self._is_observed)
+                    ranks = self._pool.ask(deadline, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
                     self._refused[group] = reason
                     raise
-                names = by_rank[0]
-                self._findings = {name: any(own.get(name) for own in by_rank) for name in names}
+                self._findings = {name: any(own.get(name) for own in ranks) for name in ranks[0]}
             yield partial(self._pool.ask, deadline)
         except BaseException:
             self.close()

@@ -25,8 +25,6 @@ MAX_PRIME = 16361
 """Of 1,024 ranks the sum is below 2**24 in float32."""
 _EXACT = {torch.float32: 1 << 24, torch.bfloat16: 1 << 8}
 _LARGEST = 2.0**127
-
-
 Pieces = Sequence[tuple[int | None, int, int]]
 """What a buffer holds, one after the other: (rank, or None for the sum over all; from which
 position on; how many elements)."""

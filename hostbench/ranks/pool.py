@@ -22,12 +22,9 @@ from hostbench.ranks.blame import RankState, Replies, Reply, answers
 from hostbench.ranks.group import Counters, GroupConfig, RankConfig
 from hostbench.ranks.rank import serve
 
-GRACE_S = 0.5
-"""After the first bad reply: how long the other ranks may still tell who is to blame."""
-LEAVE_S = 10.0
-"""After its pipe closed: how long a rank may take to give back its device and end."""
-REAP_S = 2.0
-"""A rank that is stuck in a driver dies when the driver lets it go: nobody waits longer for it."""
+GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
+LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end
+REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
 _POLL_S = 0.001
 
 
@@ -35,8 +32,7 @@ _POLL_S = 0.001
 class Deadline:
     """A moment, and how long it was away when it was set."""
 
-    at: float
-    """By time.monotonic."""
+    at: float  # by time.monotonic
     given_s: float
 
     @classmethod
@@ -158,7 +154,6 @@ class Pool:
 
     def close(self) -> None:
         end(self._children)
-        self._children = []
 
     def _states(self, replies: Replies) -> list[RankState]:
         """Then end who is silent, and would not leave by the end of its pipe: not before all have

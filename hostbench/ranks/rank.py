@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, cast
 
@@ -16,23 +15,19 @@ from hostbench.core.processes import die_with_parent
 from hostbench.core.records import Measurement
 from hostbench.core.sockets import tcp_bytes_sent
 from hostbench.device import num_devices
-from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
 from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
-from hostbench.ranks.group import CollectiveError, RankConfig, RankGroup, join
+from hostbench.ranks.group import CollectiveError, RankConfig, join
 
 DOCUMENTED = "sends_as_documented"
-SENT_SHARE = 0.1
-"""How far the bytes sent may be from those documented, headers aside."""
-HEADER_BYTES = 640
-"""For each other rank and collective: gloo's messages take 290 bytes each beside their data, and
-a ring sends two to go once around."""
-RankReading = tuple[float, float]
-"""End to end, and until the call returned: seconds per step."""
+SENT_SHARE = 0.1  # so far the bytes sent may be from those documented, headers aside
+HEADER_BYTES = 640  # for each other rank and collective: gloo's messages take 290 bytes beside
+# their data, and a ring sends two to go once around
+RankReading = tuple[float, float]  # end to end, and until the call returned: seconds per step
 
 
 def serve(config: RankConfig, channel: Connection, stack: int) -> NoReturn:
@@ -69,21 +64,17 @@ def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
         return Reply(kind="raised", text=text, traceback=traceback, by_others=by_others)
 
 
-@dataclass(slots=True)
 class Rank:
     """Every public method is an order; the parent makes one measurement of what all answer."""
 
-    config: RankConfig
-    device: Device = field(init=False)
-    group: RankGroup = field(init=False)
-    prepared: measure.Prepared = field(init=False, repr=False)
-    work: Workload | None = None
-    log: NcclLog | None = None
+    def __init__(self, config: RankConfig) -> None:
+        self.config = config
+        self.work: Workload | None = None
+        self.log: NcclLog | None = None
 
     def join(self, is_observed: bool = False) -> dict[str, bool]:
         """What may slow it down, as findings: `oversubscribed`, more ranks than cores; `off_node`,
-        its threads run beside another CPU than that of its GPU. `is_observed`: NCCL is to say what
-        it chooses."""
+        its threads run beside another CPU than that of its GPU."""
         if is_observed and self.config.group.backend == "nccl":
             self.log = NcclLog()
         self.group = join(self.config)
@@ -138,8 +129,8 @@ class Rank:
         return Measurement(memory=memory, proofs=proofs, findings=findings, sent=sent)
 
     def _sent(self) -> tuple[dict[str, int], dict[str, bool]]:
-        """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it;
-        nothing of a backend that goes other ways. And, where that is documented, whether so."""
+        """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it,
+        by gloo alone. And, where that is documented, whether so."""
         if self.group.backend != "gloo":
             return {}, {}
         prepared, others = self.prepared, self.group.num_ranks - 1
@@ -170,7 +161,7 @@ class Rank:
             self._steps()
 
         self._meet()
-        prepared = self.prepared
+        depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         try:
             activities = self.device.observe(sample)
         except Unavailable as reason:
@@ -180,9 +171,9 @@ class Rank:
         kernels = sum(work.name.startswith(self.group.backend) for work in activities)
         wrong = f"failed: {kernels} kernels ran in {num_entered} collectives"
         proof = "passed" if kernels >= num_entered else wrong
-        proofs = {"kernels": proof} if prepared.one_stream and self.group.num_ranks > 1 else {}
+        proofs = {"kernels": proof} if is_one_stream and self.group.num_ranks > 1 else {}
         algorithm = self.log.choices(start) if self.log else None
-        findings = {"kernels_per_step": kernels / prepared.depth, "algorithm": algorithm}
+        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm}
         return Measurement(findings=findings, proofs=proofs)
 
     def trace(self, case: Case) -> list[Lane]:

@@ -8,76 +8,25 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
 from hostbench.cli.hosts import cases_of_world
 from hostbench.core.case import Case
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import HostbenchError, UsageError
 from hostbench.families import load
-from hostbench.ranks.launch import Member
+from hostbench.ranks import launch
+from hostbench.ranks.launch import Hello, Mail, Member, agreed
 from hostbench.runner.plan import choose
-from tests import scratch
+from tests.ranks.test_ranks import cases, culprit_of, faulty
 from tests.runner.test_faults import only_run, wait_for_no_process
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
-FAULTY = '''
-"""faulty: collectives in which a rank goes wrong, for tests."""
-
-import os
-import random
-import signal
-import time
-from pathlib import Path
-
-from hostbench import DEVICES, suite, workload
-
-
-def setup_cache():
-    return suite.measure("faulty")
-
-
-KINDS = ("fine", "killed", "raises", "exits", "hangs", "gone", "also")
-
-
-@workload(
-    axes={"device": DEVICES, "num_ranks": (2, 4), "kind": KINDS},
-    version="1",
-    ranks=lambda num_ranks, **_: num_ranks,
-)
-def go(device, num_ranks, kind):
-    """Goes wrong in its own way."""
-    import torch.distributed as dist
-
-    from hostbench.ranks.group import current
-
-    group = current()
-    buffer = device.create("empty", 4096, on_host=False)
-    all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
-    drawn = random.Random(f"{os.environ['SEED']} {kind}").randrange(group.num_ranks)
-    culprit = group.rank == (1 if kind == "gone" else drawn) and kind
-    if culprit == "gone" and Path("once").exists():
-        os.kill(os.getppid(), signal.SIGKILL)  # as if its host went down
-        time.sleep(1000)
-    if culprit == "gone":
-        Path("once").touch()
-
-    def step():
-        if culprit == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if culprit == "raises":
-            raise ValueError("put in on purpose")
-        if culprit == "exits":
-            os._exit(7)
-        if culprit == "hangs":
-            time.sleep(1000)
-        all_reduce()
-
-    return step
-'''
 MODULE = ("-m", "hostbench.ranks")
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2")
 SMALL = ("--case", "collectives.all_reduce[nbytes=4KiB]", "--launches", "1")
@@ -105,12 +54,7 @@ start a 0 1
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
-    made = scratch.make(tmp_path_factory.mktemp("hosts"))
-    (made.root / "benchmarks/faulty.py").write_text(FAULTY)
-    made.only_families("faulty", "collectives")
-    made.keep_bytecode()
-    made.commit("ranks that go wrong")
-    return made
+    return faulty(tmp_path_factory.mktemp("hosts"))
 
 
 @pytest.fixture
@@ -126,80 +70,60 @@ def port() -> str:
         return str(free.getsockname()[1])
 
 
-def started(
-    checkout: Scratch, commands: Sequence[Sequence[str]], variables: Sequence[Mapping[str, str]]
-) -> list[tuple[int, str]]:
-    """Exit code and output of processes that run together."""
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port(), "GLOO_SOCKET_IFNAME": "lo"}
-    running = [
-        checkout.start(*command, **where, **own)
-        for command, own in zip(commands, variables, strict=True)
-    ]
-    outputs = [process.communicate(timeout=120)[0] for process in running]
-    return [(process.returncode, out) for process, out in zip(running, outputs, strict=True)]
-
-
 def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     checkout: Scratch, results: Path
 ) -> None:
     """By srun's variables. In its second launch rank 1's agent is killed; else who is drawn."""
-    seed = random.randrange(2**16)
-    words = (*MODULE, "faulty", "--launches", "2", "--deadline", "4", "--results", str(results))
-    first, second = started(
-        checkout,
-        [words, words],
-        [
-            {
-                "SLURM_PROCID": f"{rank}",
-                "SLURM_NTASKS": "2",
-                "SLURM_LOCALID": f"{rank}",
-                "SEED": f"{seed}",
-            }
-            for rank in range(2)
-        ],
-    )
-    assert (first[0], second[0]) == (4, -9), first[1]
-    host = socket.gethostname()
-    assert f"no agent answers for rank 1 on {host}: it or its host is gone" in first[1]
-    assert "device lost; what was measured is kept, start it again for a whole one" in first[1]
+    seed, host = random.randrange(2**16), socket.gethostname()
+    kinds = cases("fine killed raises exits hangs gone")
+    words = (*MODULE, *kinds, "--launches=2", "--deadline=12", f"--results={results}")
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port(), "GLOO_SOCKET_IFNAME": "lo"}
+    where |= {"SLURM_NTASKS": "2", "SEED": f"{seed}"}
+    running = [
+        checkout.start(*words, **where, SLURM_PROCID=rank, SLURM_LOCALID=rank) for rank in "01"
+    ]
+    text, _ = [process.communicate(timeout=300)[0] for process in running]
+    assert [process.returncode for process in running] == [4, -9], text
+    assert f"no agent answers for rank 1 on {host}: it or its host is gone" in text
+    assert "device lost; what was measured is kept, start it again for a whole one" in text
     run = only_run(results)
     assert str(run.header.machine).startswith("1x2x-")
-    found = {tuple(r.case.values.values())[1:]: r for r in run.results()}
+    outcomes = {tuple(r.case.values.values())[1:]: (r.status, str(r.reason)) for r in run.results()}
     for kind, reason in {
         "killed": " was lost: killed by SIGKILL; after barrier",
-        "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
         "exits": " was lost: exit code 7; after barrier",
-        "hangs": " did not answer within 3.2 s: after barrier",
+        "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
+        "hangs": " did not answer within 9.6 s: after barrier",
     }.items():
-        name = f"rank {random.Random(f'{seed} {kind}').randrange(2)} on {host}"
-        result = found[2, kind]
-        assert result.status == "failed" and str(result.reason).startswith(name + reason), seed
-    for kind in ("fine", "also", "gone"):
-        assert found[2, kind].status == "ok", found[2, kind].reason
-        assert found[4, kind].status == "skipped"
-        assert found[4, kind].reason == "needs 4 ranks, the launcher started 2"
+        status, text = outcomes[2, kind]
+        name = f"rank {culprit_of(kind, 2, seed)} on {host}"
+        assert status == "failed" and text.startswith(name + reason), (seed, text)
+    for kind in ("fine", "gone"):
+        assert outcomes[2, kind] == ("ok", "None")
+        assert outcomes[4, kind] == ("skipped", "needs 4 ranks, the launcher started 2")
 
 
-def test_a_version_that_differs_is_named(checkout: Scratch, results: Path) -> None:
-    """By mpirun's variables. Nothing is measured."""
-    other = "import sys, hostbench; hostbench.__version__ = '0.0'; import hostbench.cli.hosts as h"
-    words = ("collectives", "--results", str(results))
-    first, second = started(
-        checkout,
-        [(*MODULE, *words), ("-c", f"{other}; sys.exit(h.main())", *words)],
-        [
-            {
-                "OMPI_COMM_WORLD_RANK": f"{rank}",
-                "OMPI_COMM_WORLD_SIZE": "2",
-                "OMPI_COMM_WORLD_LOCAL_RANK": f"{rank}",
-            }
-            for rank in range(2)
-        ],
-    )
-    host = socket.gethostname()
-    assert (first[0], second[0]) == (2, 0), first[1]
-    assert re.search(f"rank 1 on {host} has hostbench: 0.0, rank 0 on {host} [0-9.]+", first[1])
-    assert second[1] == "" and not results.exists()
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        ({}, None),
+        ({"hostbench": "0.0"}, "rank 1 on b has hostbench: 0.0, rank 0 on a 1.0: every host"),
+        ({"collectives.go": "a case"}, "rank 1 on b has collectives.go: a case, rank 0 on a none"),
+        (None, "of 2 ranks these did not start within 0.5 s, or have another's number: 1"),
+    ],
+)
+def test_who_differs_or_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, second: dict[str, str] | None, error: str | None
+) -> None:
+    """They arrive in any order."""
+    monkeypatch.setattr(launch, "JOIN_S", 0.5)
+    mail = Mail(dist.HashStore())  # type: ignore[attr-defined]
+    if second is not None:
+        alike = {"hostbench": "1.0", **second}
+        mail.drop("hello", Hello(member=Member(1, 2, 1, "b", "b"), alike=alike))
+    mail.drop("hello", Hello(member=Member(0, 2, 0, "a", "a"), alike={"hostbench": "1.0"}))
+    with pytest.raises(HostbenchError, match=error) if error else nullcontext():
+        assert [hello.member.rank for hello in agreed(mail, 2)] == [0, 1]
 
 
 def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> None:
@@ -243,7 +167,7 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     own, other = run.parts[0].facts["before"], run.parts[0].facts["host 2"]
     assert own["host"]["cpu_model"] == other["host"]["cpu_model"]
     killed, summed = sorted(run.parts[0].records, key=lambda record: record.status)
-    culprit = random.Random(f"{seed} killed").randrange(3)
+    culprit = culprit_of("killed", 3, seed)
     name = f"rank {culprit} on node{'abb'[culprit]}"
     assert str(killed.reason).startswith(f"{name} was lost: killed by SIGKILL; "), seed
     assert (summed.status, summed.case.values["num_ranks"]) == ("ok", 3)
@@ -252,10 +176,16 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
 
 
 def test_what_a_launcher_leaves_out_is_told() -> None:
+    """The others are mpirun's."""
+    variables = {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1"}
+    environ = {f"OMPI_COMM_WORLD_{name}": text for name, text in variables.items()}
+    where = {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
+    member = Member.from_environ(environ | where)
+    assert (member.rank, member.num_ranks, member.local_rank) == (3, 4, 1)
     with pytest.raises(UsageError, match="no launcher has started this: write torchrun"):
         Member.from_environ({"RANK": "0", "WORLD_SIZE": "2"})
     with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
-        Member.from_environ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"})
+        Member.from_environ(environ)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

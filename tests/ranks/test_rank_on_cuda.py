@@ -46,6 +46,16 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
         os.close(rendezvous)
 
 
+def case_of(workload: str, nbytes: int = 16 * MIB, num_ranks: int = 1) -> Case:
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": num_ranks, "nbytes": nbytes}
+    return Case.of(f"collectives.{workload}", axes)
+
+
+def sum_s() -> float:
+    costs = Costs()
+    return costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
+
+
 def num_entered(rank: Rank) -> int:
     return rank.config.counters.read(0).entered
 
@@ -69,15 +79,12 @@ def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: 
 def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
     rank: Rank, floor: Machine, workload: str
 ) -> None:
-    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB}
-    rank.build(Case.of(f"collectives.{workload}", axes))
+    rank.build(case_of(workload))
     before = num_entered(rank)
     readings = rank.iterate(COUNT)
     depth = rank.prepared.depth
     assert num_entered(rank) - before == COUNT * (1 + depth), "a barrier before each reading"
-    costs = Costs()
-    sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
-    assert all(depth * total_s >= depth * sum_s > depth * call_s for total_s, call_s in readings)
+    assert all(depth * total_s >= depth * sum_s() > depth * call_s for total_s, call_s in readings)
     done = rank.finish()
     assert done.proofs == {"data": "passed"} and done.memory["peak_allocated"] >= 2 * 16 * MIB
 
@@ -85,7 +92,7 @@ def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
 def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
     rank: Rank, floor: Machine
 ) -> None:
-    case = Case.of("collectives.all_reduce", {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB})
+    case = case_of("all_reduce")
     rank.build(case)
     before = num_entered(rank)
     host, *_ = rank.trace(case)
@@ -113,8 +120,7 @@ def test_each_collective_of_several_ranks_is_a_kernel(
     floor.refuses, rank.group.num_ranks = refuses, 2
     observe = CudaDevice.observe
     monkeypatch.setattr(CudaDevice, "observe", lambda self, work: observe(self, work)[lost:])
-    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": MIB}
-    seen = rank.observe(Case.of("collectives.all_reduce_queued", axes))
+    seen = rank.observe(case_of("all_reduce_queued", MIB))
     assert seen.proofs["kernels"].startswith(proof)
     assert refuses or seen.findings["kernels_per_step"] == (20 - lost) / 20
 
@@ -122,18 +128,14 @@ def test_each_collective_of_several_ranks_is_a_kernel(
 def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_host(
     rank: Rank, floor: Machine
 ) -> None:
-    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB}
-    assert rank.build(Case.of("collectives.all_reduce_queued", axes)) is None
-    costs = Costs()
-    sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
+    assert rank.build(case_of("all_reduce_queued")) is None
     for reading_s in rank.device_clock(COUNT, BUSY_S):
-        assert reading_s == pytest.approx(sum_s, rel=1e-6)
+        assert reading_s == pytest.approx(sum_s(), rel=1e-6)
 
 
 def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None:
     """The ranks are processes; what forks them is this one."""
-    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 2, "nbytes": 16 * MIB}
-    case = Case.of("collectives.all_reduce_queued", axes)
+    case = case_of("all_reduce_queued", num_ranks=2)
     work = load()[case.workload]
     with cuda_machine(2):
         ranks = Ranks(60.0)
@@ -146,9 +148,8 @@ def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None
 
 
 def test_ranks_on_gpus_talk_by_another_backend_where_a_case_says_so() -> None:
-    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 2, "nbytes": MIB}
     work = load()["collectives.all_reduce"]
-    ranks, case = Ranks(60.0), Case.of(work.name, axes)
+    ranks, case = Ranks(60.0), case_of("all_reduce", MIB, num_ranks=2)
     settings = Settings(budget_s=0.01, warmup_s=0.0)
     with cuda_machine(2):
         result = ranks.measure(replace(work, backend=lambda **_: "gloo"), case, settings)

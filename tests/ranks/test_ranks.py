@@ -1,9 +1,10 @@
 """Real ranks through the real command line: exact sums, and one failed case when one goes wrong.
 
-The faulty family is written into a throwaway checkout; in it rank 2 of 4 goes wrong.
+The faulty family is written into a throwaway checkout; in it a rank goes wrong.
 """
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,54 +27,67 @@ from tests.scratch import Scratch
 from tests.stored import read_tree
 
 FAULTY = '''
-"""faulty: collectives in which rank 2 goes wrong, for tests."""
+"""faulty: collectives in which a rank goes wrong, for tests."""
 
 import os
+import random
 import signal
 import time
+from pathlib import Path
 
-from hostbench.core.errors import Unavailable
-from hostbench.measure.measure import Prepared
-import torch
-import torch.distributed as dist
-from hostbench import DEVICES, suite, workload
+from hostbench import DEVICES, Prepared, suite, workload
 
 
 def setup_cache():
     return suite.measure("faulty")
 
 
-KINDS = ("fine", "killed", "unbuilt", "wrong", "skips", "late", "also")
+KINDS = ("fine", "killed", "raises", "exits", "hangs", "gone", "unbuilt", "wrong", "skips", "late")
+KINDS += ("also",)
 
 
 @workload(
-    axes={"device": DEVICES, "kind": KINDS},
+    axes={"device": DEVICES, "num_ranks": (2, 4), "kind": KINDS},
     version="1",
-    quick=lambda **_: True,
-    ranks=lambda **_: 4,
+    ranks=lambda num_ranks, **_: num_ranks,
 )
-def go(device, kind):
+def go(device, num_ranks, kind):
     """Goes wrong in its own way."""
+    import torch
+    import torch.distributed as dist
+
+    from hostbench.core.errors import Unavailable
     from hostbench.ranks.group import current
 
-    group = current()
-    culprit = group.rank == 2
-    buffer = torch.ones(1024)
+    group, buffer = current(), torch.ones(1024)
     all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
+    drawn = random.Random(f"{os.environ.get('SEED')} {kind}").randrange(num_ranks)
+    culprit = group.rank == (1 if kind == "gone" else drawn) and kind
     if kind == "skips":
         raise Unavailable("not on this machine")
-    if kind == "unbuilt" and culprit:
+    if culprit == "unbuilt":
         raise ValueError("two\\nlines")
+    if culprit == "gone" and Path("once").exists():
+        os.kill(os.getppid(), signal.SIGKILL)  # as if its host went down
+        time.sleep(1000)
+    if culprit == "gone":
+        Path("once").touch()
 
     def step():
-        if culprit and kind == "killed":
+        if culprit == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if culprit == "raises":
+            raise ValueError("put in on purpose")
+        if culprit == "exits":
+            os._exit(7)
+        if culprit == "hangs":
+            time.sleep(1000)
         all_reduce()
 
     def verify():
-        if culprit and kind == "late":
+        if culprit == "late":
             time.sleep(1000)
-        return "element 17 is 3, not 4" if culprit and kind == "wrong" else None
+        return "element 17 is 3, not 4" if culprit == "wrong" else None
 
     return Prepared(step=step, before=lambda: buffer.fill_(1), verify=verify)
 '''
@@ -83,8 +97,18 @@ def faulty(folder: Path) -> Scratch:
     checkout = scratch.make(folder)
     (checkout.root / "benchmarks/faulty.py").write_text(FAULTY)
     checkout.only_families("faulty", "collectives")
+    checkout.keep_bytecode()
     checkout.commit("ranks that go wrong")
     return checkout
+
+
+def culprit_of(kind: str, num_ranks: int, seed: int | None = None) -> int:
+    """Who goes wrong in it."""
+    return random.Random(f"{seed} {kind}").randrange(num_ranks)
+
+
+def cases(kinds: str, axes: str = "") -> list[str]:
+    return [f"--case=faulty.go[{axes}kind={kind}]" for kind in kinds.split()]
 
 
 @pytest.fixture(scope="module")
@@ -127,21 +151,23 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
 def test_each_fault_is_one_failed_case_that_names_the_rank(
     checkout: Scratch, results: Path
 ) -> None:
-    args = ("--case", "faulty.go", "--launches", "2", "--deadline", "2.5")
-    done = run(checkout, results, *args)
+    chosen = cases("fine killed unbuilt wrong skips late also", "num_ranks=4,")
+    done = run(checkout, results, *chosen, "--launches", "2", "--deadline", "2.5")
     assert done.returncode == 4, done.stdout
     found = statuses(only_run(results))
     assert found["fine"] == ("ok", None, 2)
     assert found["also"] == ("ok", None, 2)
     assert found["skips"] == ("skipped", "not on this machine", 0)
     for kind, reason in {
-        "killed": "rank 2 was lost: killed by SIGKILL; after barrier, its collective ",
-        "late": "rank 2 did not answer within 2 s: after barrier, its collective ",
-        "unbuilt": f"rank 2: ValueError: two lines {line_of('two')}; ",
+        "killed": " was lost: killed by SIGKILL; after barrier, its collective ",
+        "late": " did not answer within 2 s: after barrier, its collective ",
+        "unbuilt": f": ValueError: two lines {line_of('two')}; ",
     }.items():
         status, text, launch = found[kind]
-        assert (status, launch) == ("failed", 0) and str(text).startswith(reason), text
-    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 3, not 4", 0)
+        name = f"rank {culprit_of(kind, 4)}"
+        assert (status, launch) == ("failed", 0) and str(text).startswith(name + reason), text
+    name = f"rank {culprit_of('wrong', 4)}"
+    assert found["wrong"] == ("failed", f"proof failed: {name}: element 17 is 3, not 4", 0)
 
 
 def line_of(text: str) -> str:
