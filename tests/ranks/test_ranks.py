@@ -153,6 +153,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
 ) -> None:
     chosen = cases("fine killed unbuilt wrong skips late also", "num_ranks=4,")
     done = run(checkout, results, *chosen, "--launches", "2", "--deadline", "2.5")
+    line = FAULTY[: FAULTY.index("two")].count("\n") + 1
     assert done.returncode == 4, done.stdout
     found = statuses(only_run(results))
     assert found["fine"] == ("ok", None, 2)
@@ -161,19 +162,13 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     for kind, reason in {
         "killed": " was lost: killed by SIGKILL; after barrier, its collective ",
         "late": " did not answer within 2 s: after barrier, its collective ",
-        "unbuilt": f": ValueError: two lines {line_of('two')}; ",
+        "unbuilt": f": ValueError: two lines (benchmarks/faulty.py:{line}); ",
     }.items():
         status, text, launch = found[kind]
         name = f"rank {culprit_of(kind, 4)}"
         assert (status, launch) == ("failed", 0) and str(text).startswith(name + reason), text
     name = f"rank {culprit_of('wrong', 4)}"
     assert found["wrong"] == ("failed", f"proof failed: {name}: element 17 is 3, not 4", 0)
-
-
-def line_of(text: str) -> str:
-    """Where the faulty family says so."""
-    number = next(n for n, line in enumerate(FAULTY.splitlines(), start=1) if text in line)
-    return f"(benchmarks/faulty.py:{number})"
 
 
 LAST_WORDS = {
