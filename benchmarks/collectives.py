@@ -91,9 +91,8 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all.
 
-    All sum the same buffer in place, so that 512MiB take as much memory as in `all_reduce`: twice
-    that, not 20 times. Sums of sums are exact here (see `ranks.pattern`); every element is compared
-    with the last one, which shows each all-reduce that was left out.
+    All sum the same buffer in place. Sums of sums are exact here (see `ranks.pattern`), and the
+    last one shows each that was left out.
     """
     mine, sum_up = _summed(nbytes, QUEUED)
     return mine.prepared(sum_up)
