@@ -209,6 +209,7 @@ def _joined_store(device: Device, num_ranks: int) -> Prepared:
         store.set(str(group.rank), "here")
 
     def wrong() -> str | None:
+        assert store is not None
         absent = [other for other in map(str, range(num_ranks)) if not store.check([other])]
         group.barrier()  # rank 0 serves it
         return f"not in the store: {', '.join(absent)}" if absent else None

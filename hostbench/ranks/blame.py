@@ -93,6 +93,11 @@ def failure(
         rank, reply = bad[0], replies[bad[0]]
         lost = " was lost" if reply.kind == "lost" else ""
         return RankFailure(f"{names[rank]}{lost}: {reply.text}; {states[rank]}", reply.traceback)
+    waiting = [state for state in silent.values() if state.left < state.entered]
+    without = [rank for rank in replies if all(states[rank].entered < s.entered for s in waiting)]
+    if without and len(waiting) == len(silent) and not stopped:
+        who = ", ".join(names[rank] for rank in without)
+        return RankFailure(f"{who} left out a collective that others wait in: {waiting[0]}")
     ranks, why = (stopped, "stopped (SIGSTOP or a debugger); ") if stopped else _silent(silent)
     named = ", ".join(names[rank] for rank in ranks)
     where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))

@@ -333,7 +333,7 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
 
 def test_one_way_to_send_is_not_called_the_cheapest() -> None:
     def sent(way: str) -> Row:
-        axes = {"way": way, "stride": 1, "direction": "both_ways"}
+        axes: dict[str, Any] = {"way": way, "stride": 1, "direction": "both_ways"}
         row = over_two("all_reduce", 1e-3, **axes).of("point_to_point.pair")
         return dataclasses.replace(row, case=str(Case("point_to_point.pair", dict(row.axes))))
 

@@ -67,6 +67,15 @@ def test_of_silent_ranks_the_one_that_the_others_wait_for_is_named(
     assert reason(replies, states).startswith(expected)
 
 
+def test_who_is_done_without_the_collective_that_others_wait_in_is_named() -> None:
+    done = {1: DONE}
+    skipped_it = replace(OUT, entered=6, left=6)
+    expected = f"rank 1 on node-a left out a collective that others wait in: {INSIDE}"
+    assert reason(done, (IN, skipped_it, IN, IN)) == expected
+    assert "left out" not in reason(done, (IN, skipped_it, OUT, IN)), "rank 2 waits in none"
+    assert reason(done, (IN, skipped_it, STOPPED, IN)).startswith(f"rank 2 on node-b {SILENT}")
+
+
 def test_the_traceback_of_the_culprit_comes_along() -> None:
     failed = failure({0: TORN, 1: OWN}, (IN, IN), 1.0, ("rank 0", "rank 1"))
     assert failed.traceback == "traceback"

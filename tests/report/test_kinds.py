@@ -608,7 +608,7 @@ def test_a_bus_bandwidth_is_held_against_the_link_and_what_others_reach() -> Non
     rows = [ranks(8, size * MIB, size * MIB * 1.75 / 350e9, **limits) for size in (16, 64)]
     answer = only(BUS, *rows)
     assert answer.chart is not None
-    drawn = [(rule.low, rule.high) for rule in answer.chart.rules]
+    drawn: list[Any] = [(rule.low, rule.high) for rule in answer.chart.rules]
     assert drawn[0] == (pytest.approx(450), None)
     assert drawn[1] == (pytest.approx(365), pytest.approx(480))
     assert answer.notes[0] == "Limit: 450 GB/s, NVLink, 18 links together."

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hostbench.core.case import Case
+from hostbench.core.case import AxisValue, Case
 from hostbench.core.records import CaseRecord
 from hostbench.report.screen import WIDTH, screen
 from hostbench.store import archive
@@ -115,7 +115,7 @@ def test_what_has_no_number_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_cases_that_no_question_asks_about_say_why_they_were_skipped(tmp_path: Path) -> None:
-    axes = {"device": "cpu", "num_ranks": 2, "operation": "all_reduce", "dtype": "bfloat16"}
+    axes: dict[str, AxisValue] = {"device": "cpu", "num_ranks": 2, "operation": "all_reduce"}
     without = "this torch is built without mpi"
     by_mpi = [
         skipped(Case.of("collectives.operation", {**axes, "nbytes": nbytes}), why)
