@@ -199,7 +199,7 @@ def _joined_store(device: Device, num_ranks: int) -> Prepared:
 
     def join() -> None:
         nonlocal store
-        store = dist.TCPStore(
+        store = dist.TCPStore(  # type: ignore[attr-defined]
             os.environ["MASTER_ADDR"] if os.environ.get(VARIABLE) else "127.0.0.1",
             port[0],
             num_ranks,

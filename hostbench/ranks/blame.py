@@ -73,12 +73,11 @@ def answers(
     done = [reply.value for _, reply in sorted(replies.items()) if reply.kind == "done"]
     if len(done) == len(names):
         return done
-    at_ranks = states(replies)
     skips = {rank: reply.text for rank, reply in replies.items() if reply.kind == "skipped"}
-    if skips and len(done) + len(skips) == len(replies):
-        rank, reason = min(skips.items())  # who is silent waits for it
+    if skips and len(done) + len(skips) == len(replies):  # who is silent waits for them
+        rank, reason = min(skips.items())
         raise Unavailable(reason if len(skips) == len(names) else f"{names[rank]}: {reason}")
-    raise failure(replies, at_ranks, waited_s, names)
+    raise failure(replies, states(replies), waited_s, names)
 
 
 def failure(
@@ -115,11 +114,10 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
         return list(behind), ""
     counts = Counter(state.operation for state in behind.values())
     rarest, least = min(counts.items(), key=lambda pair: pair[1])
-    is_rare = least < max(counts.values())
     rules: dict[str, Callable[[RankState], bool]] = {
         "others have left that collective; ": lambda state: state.left < state.entered,
         "the others wait in torch.distributed; ": lambda state: state.in_torch is False,
-        "others call another; ": lambda state: is_rare and state.operation == rarest,
+        "others call another; ": lambda s: least < max(counts.values()) and s.operation == rarest,
     }
     for why, fits in rules.items():
         ranks = [rank for rank, state in behind.items() if fits(state)]

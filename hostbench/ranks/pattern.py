@@ -21,8 +21,7 @@ import torch
 
 from hostbench.core.errors import Unavailable
 
-MAX_PRIME = 16361
-"""Of 1,024 ranks the sum is below 2**24 in float32."""
+MAX_PRIME = 16361  # of 1,024 ranks the sum is below 2**24 in float32
 _EXACT = {torch.float32: 1 << 24, torch.bfloat16: 1 << 8}
 _LARGEST = 2.0**127
 Pieces = Sequence[tuple[int | None, int, int]]
@@ -37,8 +36,7 @@ class Pattern:
     num_ranks: int
     dtype: torch.dtype
     device: torch.device
-    times: int = 1
-    """Sums in place, one after the other."""
+    times: int = 1  # sums in place, one after the other
 
     def __post_init__(self) -> None:
         """Raises Unavailable where the type does not hold the sums exactly."""

@@ -58,10 +58,9 @@ def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
         cause = error.__cause__ if isinstance(error, CollectiveError) else None
         where = rank.work.raised_at(cause or error) if rank.work else ""
         text = in_words(error, where, type(cause or error).__name__)
-        # Also of a call that is no step, as gloo says of a peer that is gone.
-        by_others = cause is not None or "Connection closed by peer" in text
-        traceback = end_of_traceback(error)
-        return Reply(kind="raised", text=text, traceback=traceback, by_others=by_others)
+        # gloo says so of a peer that is gone, also in a call that is no step.
+        torn = cause is not None or "Connection closed by peer" in text
+        return Reply(kind="raised", text=text, traceback=end_of_traceback(error), by_others=torn)
 
 
 class Rank:

@@ -5,6 +5,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]
             try:
                 torch.set_num_threads(1)  # a forked pool of threads would hang
                 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-                store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)
+                store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)  # type: ignore[attr-defined]
                 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_ranks)
                 device = SimpleNamespace(torch_device=torch.device("cpu"))
                 group = SimpleNamespace(rank=rank, num_ranks=num_ranks, device=device)
