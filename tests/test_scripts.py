@@ -46,6 +46,7 @@ def test_judge_detectors(tmp_path: Path) -> None:
 
 
 @pytest.mark.asv
+@pytest.mark.soak  # two whole runs of asv, of a figure that changes with the decision alone
 def test_suite_cost() -> None:
     said = script("suite-cost", "--launches", "1")
     assert said.startswith("8 cases, 1 launches") and "ratio 0." in said
