@@ -2,6 +2,7 @@
 
 For workloads, in a file of benchmarks/: `from hostbench import DEVICES, MIB, suite, workload`.
 These names are frozen: asv imports such a file with the hostbench of each commit.
+In a workload over ranks: `hostbench.rank_group()`.
 Around steps of a program of yours: `with hostbench.watch():`.
 Importing hostbench touches no torch, no NVML, no clock.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hostbench.measure.declare import workload as workload
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
+    from hostbench.ranks.group import rank_group as rank_group
     from hostbench.report.kinds import Compare as Compare
     from hostbench.report.kinds import Curve as Curve
     from hostbench.report.kinds import Enough as Enough
@@ -34,6 +36,7 @@ _HOME = {
     "Device": "hostbench.device.base",
     "workload": "hostbench.measure.declare",
     "Prepared": "hostbench.measure.measure",
+    "rank_group": "hostbench.ranks.group",
     "watch": "hostbench.idle.watch",
     **dict.fromkeys(
         ("Compare", "Curve", "Enough", "Finding", "Parts", "Question", "Scaling"),

@@ -5,9 +5,12 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.scratch import Scratch
 
 os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
 # A block of megabytes is read and written in a few places: 2MiB would be cleared for each of them.
@@ -65,6 +68,13 @@ def pytest_configure() -> None:
 
         settings.register_profile("hostbench", max_examples=1000 if SOAK else 25, deadline=None)
         settings.load_profile("hostbench")
+
+
+@pytest.fixture
+def results(checkout: "Scratch", tmp_path: Path) -> Iterator[Path]:
+    """A fresh results folder for a file's `checkout`, of which nothing may still run afterwards."""
+    yield tmp_path / "results"
+    assert checkout.wait_for_no_process() == []
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """A throwaway checkout: a git repository with this tree's code, to commit in and to run asv on."""
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -147,6 +149,26 @@ class Scratch:
 
     def asv(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
         return self.python("-m", "asv", *args, **more)
+
+    def processes(self) -> list[str]:
+        """Command lines of live processes that belong to the checkout."""
+        lines = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                home = (folder / "environ").read_bytes()
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z" and f"HOME={self.home}".encode() in home.split(b"\0"):
+                    lines.append(line.decode(errors="replace"))
+        return lines
+
+    def wait_for_no_process(self) -> list[str]:
+        """Those that still run after ten seconds."""
+        for _ in range(200):
+            if not self.processes():
+                return []
+            time.sleep(0.05)
+        return self.processes()
 
     def hostbench(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
         return self.python("-m", "hostbench", *args, **more)

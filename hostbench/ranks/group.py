@@ -121,11 +121,14 @@ class RankGroup:
 _current: RankGroup | None = None
 
 
-def current() -> RankGroup:
-    """This process's group. Raises RuntimeError outside a rank."""
+def rank_group() -> RankGroup:
+    """The group of the rank that this process is. Raises RuntimeError where it is none."""
     if _current is None:
         raise RuntimeError("this process is no rank; declare `ranks` in @workload")
     return _current
+
+
+current = rank_group  # families/collectives still calls it so
 
 
 def join(config: RankConfig) -> RankGroup:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.runner import journal
-from tests.runner.test_faults import faulty, processes, wait_for_no_process, wait_for_records
+from tests.runner.test_faults import faulty, wait_for_records
 from tests.stored import runs_of
 
 pytestmark = pytest.mark.asv
@@ -35,7 +35,7 @@ def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -
         row = dict(zip(data["result_columns"], data["results"][name], strict=False))
         numbers = [value for value in row["result"] if value is not None and value == value]
         assert len(numbers) == num, (name, row["result"])
-    assert wait_for_no_process(checkout) == []
+    assert checkout.wait_for_no_process() == []
 
 
 def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path) -> None:
@@ -49,12 +49,12 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
     try:
         wait_for_records(checkout.results, 3)
-        while not any("hostbench-left-behind" in line for line in processes(checkout)):
+        while not any("hostbench-left-behind" in line for line in checkout.processes()):
             time.sleep(0.005)  # between two launches there is none for a moment
     finally:
         running.kill()
         running.communicate()
-    assert wait_for_no_process(checkout) == []
+    assert checkout.wait_for_no_process() == []
     held = [journal.read(path) for path in journal.find(checkout.results)]
     assert len(held) == 1 and held[0].header.by == "asv" and held[0].finish is None
     done = checkout.hostbench("run", "--quick", "--launches", "1", "--case", "faulty.go[kind=fine]")

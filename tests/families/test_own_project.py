@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,18 @@ def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
     assert copied["gb_per_s"] == pytest.approx(1048576 / copied["seconds"] / 1e9)
     refused = cases["copies.into_place[device=cpu,nbytes=1048576,source=device]"]
     assert refused["status"] == "skipped" and "no memory of its own" in refused["reason"]
+
+
+def test_a_model_of_ones_own_is_measured_over_ranks(tmp_path: Path) -> None:
+    project = own_project.make(tmp_path)
+    own_project.write_files("Over ranks", project.root)
+    project.commit("a step of training over ranks")
+    done = project.hostbench("run", "parallel", "--quick", "--launches", "1", "--machine", "mine")
+    assert done.returncode == 0, done.stdout
+    cases = report(project, project)["cases"]
+    measured = {case["case"]: (case["status"], case["proofs"]) for case in cases}
+    passed = ("ok", {"data": "passed"})
+    assert measured == {f"parallel.train[device=cpu,num_ranks={num}]": passed for num in (1, 2)}
 
 
 CRASHING = """

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 import torch
 import torch.distributed as dist
 
+from hostbench import rank_group
 from hostbench.core.case import Case
 from hostbench.device.base import Device, Step
 from hostbench.measure.workload import Workload, register
 from hostbench.ranks.blame import RankFailure
-from hostbench.ranks.group import GroupConfig, current
+from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.pool import Deadline, Pool
 
 KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs")
@@ -63,7 +64,7 @@ def go_wrong(kind: str) -> None:
 
 
 def build(device: Device, **axes: object) -> Step:
-    fault, group, buffer = Fault(**axes), current(), torch.ones(1000)  # type: ignore[arg-type]
+    fault, group, buffer = Fault(**axes), rank_group(), torch.ones(1000)  # type: ignore[arg-type]
     num_calls = 0
 
     def call() -> None:

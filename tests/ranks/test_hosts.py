@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from hostbench.families import load
 from hostbench.ranks import launch
 from hostbench.ranks.launch import Hello, Mail, Member, agreed
 from hostbench.runner.plan import choose
-from tests.ranks.test_ranks import cases, culprit_of, faulty
-from tests.runner.test_faults import only_run, wait_for_no_process
+from tests.ranks.conftest import cases, culprit_of
+from tests.runner.test_faults import only_run
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
@@ -50,18 +49,6 @@ start() {
 start b 1 2 > /dev/null 2>&1 &
 start a 0 1
 """
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
-    return faulty(tmp_path_factory.mktemp("hosts"))
-
-
-@pytest.fixture
-def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
-    """A fresh results folder; afterwards nothing of the checkout may still run."""
-    yield tmp_path / "results"
-    assert wait_for_no_process(checkout) == []
 
 
 def port() -> str:

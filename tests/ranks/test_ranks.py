@@ -1,13 +1,8 @@
-"""Real ranks through the real command line: exact sums, and one failed case when one goes wrong.
-
-The faulty family is written into a throwaway checkout; in it a rank goes wrong.
-"""
+"""Real ranks through the real command line: exact sums, and one failed case when one goes wrong."""
 
 import json
-import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,112 +10,11 @@ import pytest
 from benchmarks.collectives import NUM_RANKS
 from hostbench.device import num_devices
 from hostbench.runner import journal
-from tests import scratch
 from tests.conftest import SoakSeeds
-from tests.runner.test_faults import (
-    only_run,
-    statuses,
-    wait_for_no_process,
-    wait_for_records,
-)
+from tests.ranks.conftest import FAULTY, cases, culprit_of
+from tests.runner.test_faults import only_run, statuses, wait_for_records
 from tests.scratch import Scratch
 from tests.stored import read_tree
-
-FAULTY = '''
-"""faulty: collectives in which a rank goes wrong, for tests."""
-
-import os
-import random
-import signal
-import time
-from pathlib import Path
-
-from hostbench import DEVICES, Prepared, suite, workload
-
-
-def setup_cache():
-    return suite.measure("faulty")
-
-
-KINDS = ("fine", "killed", "raises", "exits", "hangs", "gone", "unbuilt", "wrong", "skips", "late")
-KINDS += ("also",)
-
-
-@workload(
-    axes={"device": DEVICES, "num_ranks": (2, 4), "kind": KINDS},
-    version="1",
-    ranks=lambda num_ranks, **_: num_ranks,
-)
-def go(device, num_ranks, kind):
-    """Goes wrong in its own way."""
-    import torch
-    import torch.distributed as dist
-
-    from hostbench.core.errors import Unavailable
-    from hostbench.ranks.group import current
-
-    group, buffer = current(), torch.ones(1024)
-    all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
-    drawn = random.Random(f"{os.environ.get('SEED')} {kind}").randrange(num_ranks)
-    culprit = group.rank == (1 if kind == "gone" else drawn) and kind
-    if kind == "skips":
-        raise Unavailable("not on this machine")
-    if culprit == "unbuilt":
-        raise ValueError("two\\nlines")
-    if culprit == "gone" and Path("once").exists():
-        os.kill(os.getppid(), signal.SIGKILL)  # as if its host went down
-        time.sleep(1000)
-    if culprit == "gone":
-        Path("once").touch()
-
-    def step():
-        if culprit == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if culprit == "raises":
-            raise ValueError("put in on purpose")
-        if culprit == "exits":
-            os._exit(7)
-        if culprit == "hangs":
-            time.sleep(1000)
-        all_reduce()
-
-    def verify():
-        if culprit == "late":
-            time.sleep(1000)
-        return "element 17 is 3, not 4" if culprit == "wrong" else None
-
-    return Prepared(step=step, before=lambda: buffer.fill_(1), verify=verify)
-'''
-
-
-def faulty(folder: Path) -> Scratch:
-    checkout = scratch.make(folder)
-    (checkout.root / "benchmarks/faulty.py").write_text(FAULTY)
-    checkout.only_families("faulty", "collectives")
-    checkout.keep_bytecode()
-    checkout.commit("ranks that go wrong")
-    return checkout
-
-
-def culprit_of(kind: str, num_ranks: int, seed: int | None = None) -> int:
-    """Who goes wrong in it."""
-    return random.Random(f"{seed} {kind}").randrange(num_ranks)
-
-
-def cases(kinds: str, axes: str = "") -> list[str]:
-    return [f"--case=faulty.go[{axes}kind={kind}]" for kind in kinds.split()]
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
-    return faulty(tmp_path_factory.mktemp("ranks"))
-
-
-@pytest.fixture
-def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
-    """A fresh results folder; afterwards nothing of the checkout may still run."""
-    yield tmp_path / "results"
-    assert wait_for_no_process(checkout) == []
 
 
 def run(checkout: Scratch, results: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -210,6 +104,6 @@ def test_killed_asv_leaves_no_rank_running(checkout: Scratch) -> None:
     finally:
         running.kill()
         running.communicate()
-    assert wait_for_no_process(checkout) == []
+    assert checkout.wait_for_no_process() == []
     (held,) = [journal.read(path) for path in journal.find(checkout.results)]
     assert held.header.by == "asv" and held.finish is None

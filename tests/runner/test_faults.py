@@ -10,7 +10,6 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,35 +93,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     return faulty(tmp_path_factory.mktemp("faulty"))
 
 
-@pytest.fixture
-def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
-    """A fresh results folder; afterwards nothing of the checkout may still run."""
-    yield tmp_path / "results"
-    assert wait_for_no_process(checkout) == []
-
-
-def processes(checkout: Scratch) -> list[str]:
-    """Command lines of live processes that belong to the checkout."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            home = (folder / "environ").read_bytes()
-            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-            if state != "Z" and f"HOME={checkout.home}".encode() in home.split(b"\0"):
-                found.append(line)
-    return found
-
-
-def wait_for_no_process(checkout: Scratch) -> list[str]:
-    for _ in range(200):
-        left = processes(checkout)
-        if not left:
-            return []
-        time.sleep(0.05)
-    return left
-
-
 def only_run(results: Path) -> WholeRun:
     (run,) = runs_of(results)
     return run
@@ -184,7 +154,7 @@ def test_killed_hostbench_keeps_what_was_measured_and_resumes(
     held = wait_for_records(results, 4)
     running.kill()
     running.communicate()
-    assert wait_for_no_process(checkout) == []
+    assert checkout.wait_for_no_process() == []
     resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
     assert resumed.returncode == 0, resumed.stdout
     run = only_run(results)
@@ -259,7 +229,7 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         victim = rng.choice(("worker", "server", "hostbench"))
         kill(checkout, running, victim)
         running.communicate(timeout=120)
-        assert wait_for_no_process(checkout) == [], (seed, victim)
+        assert checkout.wait_for_no_process() == [], (seed, victim)
         for _ in range(4):
             run = runs_of(results)
             if run and run[0].is_complete:
