@@ -7,11 +7,12 @@ import struct
 from pathlib import Path
 
 _BYTES_SENT = 200
-"""Offset of tcpi_bytes_sent in Linux's struct tcp_info, since 4.19."""
+"""Offset of tcpi_bytes_sent in Linux's struct tcp_info, and after it of tcpi_bytes_retrans; both
+since 4.19."""
 
 
 def tcp_bytes_sent() -> int:
-    """Payload that its open sockets have sent so far, with what was sent again, without headers."""
+    """Payload that its open sockets have sent so far; not what was sent again, nor headers."""
     total = 0
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -20,5 +21,6 @@ def tcp_bytes_sent() -> int:
             with socket.socket(fileno=os.dup(int(file.name))) as copy:
                 if copy.family in (socket.AF_INET, socket.AF_INET6):
                     info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                    total += int(struct.unpack_from("Q", info, _BYTES_SENT)[0])
+                    sent, again = struct.unpack_from("QQ", info, _BYTES_SENT)
+                    total += int(sent - again)
     return total

@@ -5,10 +5,11 @@ filling, the delay probe, the device clock's pass and the check of the data are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import convert
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median, relative_iqr
 from hostbench.device.base import Device, Step
@@ -55,6 +56,9 @@ class Prepared:
     verify: Callable[[], str | None] | None = None
     """Called once after timing and a synchronize: None when the result is right, else what is
     wrong. Evidence outside the timer (the proof `data`)."""
+    proofs: Mapping[str, Callable[[], str | None]] = field(default_factory=dict)
+    """Further proofs by name, called so, too, in this order. One that raises Unavailable is
+    `unavailable` with that reason: on every rank, where they call collectives."""
     depth: int = 1
     """Steps enqueued before one synchronize."""
     host_only: bool = False
@@ -234,10 +238,16 @@ def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float,
 
 def proofs_of(prepared: Prepared) -> dict[str, str]:
     """After readings, each of which ends with a synchronize."""
-    if prepared.verify is None:
-        return {}
-    wrong = prepared.verify()
-    return {"data": "passed" if wrong is None else f"failed: {wrong}"}
+    checks = {"data": prepared.verify} if prepared.verify is not None else {}
+    return {name: _outcome(check) for name, check in {**checks, **prepared.proofs}.items()}
+
+
+def _outcome(check: Callable[[], str | None]) -> str:
+    try:
+        wrong = check()
+    except Unavailable as reason:
+        return f"unavailable: {reason}"
+    return "passed" if wrong is None else f"failed: {wrong}"
 
 
 def summary_s(measurement: Measurement) -> float:

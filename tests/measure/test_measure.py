@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
@@ -203,3 +204,17 @@ def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
     result = measure.measure(device, prepared, Settings(max_samples=3))
     assert max(result.end_to_end_s) < 0.01
     assert calls == ["before", "step"] * (len(calls) // 2)
+
+
+def test_each_further_proof_is_passed_failed_or_unavailable_with_its_reason() -> None:
+    def lacks() -> str | None:
+        raise Unavailable("nobody counts it")
+
+    checks = {"parity": lambda: None, "memory": lambda: "5 bytes, not 4", "sent": lacks}
+    prepared = Prepared(step=lambda: None, verify=lambda: None, proofs=checks)
+    assert measure.measure(SimulatedDevice(FREE), prepared, Settings()).proofs == {
+        "data": "passed",
+        "parity": "passed",
+        "memory": "failed: 5 bytes, not 4",
+        "sent": "unavailable: nobody counts it",
+    }
