@@ -17,7 +17,7 @@ from hostbench.store.columns import STATUSES
 from hostbench.store.table.delta import DeltaTables
 from hostbench.store.table.rows import READING, texts
 
-FORMAT = 4
+FORMAT = 5
 """To be raised when the columns change, or what is in them: a table of another is made anew."""
 HEAD = f"hostbench results, format {FORMAT}"
 KINDS = ("run", "asv", "part")
@@ -61,6 +61,8 @@ class Source:
     """JSON: [family, device, own, number of rows of each status, of unexpected findings]."""
     setup: str | None = None
     """Of a run, JSON: hostbench.facts.causes.setup of its first part."""
+    facts: str | None = None
+    """Of a run, JSON: when -> the facts of its first part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

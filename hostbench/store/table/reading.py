@@ -188,6 +188,7 @@ class Reader:
         groups = {when: runs.facts_of(facts) for when, facts in run.parts[0].facts.items()}
         setup = to_json(causes.setup(groups))
         source.setup = json.dumps(setup) if setup else None
+        source.facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
         if rows:
             self._add(numbered(of_rows(rows), source.reading))
 
