@@ -24,4 +24,4 @@ fi
 "$SHARE" get
 # exec: a signal to stop reaches hostbench itself, which keeps what it has measured.
 exec "$VENV/bin/hostbench" nightly --budget 45m --device "$DEVICE" --results "$RESULTS" \
-  --summary ../summary.md --page ../page.html "$@"
+  --summary ../summary.md "$@"

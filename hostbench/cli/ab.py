@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
-from hostbench.cli import compare as comparing
-from hostbench.cli.measuring import Pair, measure_pair
-from hostbench.cli.output import check_folder, show, warn, write_file
-from hostbench.cli.program import given
+from hostbench.cli import compare as compare_command
+from hostbench.cli.measuring import Measured, measure
+from hostbench.cli.output import check_folder, show, typed_again, warn, write_file
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import (
     Measuring,
-    Setup,
     adopt_left_over,
     check_decides,
     planned,
@@ -66,39 +65,40 @@ class AbOptions(Measuring):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredSides:
     """Two sides whose launches were interleaved, and a run of each kept."""
 
-    setup: Setup
+    machine: str
     sides: tuple[Side, Side]
-    pair: Pair
+    measured: Measured
     cases: tuple[Case, ...]
     notes: tuple[str, ...]
     """What could not be compared, and why."""
 
 
-def execute(options: AbOptions) -> int:
+def execute(**given: Any) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
     where a case failed or the run was interrupted; with --bisect those of `git bisect run`."""
+    options = AbOptions(**given)
     if options.bisect:
         return _bisect_step(options)
     if options.comment is not None:
         check_folder(options.comment, "--comment")
     try:
-        measured = measure(options)
-        verdict = _compared(options, measured)
+        both = measure_sides(options)
+        verdict = _compared(options, both)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
         answer = "Nothing measured" if nothing else "Failed"
         _write_comment(options, comment.of_nothing(answer, why, _about(options)))
         raise
-    failed = any(one.status == "failed" for records in measured.pair.records for one in records)
-    cut_off = measured.pair.end in ("interrupted", "device lost")
+    failed = any(one.status == "failed" for records in both.measured.records for one in records)
+    cut_off = both.measured.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else verdict
 
 
-def measure(options: AbOptions, scratch: str | None = None) -> Measured:
+def measure_sides(options: AbOptions, scratch: str | None = None) -> MeasuredSides:
     """A run of each side is kept; `scratch`: why no history is judged by them. Raises
     NothingMeasured where the sides have no case in common, or nothing that is measured differs."""
     become_subreaper()
@@ -127,37 +127,40 @@ def measure(options: AbOptions, scratch: str | None = None) -> Measured:
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
         adopt_left_over(setup)
-        pair = measure_pair(setup, sides, replace(plan, cases=cases), scratch, most)
-    return Measured(setup=setup, sides=sides, pair=pair, cases=cases, notes=tuple(notes))
+        measured = measure(setup, replace(plan, cases=cases), sides, scratch=scratch, most=most)
+    return MeasuredSides(
+        machine=setup.machine, sides=sides, measured=measured, cases=cases, notes=tuple(notes)
+    )
 
 
 def judged(measured: Measured) -> Comparison:
     """Of the one case that was measured. Raises HostbenchError where it has no number."""
-    for records in measured.pair.records:
-        if wrong := next((one for one in records if one.status != "ok"), None):
+    for records in measured.records:
+        if wrong := next((record for record in records if record.status != "ok"), None):
             raise NothingMeasured(f"{wrong.status}: {wrong.reason}")
-    if measured.pair.end == "interrupted":
+    if measured.end == "interrupted":
         raise KeyboardInterrupt
-    if measured.pair.end == "device lost":
+    if measured.end == "device lost":
         raise DeviceLost("the device is lost: no commit can be measured before it is back")
     first, second = (
-        [[one.seconds for one in records if one.seconds is not None]]
-        for records in measured.pair.records
+        [[record.seconds for record in records if record.seconds is not None]]
+        for records in measured.records
     )
     both = {"": (first, second)}
     return compare(both, interleaved=both)[""]
 
 
-def step_in_words(word: str, measured: Measured, found: Comparison) -> str:
+def step_in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:
     """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
     see it again."""
-    effect = "without an interval"
-    if found.effect is not None and found.low is not None and found.high is not None:
-        effect = f"{found.effect:+.1%} ({found.low:+.1%} to {found.high:+.1%})"
-    code = measured.sides[1].code
-    first, second = measured.pair.run_ids
+    effect, low, high = comparison.effect, comparison.low, comparison.high
+    change = "without an interval"
+    if effect is not None and low is not None and high is not None:
+        change = f"{effect:+.1%} ({low:+.1%} to {high:+.1%})"
+    commit = str(both.sides[1].code.commit)
+    first, second = both.measured.run_ids
     return (
-        f"{word:4}  {str(code.commit)[:8]}  {effect:28}  {about(Path.cwd(), str(code.commit))}\n"
+        f"{word:4}  {commit[:8]}  {change:28}  {about(Path.cwd(), commit)}\n"
         f"      hostbench compare run:{first} run:{second}"
     )
 
@@ -166,10 +169,10 @@ def _bisect_step(options: AbOptions) -> int:
     """A commit that cannot be measured is skipped. Without the device none can be, and any exit
     code below 128 would call a commit bad: then the bisection stops."""
     try:
-        measured = measure(options, scratch="bisect")
-        found = judged(measured)
-        word = side_of(found, options.threshold)
-        show(step_in_words("skip" if word == "undecided" else word, measured, found))
+        both = measure_sides(options, scratch="bisect")
+        comparison = judged(both.measured)
+        word = side_of(comparison, options.threshold)
+        show(step_in_words("skip" if word == "undecided" else word, both, comparison))
         return {"good": 0, "bad": 1, "undecided": SKIP}[word]
     except NothingDiffers as error:
         warn(str(error))
@@ -185,24 +188,27 @@ def _bisect_step(options: AbOptions) -> int:
         return STOP
 
 
-def _compared(options: AbOptions, measured: Measured) -> int:
+def _compared(options: AbOptions, both: MeasuredSides) -> int:
     """The exit code of `compare`, which prints the page."""
-    first, second = map(_called, measured.sides)
-    remarks = [*measured.notes, *_remarks(options, (first, second), measured.pair, measured.cases)]
-    asked = comparing.CompareOptions(
-        a=f"run:{measured.pair.run_ids[0]}",
-        b=f"run:{measured.pair.run_ids[1]}",
-        all=options.all,
-        format=options.format,
-        results=options.results,
-    )
+    first, second = map(_called, both.sides)
+    remarks = [*both.notes, *_remarks(options, (first, second), both.measured, both.cases)]
 
-    def write(found: Mapping[Key, Comparison], sides: Sides) -> None:
-        lines = _about(options, measured)
-        _write_comment(options, comment.of_result(found, sides, remarks, lines))
+    def write(comparisons: Mapping[Key, Comparison], sides: Sides) -> None:
+        lines = _about(options, both)
+        _write_comment(options, comment.of_result(comparisons, sides, remarks, lines))
 
+    run_ids = both.measured.run_ids
     try:
-        return comparing.execute(asked, (first, second), remarks, write)
+        return compare_command.execute(
+            a=f"run:{run_ids[0]}",
+            b=f"run:{run_ids[1]}",
+            all=options.all,
+            format=options.format,
+            results=options.results,
+            names=(first, second),
+            remarks=remarks,
+            on_judged=write,
+        )
     except NothingMeasured:  # every case was skipped on both sides
         for remark in remarks:
             warn(remark)
@@ -214,21 +220,21 @@ def _write_comment(options: AbOptions, text: str) -> None:
         write_file(options.comment, text.encode(), "--comment")
 
 
-def _about(options: AbOptions, measured: Measured | None = None) -> list[str]:
+def _about(options: AbOptions, both: MeasuredSides | None = None) -> list[str]:
     """What was compared, and how to do it again; as far as it is known."""
     words = [*map(quote, (options.a, *options.names))]
     words += [f"--case {quote(case)}" for case in options.case]
     words += [f"--budget {options.budget:g}s"] if options.budget else []
-    more = given(options, "quick", "launches", "device", "deadline")
+    more = typed_again(options, "quick", "launches", "device", "deadline")
     again = f"again: hostbench ab {' '.join(words)}{more}"
-    if measured is None:
+    if both is None:
         second = [name for name in options.names[:1] if name not in known_families()]
         return [f"A: {options.a}", f"B: {[*second, WORKING_TREE][0]}", again]
     sides = (
-        f"{letter}: {_called(one)}: {about(Path.cwd(), str(one.code.commit))}"
-        for letter, one in zip("AB", measured.sides, strict=True)
+        f"{letter}: {_called(measured)}: {about(Path.cwd(), str(measured.code.commit))}"
+        for letter, measured in zip("AB", both.sides, strict=True)
     )
-    return [*sides, f"machine: {measured.setup.machine}", again]
+    return [*sides, f"machine: {both.machine}", again]
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:
@@ -275,17 +281,19 @@ def _called(side: Side) -> str:
 
 
 def _remarks(
-    options: AbOptions, called: tuple[str, str], pair: Pair, cases: Sequence[Case]
+    options: AbOptions, called: tuple[str, str], measured: Measured, cases: Sequence[Case]
 ) -> Iterator[str]:
     """What was not measured, where each side is kept, and whether it came to its end."""
     first, second = (
-        {one.case: one.reason for one in records if one.status == "skipped"}
-        for records in pair.records
+        {record.case: record.reason for record in records if record.status == "skipped"}
+        for records in measured.records
     )
     for reason, num in Counter(first[case] for case in first if case in second).items():
         yield f"skipped on both sides: {num} of {len(cases)} cases: {reason}"
-    num_launches = Counter(one.case for one in pair.records[0])
-    without = {one.case for records in pair.records for one in records if one.status != "ok"}
+    num_launches = Counter(record.case for record in measured.records[0])
+    without = {
+        record.case for records in measured.records for record in records if record.status != "ok"
+    }
     few = [
         as_typed(str(case))
         for case in cases
@@ -298,8 +306,10 @@ def _remarks(
             f"{number_of(len(few), 'case')} did not fit into {format_duration(options.budget)} "
             f"({MIN_LAUNCHES} launches a side): {', '.join(named)}{more}"
         )
-    for name, run_id in zip(called, pair.run_ids, strict=True):
+    for name, run_id in zip(called, measured.run_ids, strict=True):
         yield f"{name} is run:{run_id}"
-    if pair.end != "complete":
-        num = min(len({one.launch for one in records}) for records in pair.records)
-        yield f"{pair.end} in launch {num}: what was measured is kept, and judged if it is enough"
+    if measured.end != "complete":
+        num = min(len({record.launch for record in records}) for records in measured.records)
+        yield (
+            f"{measured.end} in launch {num}: what was measured is kept, and judged if it is enough"
+        )

@@ -7,11 +7,11 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join, quote
+from typing import Any
 
 from hostbench.cli import ab
 from hostbench.cli.history import open_history
-from hostbench.cli.output import show, warn
-from hostbench.cli.program import given
+from hostbench.cli.output import show, typed_again, warn
 from hostbench.cli.run_setup import Measuring, check_decides, set_up
 from hostbench.core.case import as_typed, parse_series
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured, UsageError
@@ -35,28 +35,26 @@ class BisectOptions(Measuring):
     bad: str | None = None
 
 
-def execute(options: BisectOptions) -> int:
+def execute(**given: Any) -> int:
     """Exit code 0 where the commit was found, 3 where the ends do not differ today, or only commits
     are left that cannot be measured."""
-    case, root, good, bad = _asked(options)
-    ends = ab.AbOptions(
-        a=good,
-        names=(bad,),
-        case=(case,),
-        **{name: getattr(options, name) for name in _OPTIONS},
+    options = BisectOptions(**given)
+    case, root, good, bad = _ends(options)
+    again = {name: getattr(options, name) for name in _OPTIONS}
+    ends = ab.measure_sides(
+        ab.AbOptions(a=good, names=(bad,), case=(case,), **again), scratch="bisect"
     )
-    measured = ab.measure(ends, scratch="bisect")
-    found = ab.judged(measured)
-    last = ab.step_in_words("bad", measured, found)
-    if found.effect is None or found.verdict not in ("slower", "faster"):
+    comparison = ab.judged(ends.measured)
+    last = ab.step_in_words("bad", ends, comparison)
+    if comparison.effect is None or comparison.verdict not in ("slower", "faster"):
         raise NothingMeasured(
-            f"{good[:8]} and {bad[:8]} do not differ when they are interleaved ({found.verdict}): "
-            "the step is the environment's, or too small to be seen here"
+            f"{good[:8]} and {bad[:8]} do not differ when they are interleaved "
+            f"({comparison.verdict}): the step is the environment's, or too small to be seen here"
         )
-    threshold = half(found.effect)
+    threshold = half(comparison.effect)
     show(f"{last}\nfrom {threshold:+.1%} on a commit is bad")
     command = [sys.executable, "-m", "hostbench", "ab", good]
-    options_again = f"--threshold {threshold:.4g}{given(options, *_OPTIONS)}"
+    options_again = f"--threshold {threshold:.4g}{typed_again(options, *_OPTIONS)}"
     step = f'{join(command)} "$commit" --bisect --case {quote(case)} {options_again}'
     lines = {bad: last}
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
@@ -94,7 +92,7 @@ def _bisected(
     return repo.git(clone, "bisect", "log")
 
 
-def _asked(options: BisectOptions) -> tuple[str, Path, str, str]:
+def _ends(options: BisectOptions) -> tuple[str, Path, str, str]:
     """(case, checkout, good commit, bad commit). Raises UsageError where SERIES is not one case of
     this machine."""
     check_decides(options)
@@ -116,8 +114,8 @@ def _asked(options: BisectOptions) -> tuple[str, Path, str, str]:
     root, _ = ab.repository(setup.results)
     good, bad = options.good, options.bad
     if good is None or bad is None:
-        ends = _around_newest_step(options, setup.machine, str(cases[0]))
-        good, bad = good or ends[0], bad or ends[1]
+        around = _around_newest_step(options, setup.machine, str(cases[0]))
+        good, bad = good or around[0], bad or around[1]
     return str(cases[0]), root, known_commit(root, good), known_commit(root, bad)
 
 

@@ -1,8 +1,6 @@
 """Every command with its options. Imports click alone: the module of a command is imported when it
-is asked for, and its `execute` gets one frozen record of the options."""
+is asked for, and its function gets the options by their names."""
 
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +10,6 @@ from hostbench import __version__
 from hostbench.cli import options
 from hostbench.cli.options import Decorator, Number, formats, several
 
-Work = Callable[[], int]
-"""A command with its options, still to be done."""
-
 _EPILOG = """\b
 completion of commands, options and workloads, for bash (or zsh, fish):
   eval "$(_HOSTBENCH_COMPLETE=bash_source hostbench)"
@@ -23,6 +18,7 @@ completion of commands, options and workloads, for bash (or zsh, fish):
 exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class _InOrder(click.Group):
@@ -36,31 +32,32 @@ class _InOrder(click.Group):
     cls=_InOrder,
     help="What each habit of feeding a GPU costs, on this machine and over time.",
     epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=CONTEXT,
 )
 @click.version_option(__version__, message="hostbench %(version)s")
 def COMMANDS() -> None:
     """The program itself: it has no work of its own."""
 
 
-def _work(module: str, **given: Any) -> Work:
-    """`execute` of the module, which says by its annotation what record it takes."""
-    execute = import_module(f"hostbench.cli.{module}").execute
-    return partial(execute, execute.__annotations__["options"](**given))
-
-
 def _command(
     name: str,
     help: str,
     *params: Decorator,
-    module: str = "",
-    context: dict[str, Any] | None = None,
-) -> None:
-    """A command, done by the module of its name unless another is said."""
-    start = partial(_work, module or name.replace("-", "_"))
-    make = COMMANDS.command(name, help=help, context_settings=context)
-    make(several(*params)(lambda **given: start(**given)))
+    group: click.Group = COMMANDS,
+    does: str = "execute",
+    **settings: Any,
+) -> click.Command:
+    """A command; the function `does` of its module takes its options, and returns the exit code."""
+    module = f"hostbench.cli.{name if group is COMMANDS else group.name}"
 
+    def start(**given: Any) -> int:
+        code: int = getattr(import_module(module), does)(**given)
+        return code
+
+    return group.command(name, help=help, **settings)(several(*params)(start))
+
+
+_no_asv = click.option("--no-asv", is_flag=True, help="archive only; leave asv out")
 
 _command(
     "run",
@@ -68,13 +65,9 @@ _command(
     "commit, too.",
     options.families,
     options.selection,
-    click.option(
-        "--resume", is_flag=True, help="finish this commit's partial run, as --budget leaves"
-    ),
     options.budget("stop after so long"),
-    click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
+    _no_asv,
     formats(),
-    options.seed,
     options.measuring,
 )
 _command(
@@ -84,15 +77,11 @@ _command(
     options.families,
     options.only_cases,
     options.budget("time for all of it"),
-    click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
+    _no_asv,
     click.option(
-        "--summary", type=options.OUTPUT, metavar="FILE", help="write the summary, in Markdown"
+        "--summary", type=options.PATH, metavar="FILE", help="write the summary, in Markdown"
     ),
-    click.option(
-        "--page", type=options.OUTPUT, metavar="FILE", help="write summary and report, as HTML"
-    ),
-    formats(),
-    options.seed,
+    formats("html"),
     options.measuring,
 )
 _command(
@@ -101,14 +90,7 @@ _command(
     options.families,
     click.option("--run", metavar="RUN_ID", help="default: the newest run"),
     options.machine,
-    formats("html", default=None),
-    click.option(
-        "-o",
-        "output",
-        type=options.OUTPUT,
-        metavar="FILE",
-        help="write to FILE, in the format of its ending unless --format is given",
-    ),
+    formats("html"),
     click.option("--tracebacks", is_flag=True, help="of the failed cases, instead"),
     click.option(
         "--nvbandwidth",
@@ -117,28 +99,6 @@ _command(
         help="add what `nvbandwidth -j > FILE` measured, beside the run's figures",
     ),
     options.results,
-)
-_command(
-    "trace",
-    "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
-    "meanwhile. CASE is family.workload[axis=value,...].",
-    click.argument(
-        "case",
-        metavar="CASE",
-        shell_complete=options.complete_cases,
-        callback=lambda context, param, value: (value,),
-    ),
-    click.option(
-        "-o",
-        "output",
-        type=options.OUTPUT,
-        metavar="FILE",
-        required=True,
-        help="FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
-    ),
-    options.device,
-    options.deadline,
-    options.machine,
 )
 _command(
     "compare",
@@ -157,10 +117,7 @@ _command(
     "B is the working tree as it is now unless given. Families: all unless given.",
     click.argument("a", metavar="A"),
     click.argument(
-        "names",
-        nargs=-1,
-        metavar="[B] [FAMILY]...",
-        shell_complete=options.complete_families,
+        "names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=options.complete_families
     ),
     options.selection,
     options.budget("as many launches, of as many cases, as fit into so long"),
@@ -182,10 +139,18 @@ _command(
         metavar="EFFECT",
         help="with --bisect: the change from which B is bad (0.05)",
     ),
-    options.seed,
     options.measuring,
     options.every,
     formats(),
+)
+_command(
+    "bisect",
+    "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
+    f"SERIES is {options.SERIES}.",
+    options.one_series,
+    click.option("--good", metavar="REV", help="last good commit (default: from history)"),
+    click.option("--bad", metavar="REV", help="first bad commit (default: from history)"),
+    options.measuring,
 )
 _command(
     "changes",
@@ -211,47 +176,33 @@ _command(
     formats(),
     options.results,
 )
-_command(
-    "bisect",
-    "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
-    f"SERIES is {options.SERIES}.",
-    options.one_series,
-    click.option("--good", metavar="REV", help="last good commit (default: from history)"),
-    click.option("--bad", metavar="REV", help="first bad commit (default: from history)"),
-    options.measuring,
-)
 
 
 @COMMANDS.group(
     help="What people say of events: list, set, clear. Without an action: list.",
     invoke_without_command=True,
 )
-@formats()
-@options.results
 @click.pass_context
-def triage(context: click.Context, /, **given: Any) -> Work | None:
-    context.obj = given
-    return None if context.invoked_subcommand else _work("triage", action="list", **given)
-
-
-def _action(name: str, help: str, *params: Decorator) -> None:
-    """Options before the action count where none is given behind it."""
-
-    @click.pass_context
-    def start(context: click.Context, /, **given: Any) -> Work:
-        own = {name: value for name, value in given.items() if value is not None}
-        return _work("triage", **{"action": name, **context.obj, **own})
-
-    triage.command(name, help=help)(several(*params, options.results)(start))
+def triage(context: click.Context) -> int | None:
+    return None if context.invoked_subcommand else context.invoke(_triage_list, format="text")
 
 
 _EVENT = f"SERIES is {options.SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
-_event = several(options.one_series, click.argument("since", metavar="SINCE"))
-_direction = click.option(
-    "--direction", type=click.Choice(("slower", "faster")), default="slower", show_default=True
+_event = several(
+    options.one_series,
+    click.argument("since", metavar="SINCE"),
+    click.option(
+        "--direction",
+        type=click.Choice(("slower", "faster")),
+        default="slower",
+        show_default=True,
+    ),
+    options.results,
 )
-_action("list", "Every entry.", formats(default=None))
-_action(
+_triage_list = _command(
+    "list", "Every entry.", formats(), options.results, group=triage, does="list_entries"
+)
+_command(
     "set",
     f"Say what an event is. {_EVENT} STATE is accepted, expected, noise or investigating.",
     _event,
@@ -264,16 +215,11 @@ _action(
         metavar="DATE",
         help="last day on which it counts, as 2027-01-31",
     ),
-    _direction,
+    group=triage,
+    does="set_entry",
 )
-_action("clear", f"Take that back. {_EVENT}", _event, _direction)
-
-_command(
-    "doctor",
-    "Say what this machine is and what looks wrong.",
-    options.machine,
-    formats(),
-)
+_command("clear", f"Take that back. {_EVENT}", _event, group=triage, does="clear_entry")
+_command("doctor", "Say what this machine is and what looks wrong.", formats())
 _command(
     "idle",
     "Say why the GPU idles in a script. COMMAND, as `python train.py`, is run, and some steps are "
@@ -306,12 +252,28 @@ _command(
     click.option("--stop", is_flag=True, help="end the command once all is recorded"),
     click.option(
         "--keep",
-        type=options.OUTPUT,
+        type=options.PATH,
         metavar="DIR",
         help="keep the traces in that folder, for https://ui.perfetto.dev",
     ),
     formats(),
-    context={"allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
+)
+_command(
+    "trace",
+    "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
+    "meanwhile. CASE is family.workload[axis=value,...].",
+    click.argument("case", metavar="CASE", shell_complete=options.complete_cases),
+    click.option(
+        "-o",
+        "output",
+        type=options.PATH,
+        metavar="FILE",
+        required=True,
+        help="FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
+    ),
+    options.device,
+    options.deadline,
 )
 _command(
     "list",
@@ -319,6 +281,11 @@ _command(
     options.families,
     click.option("--cases", is_flag=True, help="every case, one a line"),
     formats(),
+)
+_command(
+    "init",
+    "Set up a repository to measure its own code. Writes asv.conf.json, a workload in benchmarks/, "
+    "results/ and a nightly workflow; what is there is left as it is.",
 )
 _command(
     "publish",
@@ -332,9 +299,4 @@ _command(
     click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
     click.option("--headless", is_flag=True, help="do not open a browser"),
     options.results,
-)
-_command(
-    "init",
-    "Set up a repository to measure its own code. Writes asv.conf.json, a workload in benchmarks/, "
-    "results/ and a nightly workflow; what is there is left as it is.",
 )

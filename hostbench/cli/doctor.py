@@ -1,7 +1,7 @@
 """`hostbench doctor`: what this machine is, what will run on it, and what looks wrong."""
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from msgspec import structs
@@ -22,19 +22,13 @@ from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import coverage, findings, is_broken, page, table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
-    machine: str | None = None
-    format: str = "text"
-
-
-def execute(options: DoctorOptions) -> int:
+def execute(*, format: str = "text") -> int:
     """Print the page. 0, or 4 where something is broken."""
     torch = probe_torch()
     facts = with_memory_copy(collect(torch_state=torch))
     hardware = nvidia_hardware()
-    machine = machine_name(options.machine, facts)
-    found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
+    machine = machine_name(None, facts)
+    diagnoses = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
     for why in broken().values():
         warn(why)
@@ -47,14 +41,14 @@ def execute(options: DoctorOptions) -> int:
             "torch": structs.asdict(torch),
             "runs": covered.runs,
             "skipped": covered.skipped,
-            "links": [asdict(each) for each in link_verdicts(facts)],
-            "findings": [asdict(each) for each in found],
+            "links": list(map(asdict, link_verdicts(facts))),
+            "findings": list(map(asdict, diagnoses)),
         }
 
     show_page(
-        options.format,
-        lambda: page(machine, facts, torch, found, covered),
-        lambda: table(found),
+        format,
+        lambda: page(machine, facts, torch, diagnoses, covered),
+        lambda: table(diagnoses),
         document,
     )
-    return EXIT_FAILED if is_broken(found) else EXIT_OK
+    return EXIT_FAILED if is_broken(diagnoses) else EXIT_OK

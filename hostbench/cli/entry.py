@@ -1,4 +1,4 @@
-"""Words in, an exit code out. Parsing ends before the work begins: no command sees the parser."""
+"""Words in, an exit code out."""
 
 import atexit
 import gc
@@ -15,7 +15,6 @@ from hostbench.cli.output import drop_output, replace_closed, show, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, HostbenchError
 from hostbench.core.processes import terminate_as_interrupt
 
-_PROGRAM = "hostbench"
 _COMPLETE = "_HOSTBENCH_COMPLETE"
 """Set by the completion that a shell has been given; click's convention."""
 _NEW_OBJECTS = 100_000
@@ -24,7 +23,7 @@ after every 700, as is usual, that takes a fifth of a report's time."""
 
 
 def main(
-    argv: Sequence[str] | None = None, command: click.Command = COMMANDS, program: str = _PROGRAM
+    argv: Sequence[str] | None = None, command: click.Command = COMMANDS, program: str = "hostbench"
 ) -> int:
     """Run one command and return its exit code. A known error is one line on stderr."""
     if argv is None:
@@ -46,10 +45,11 @@ def _run(words: list[str], command: click.Command, program: str) -> int | None:
     if instruction := os.environ.get(_COMPLETE):
         from click.shell_completion import shell_complete
 
-        return shell_complete(COMMANDS, {}, _PROGRAM, _COMPLETE, instruction)
+        return shell_complete(COMMANDS, {}, program, _COMPLETE, instruction)
     try:
         with command.make_context(program, words) as context:
-            work: Callable[[], int | None] = command.invoke(context)
+            code: int | None = command.invoke(context)
+            return code
     except click.exceptions.Exit as done:  # --help and --version
         return done.exit_code
     except BrokenPipeError:  # of what those print
@@ -59,7 +59,6 @@ def _run(words: list[str], command: click.Command, program: str) -> int | None:
         path = error.ctx.command_path if error.ctx else program
         warn(f"{error.format_message()} `{path} --help` lists what there is")
         return EXIT_USAGE
-    return work()
 
 
 def _guarded(work: Callable[[], int | None]) -> int:

@@ -1,6 +1,6 @@
-"""The one place that opens what `--results` names."""
+"""The one function that opens what `--results` names."""
 
-from hostbench.cli.output import Reading, warn
+from hostbench.cli.output import on_reading, warn
 from hostbench.cli.results import stored_results
 from hostbench.core.files import is_url
 from hostbench.store.history import History
@@ -9,8 +9,7 @@ from hostbench.store.history import History
 def open_history(named: str | None) -> History:
     """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
     Raises as `stored_results`."""
-    with Reading() as tell:
-        history = History(named if named and is_url(named) else stored_results(named), tell)
+    history = History(named if named and is_url(named) else stored_results(named), on_reading())
     for warning in history.warnings:
         warn(warning)
     return history

@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 import click
 
 from hostbench import __version__, facts
 from hostbench.cli import entry, options
-from hostbench.cli.keeping import measure_and_keep
+from hostbench.cli.measuring import measure
 from hostbench.cli.options import several
 from hostbench.cli.output import warn
 from hostbench.cli.run import RunOptions, answer
-from hostbench.cli.run_setup import adopt_left_over, header_of, planned, planned_cases, set_up
+from hostbench.cli.run_setup import adopt_left_over, planned, planned_cases, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
@@ -35,9 +36,9 @@ _COMMAND = "torchrun ... -m hostbench.ranks"
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @several(options.families, options.selection, options.device, options.launches)
-@several(options.deadline, options.seed, options.results)
-def _command(**given: object) -> object:
-    return lambda: execute(RunOptions(**given))  # type: ignore[arg-type]
+@several(options.deadline, options.results)
+def _command(**given: Any) -> int:
+    return execute(RunOptions(**given))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,10 +106,7 @@ def _conduct(member: launch.Member, options: RunOptions) -> int:
         mail.put("world", [hello.member for hello in hellos])
         was_measured = True
         os.environ[launch.VARIABLE] = "1"
-        header = header_of(plan, setup, setup.checkout)
-        archived = measure_and_keep(setup, header, plan, tells_asv=False)
-        rest = "start it again for a whole one"
-        return answer(options, setup.results, archived.run, archived.ended, _COMMAND, rest)
+        return answer(options, setup, measure(setup, plan), _COMMAND)
     finally:
         launch.dismiss(mail, member.num_ranks, was_measured)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.cli.output import show, warn
-from hostbench.cli.program import program
+from hostbench.cli.output import program, show, warn
 from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
@@ -27,23 +26,32 @@ from hostbench.vcs.user_side import BESIDE
 
 WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
-_COPYING_BACKENDS = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend",
-                     "uv_build")  # fmt: skip
+_COPYING = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
 """Build backends that only copy the files of a package of plain Python."""
-_COPYING_NEEDS = {re.sub(r"[._]", "-", name) for name in (*_COPYING_BACKENDS, "wheel")}
-"""What such a build requires; anything else writes files: a version, an extension."""
+_NO_BUILD = """\
+    // Nothing is built: each commit's files are put on the path as they are.
+    "build_command": [],
+    "install_command": [],
+"""
+_RESULTS = """\
+# What hostbench and asv measure lies here, a folder for each machine, to be committed: files of
+# many machines and commits merge without conflicts. Nobody edits them.
+# Not kept in git: journals of runs in progress, which end up in runs/.
+*.jsonl
+"""
+_IGNORE = """\
+# asv's working copies and pages, and Python's bytecode: made anew whenever they are needed.
+# What is measured goes to %s/, and is kept.
+.asv/
+__pycache__/
+"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitOptions:
-    """It has none: what is there decides."""
-
-
-def execute(options: InitOptions) -> int:
+def execute() -> int:
     """Write what is lacking. Raises UsageError, before anything is written, where that cannot be
     done without harm. Exit code 4 where the workloads cannot be imported."""
-    root = _root()
-    project = _Project(root)
+    project = _project()
+    root = project.root
     files = dict(_files(project))
     for path in files:
         _check_inside(root, path)
@@ -53,7 +61,8 @@ def execute(options: InitOptions) -> int:
         if path.exists() or path.is_symlink():
             show(f"left as it is: {path.relative_to(root)}")
         else:
-            _write(root, path, text)
+            write_atomic(path, text.encode(), "make it writable, and try again")
+            show(f"wrote: {path.relative_to(root)}")
     why = _broken(root)
     if why:
         warn(f"{why}; mend that")
@@ -69,8 +78,20 @@ def recipe(name: str) -> str:
     return next(path for path in paths if path.is_file()).read_text()
 
 
-def _root() -> Path:
-    """The top of the repository. Raises UsageError where there is none, and in hostbench's own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Project:
+    """What pyproject.toml and the files of a project say of it."""
+
+    root: Path
+    name: str
+    package: str | None
+    is_built: bool
+    """Whether a commit's package is more than its files as they are."""
+
+
+def _project() -> _Project:
+    """The repository at hand. Raises UsageError where there is none, in hostbench's own, and where
+    pyproject.toml cannot be read."""
     here = Path.cwd()
     try:
         root = repo.top_level(here).resolve()
@@ -78,91 +99,64 @@ def _root() -> Path:
         raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
     if is_hostbench(root):
         raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
-    return root
+    path = root / "pyproject.toml"
+    try:
+        declared = tomllib.loads(read_stored(path).decode()) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}; mend it") from error
+    name = str(_table(declared, "project").get("name") or "")
+    package = _package(root, name)
+    backend = str(_table(declared, "build-system").get("build-backend", "setuptools"))
+    is_built = (root / "setup.py").exists() or not backend.startswith(_COPYING)
+    return _Project(
+        root=root,
+        name=name or package or root.name,
+        package=package,
+        is_built=is_built and package is not None,
+    )
 
 
-class _Project:
-    """What pyproject.toml and the files of a project say of it."""
-
-    def __init__(self, root: Path) -> None:
-        """Raises UsageError where pyproject.toml cannot be read."""
-        self.root = root
-        self.benchmarks = benchmark_folder(root)
-        path = root / "pyproject.toml"
-        try:
-            self.table = tomllib.loads(read_stored(path).decode()) if path.exists() else {}
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {path}: {error}; mend it") from error
-        self.package = self._find_package()
-
-    def _find_package(self) -> str | None:
-        """The package of the project's name, else the first; no script, for what that does when it
-        is imported nobody knows."""
-        source = asv_config.source_folder(self.root)
-        aside = BESIDE | {self.benchmarks.name}
-        copy = own_package.unbuilt(source, aside)
-        folder = Path(copy.folders[0])
-        names = [
-            name
-            for name in copy.names
-            if folder != source or (folder / name).is_dir()
-            if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
-        ]
-        own = _normalized(str(_table(self.table, "project").get("name", "")))
-        return next((name for name in names if _normalized(name) == own), next(iter(names), None))
-
-    @property
-    def name(self) -> str:
-        return str(_table(self.table, "project").get("name") or self.package or self.root.name)
-
-    @property
-    def is_built(self) -> bool:
-        """Whether a commit's package is more than its files as they are."""
-        if self.package is None:
-            return False
-        if (self.root / "setup.py").exists():
-            return True
-        if not {"project", "build-system"} & {*self.table}:
-            return False
-        system, tool = _table(self.table, "build-system"), _table(self.table, "tool")
-        requires = re.findall(r"'([\w.-]+)", str(system.get("requires", [])))
-        generates = (
-            _table(tool, "setuptools").get("ext-modules"),
-            _table(tool, "hatch", "build").get("hooks"),
-            _table(tool, "poetry").get("build"),
-        )
-        copies = str(system.get("build-backend", "setuptools")).startswith(_COPYING_BACKENDS)
-        return not copies or any(generates) or not {*map(_normalized, requires)} <= _COPYING_NEEDS
+def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
+    inner = values.get(name)
+    return inner if isinstance(inner, dict) else {}
 
 
-def _normalized(name: str) -> str:
-    return re.sub(r"[-._]+", "-", name).lower()
+def _package(root: Path, project: str) -> str | None:
+    """The package of the project's name, else the first; no script, for what that does when it is
+    imported nobody knows."""
+    source = asv_config.source_folder(root)
+    copy = own_package.unbuilt(source, BESIDE | {benchmark_folder(root).name})
+    folder = Path(copy.folders[0])
+    names = [
+        name
+        for name in copy.names
+        if folder != source or (folder / name).is_dir()
+        if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+    ]
 
+    def normalized(name: str) -> str:
+        return re.sub(r"[-._]+", "-", name).lower()
 
-def _table(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A table in there; an empty one where there is none."""
-    for name in names:
-        inner = values.get(name)
-        values = inner if isinstance(inner, dict) else {}
-    return values
+    alike = (name for name in names if normalized(name) == normalized(project))
+    return next(alike, next(iter(names), None))
 
 
 def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     """What there should be, beside pyproject.toml."""
     root = project.root
+    benchmarks, results = benchmark_folder(root), asv_results(root)
     asv = recipe(f"project/{CONFIG}")
     asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
     yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
-    yield project.benchmarks / "__init__.py", ""  # asv wants a package
-    if not workload_files(project.benchmarks):
+    yield benchmarks / "__init__.py", ""  # asv wants a package
+    if not workload_files(benchmarks):
         if project.package:
             text = recipe("project/startup.py").replace("PACKAGE", project.package)
-            yield project.benchmarks / "startup.py", text
+            yield benchmarks / "startup.py", text
         else:
-            source = asv_config.source_folder(root)
-            yield source / "example_model.py", recipe("project/example_model.py")
-            yield project.benchmarks / "steps.py", recipe("project/steps.py")
-    results = asv_results(root)
+            model = asv_config.source_folder(root) / "example_model.py"
+            yield model, recipe("project/example_model.py")
+            yield benchmarks / "steps.py", recipe("project/steps.py")
     yield results / ".gitignore", _RESULTS
     yield root / ".gitignore", _IGNORE % results.relative_to(root).as_posix()
     for path, name in RECIPES.items():
@@ -170,17 +164,12 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
 
 
 def _check_inside(root: Path, path: Path) -> None:
-    """Raises UsageError for a place that is not in the repository."""
+    """Raises UsageError for a file that would not be in the repository."""
     parent = next(above for above in path.parents if above.exists() or above.is_symlink())
     if not parent.is_dir():
         raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
     if not path.resolve().is_relative_to(root):
         raise UsageError(f"{path} is outside {root}, by a link or by a setting: mend that")
-
-
-def _write(root: Path, path: Path, text: str) -> None:
-    write_atomic(path, text.encode(), "make it writable, and try again")
-    show(f"wrote: {path.relative_to(root)}")
 
 
 def _broken(root: Path) -> str:
@@ -205,11 +194,11 @@ def _next_steps(project: _Project) -> Iterator[str]:
         yield f"git ignores {results}/: what is measured would stay on this machine; mend that"
     yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
     yield "then:"
-    measured = project.package or "example_model"
     commands = {
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
-        f"{program()} ab HEAD": f"after a change of {measured}: against that commit",
+        f"{program()} ab HEAD": f"after a change of {project.package or 'example_model'}: against "
+        "that commit",
         f"{program()} dashboard": "what was measured",
     }
     if asv_config.build_commands(root, asv_config.source_folder(root))[1]:
@@ -225,22 +214,3 @@ def _is_ignored(root: Path, name: str) -> bool:
     except GitError:
         return False
     return True
-
-
-_NO_BUILD = """\
-    // Nothing is built: each commit's files are put on the path as they are.
-    "build_command": [],
-    "install_command": [],
-"""
-_RESULTS = """\
-# What hostbench and asv measure lies here, a folder for each machine, to be committed: files of
-# many machines and commits merge without conflicts. Nobody edits them.
-# Not kept in git: journals of runs in progress, which end up in runs/.
-*.jsonl
-"""
-_IGNORE = """\
-# asv's working copies and pages, and Python's bytecode: made anew whenever they are needed.
-# What is measured goes to %s/, and is kept.
-.asv/
-__pycache__/
-"""

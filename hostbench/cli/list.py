@@ -1,8 +1,5 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from hostbench.cli.output import show, warn
 from hostbench.cli.page import show_page
 from hostbench.core.case import as_typed, typed_value
@@ -11,55 +8,38 @@ from hostbench.families import broken, load
 from hostbench.measure.workload import Workload
 from hostbench.report.table import Cell, Column, Table
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions:
-    families: tuple[str, ...]
-    cases: bool
-    format: str
+_COLUMNS = ("workload", "version", "cases", "quick", "axes", "question")
 
 
-def execute(options: ListOptions) -> int:
-    """Print the workloads of the families named, or every case of them with --cases."""
-    works = load(options.families or None).values()
+def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
+    """Print the workloads of the families named, or every case of them with `cases`."""
+    works = load(families or None).values()
     for why in broken().values():
         warn(why)
-    if options.format == "text":
-        cases = (as_typed(str(case)) for work in works for case in work.cases())
-        show("\n".join(cases if options.cases else map(_as_text, works)))
+    if format == "text":
+        every = (as_typed(str(case)) for work in works for case in work.cases())
+        show("\n".join(every if cases else map(_text, works)))
         return EXIT_OK
-    table = _table_of_cases(works) if options.cases else _table(works)
-    show_page(
-        options.format,
-        lambda: [table],
-        document=lambda: [_as_json(work, options.cases) for work in works],
-    )
+    rows = [row for work in works for row in _case_rows(work)] if cases else map(_row, works)
+    names = ("case", "quick") if cases else _COLUMNS
+    columns = tuple(Column(title=name, keys=(name,)) for name in names)
+    table = Table(columns=columns, rows=tuple(rows))
+    document = [_document(work, cases) for work in works]
+    show_page(format, lambda: [table], document=lambda: document)
     return EXIT_OK
 
 
-def _table_of_cases(works: Iterable[Workload]) -> Table:
-    rows = [
-        (Cell(as_typed(str(case)), (str(case),)), str(work.is_quick(case)))
-        for work in works
-        for case in work.cases()
+def _case_rows(work: Workload) -> list[tuple[Cell | str, ...]]:
+    return [
+        (Cell(as_typed(str(case)), (str(case),)), str(work.is_quick(case))) for case in work.cases()
     ]
-    return Table(columns=_columns("case", "quick"), rows=tuple(rows))
 
 
-def _table(works: Iterable[Workload]) -> Table:
-    columns = _columns("workload", "version", "cases", "quick", "axes", "question")
-    rows = ((*_counted(work), "; ".join(_axes(work)), work.question) for work in works)
-    return Table(columns=columns, rows=tuple(rows))
-
-
-def _columns(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(title=name, keys=(name,)) for name in names)
-
-
-def _counted(work: Workload) -> tuple[str, str, str, str]:
-    """Name, version, how many cases, how many of them quick."""
+def _row(work: Workload) -> tuple[Cell | str, ...]:
+    """Name, version, how many cases, how many of them quick, axes, question."""
     cases = list(work.cases())
-    return work.name, work.version, str(len(cases)), str(sum(map(work.is_quick, cases)))
+    counted = str(len(cases)), str(sum(map(work.is_quick, cases)))
+    return work.name, work.version, *counted, "; ".join(_axes(work)), work.question
 
 
 def _axes(work: Workload) -> list[str]:
@@ -69,14 +49,14 @@ def _axes(work: Workload) -> list[str]:
     ]
 
 
-def _as_text(work: Workload) -> str:
-    name, version, cases, quick = _counted(work)
+def _text(work: Workload) -> str:
+    name, version, cases, quick, *_ = _row(work)
     head = f"{name}  version {version}, {cases} cases, {quick} of them quick"
     about = work.question or "no docstring says what is measured"
     return "\n    ".join([head, about, *_axes(work)])
 
 
-def _as_json(work: Workload, with_cases: bool) -> dict[str, object]:
+def _document(work: Workload, with_cases: bool) -> dict[str, object]:
     about: dict[str, object] = {
         "workload": work.name,
         "version": work.version,

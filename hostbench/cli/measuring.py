@@ -1,4 +1,4 @@
-"""A plan measured into journals: one code, or two interleaved with a run of each kept."""
+"""A plan measured and archived: with the code of this process, or with two codes, interleaved."""
 
 import math
 import time
@@ -14,80 +14,157 @@ from hostbench import facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
+from hostbench.core.asv_config import without_plugin
 from hostbench.core.case import Case
 from hostbench.core.clock import now
-from hostbench.core.errors import DeviceLost, Interrupted
-from hostbench.core.records import CaseRecord
+from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted
+from hostbench.core.processes import terminate_as_interrupt
+from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.device.simulated_file import MARK
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan, fitting
 from hostbench.runner.progress import Bar
-from hostbench.store import adopt
+from hostbench.store import adopt, asv_files
+from hostbench.store.runs import WholeRun
+from hostbench.vcs.repo import git
 from hostbench.vcs.side import Side
 
 End = Literal["complete", "interrupted", "stopped", "device lost"]
-"""How a run ended: walked to its end, cut off, after the time that it was given, or with a device
+"""How a run ended: measured to its end, cut off, after the time that it was given, or with a device
 that does not start any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two archived runs whose launches were interleaved."""
+class Measured:
+    """What was archived: a run, or one for each of two sides."""
 
-    run_ids: tuple[str, str]
-    records: tuple[list[CaseRecord], list[CaseRecord]]
+    runs: tuple[WholeRun, ...]
     end: End
+    asv_error: str = ""
+    """Why asv's file lacks the run, though it was meant to be there."""
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        return tuple(run.run_id for run in self.runs)
+
+    @property
+    def records(self) -> tuple[tuple[CaseRecord, ...], ...]:
+        """Of each run."""
+        return tuple(run.parts[0].records for run in self.runs)
 
 
-def walk(
+def measure(
     setup: Setup,
     plan: Plan,
-    journals: Sequence[JournalWriter],
     sides: Sequence[Side] = (),
+    *,
+    scratch: str | None = None,
     most: int | None = None,
-) -> tuple[End, tuple[list[CaseRecord], ...]]:
-    """Measure the plan with the code of this process into one journal, or with those of two sides,
-    interleaved, into two; with `most`, as many launches up to that as the time of the setup allows.
-    An interrupt ends it early and keeps the rest. Finishing the journals is left to the caller.
+    tells_asv: bool = False,
+) -> Measured:
+    """Measure the plan and archive it: one run, or with two sides one of each, their launches
+    interleaved. An interrupt ends it early and keeps what there is.
 
-    Raises BrokenError where no more can be written, and DeviceLost where there was nothing to keep.
+    `scratch`: why a run is never judged in a history. `most`: the first launch is timed, and as
+    many launches up to that, of as many cases, follow as the setup's time allows. `tells_asv`: a
+    run that may be judged is written into asv's files too.
+
+    Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
+    device did: then nothing is kept. BrokenError where no more can be written.
     """
-    bar = Bar()
-    records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
+    check_writable(setup.results / setup.machine / "runs")
+    headers = _headers(setup, plan, sides, scratch)
+    paths = [places.journal_path(setup.results, header.run_id) for header in headers]
+    asv_error = ""
+    with terminate_as_interrupt():
+        with ExitStack() as stack:
+            journals = [
+                stack.enter_context(JournalWriter(path, header))
+                for path, header in zip(paths, headers, strict=True)
+            ]
+            end = _measure_into(journals, setup, plan, sides, most)
+            # Workers run the code of the start, but which commit that was can no longer be said.
+            is_changed = not sides and setup.look() != setup.checkout
+            why = "the checkout changed during the run" if is_changed else None
+            for journal in journals:
+                journal.finish("complete" if end == "complete" else "interrupted", now(), why)
+            runs = [read(path) for path in paths]
+            if tells_asv and setup.device != MARK:
+                run = WholeRun(parts=(runs[0],))
+                asv_error = _tell_asv(setup, run, end == "complete" and run.header.scratch is None)
+        if not all(run.records for run in runs):
+            for path in paths:
+                path.unlink(missing_ok=True)
+            if end == "device lost":
+                raise DeviceLost("the device was lost before anything was measured")
+            raise Interrupted("interrupted before anything was measured: nothing to keep")
+        parts = [
+            adopt.archive_journal(setup.results, path, run, lambda: setup.machine)
+            for path, run in zip(paths, runs, strict=True)
+        ]
+    archived = tuple(WholeRun(parts=(part,)) for part in parts)
+    return Measured(runs=archived, end=end, asv_error=asv_error)
 
-    def tell(when: str, found: Mapping[str, Any]) -> None:
+
+def _headers(
+    setup: Setup, plan: Plan, sides: Sequence[Side], scratch: str | None
+) -> list[RunHeader]:
+    if not sides:
+        return [header_of(plan, setup, setup.checkout)]
+    headers = [header_of(plan, setup, side.code) for side in sides]
+    return [
+        structs.replace(
+            header,
+            by="hostbench ab",
+            scratch=header.scratch or scratch,
+            interleaved_with=other.run_id,
+        )
+        for header, other in zip(headers, reversed(headers), strict=True)
+    ]
+
+
+def _measure_into(
+    journals: Sequence[JournalWriter],
+    setup: Setup,
+    plan: Plan,
+    sides: Sequence[Side],
+    most: int | None,
+) -> End:
+    """Every record as it comes, with the facts before, meanwhile and after."""
+
+    def write_facts(when: str, of_host: Mapping[str, Any]) -> None:
         for journal in journals:
-            journal.facts(when, found)
+            journal.facts(when, of_host)
 
-    setup.tell_before(tell)
+    for when, of_host in {"before": facts.to_json(setup.facts), **setup.other_hosts}.items():
+        write_facts(when, of_host)
+    # A simulation says its own: what this host did meanwhile is none of them.
+    meanwhile = write_facts if setup.simulation is None else lambda when, of_host: None
+    bar, end_s = Bar(), time.monotonic() + setup.budget_s
+    if math.isfinite(end_s):
+        bar.until(end_s)
+    has_record = [False for _ in journals]
     end: End = "complete"
-    late_s = time.monotonic() + setup.budget_s
-    if math.isfinite(late_s):
-        bar.until(late_s)
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
-            stack.enter_context(
-                facts.Watch(setup.watched(tell), setup.device, setup.facts, pid=setup.launcher)
-            )
+            watch = facts.Watch(meanwhile, setup.device, setup.facts, pid=setup.launcher)
+            stack.enter_context(watch)
             for index, record in _records(setup, plan, sides, bar, stack, most):
                 journals[index].case(record)
-                records[index].append(record)
-                if time.monotonic() > late_s and all(records):
+                has_record[index] = True
+                if time.monotonic() > end_s and all(has_record):
                     end = "stopped"
                     break
     except KeyboardInterrupt:
         end = "interrupted"
     except DeviceLost as error:
-        if not all(records):
-            for journal in journals:
-                journal.path.unlink(missing_ok=True)
-            raise
         warn(str(error))
         end = "device lost"
-    tell("after", facts.to_json(setup.collect()))
-    return end, records
+    write_facts("after", facts.to_json(setup.collect()))
+    return end
 
 
 def _records(
@@ -109,7 +186,7 @@ def _records(
         for side in sides
     )
 
-    def measured(part: Plan) -> Iterator[tuple[int, CaseRecord]]:
+    def interleaved(part: Plan) -> Iterator[tuple[int, CaseRecord]]:
         for index, record in session.interleaved(part, setup.workloads, (first, second), bar):
             side = sides[index]
             reason = record.reason and record.reason.replace(side.folder, "")
@@ -117,12 +194,12 @@ def _records(
             yield index, structs.replace(record, version=version, reason=reason)
 
     if most is None:
-        yield from measured(plan)
+        yield from interleaved(plan)
         return
     began_s = last_s = time.monotonic()
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     started = set()
-    for index, record in measured(plan.first_launch()):
+    for index, record in interleaved(plan.first_launch()):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -130,48 +207,32 @@ def _records(
         if record.status != "ok":
             took_s.pop(record.case, None)
         yield index, record
-    known = {case: len(sides) * fmean(each) for case, each in took_s.items() if each}
-    usual = fmean(known.values()) if known else 0.0
-    costs_s = {case: known.get(case, usual) for case in took_s}
-    costs_s = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
-    launches, cases = fitting(costs_s, setup.budget_s - (last_s - began_s), most)
-    yield from measured(plan.later_launches(cases, launches))
+    costs_s = {case: len(sides) * fmean(times) for case, times in took_s.items() if times}
+    usual_s = fmean(costs_s.values()) if costs_s else 0.0
+    costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
+    cheapest_first = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
+    launches, cases = fitting(cheapest_first, setup.budget_s - (last_s - began_s), most)
+    yield from interleaved(plan.later_launches(cases, launches))
 
 
-def measure_pair(
-    setup: Setup,
-    sides: tuple[Side, Side],
-    plan: Plan,
-    scratch: str | None = None,
-    most: int | None = None,
-) -> Pair:
-    """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
-    With `most` the first launch is timed, and as many launches up to that, of as many cases, follow
-    as the setup's time allows.
-
-    `scratch`: why neither run is ever judged in a history. To be called under
-    `terminate_as_interrupt`. Raises Interrupted where the interrupt came before both sides had
-    a record: then nothing is kept.
-    """
-    headers = [
-        structs.replace(header, by="hostbench ab", scratch=header.scratch or scratch)
-        for header in (header_of(plan, setup, side.code) for side in sides)
-    ]
-    run_ids = headers[0].run_id, headers[1].run_id
-    check_writable(setup.results / setup.machine / "runs")
-    paths = [places.journal_path(setup.results, run_id) for run_id in run_ids]
-    with ExitStack() as stack:
-        journals = []
-        for path, header, other in zip(paths, headers, reversed(run_ids), strict=True):
-            header = structs.replace(header, interleaved_with=other)
-            journals.append(stack.enter_context(JournalWriter(path, header)))
-        end, (first, second) = walk(setup, plan, journals, sides, most)
-        for journal in journals:
-            journal.finish("complete" if end == "complete" else "interrupted", now())
-    if not (first and second):
-        for path in paths:
-            path.unlink()
-        raise Interrupted("interrupted before both sides had a number: nothing to keep")
-    for path in paths:
-        adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)
-    return Pair(run_ids=run_ids, records=(first, second), end=end)
+def _tell_asv(setup: Setup, run: WholeRun, is_judged: bool) -> str:
+    """Have asv know the machine, and a run that may be judged: why its files lack that run now. The
+    archive has it either way."""
+    if setup.root is None:
+        return ""
+    wrong = ""
+    try:
+        entry = facts.asv_machine_entry(setup.machine, setup.facts)
+        if places.asv_results(setup.root).resolve() == setup.results.resolve():
+            facts.register_with_asv(entry)
+        if is_judged:
+            wrong = without_plugin(setup.root) or ""
+        if is_judged and not wrong:
+            commit = str(run.header.commit)
+            authored = git(setup.root, "show", "-s", "--format=%at", names=[commit])
+            asv_files.record(setup.results, entry, run, setup.workloads, int(authored))
+    except HostbenchError as error:
+        wrong = str(error)
+    if wrong:
+        warn(f"{wrong}; the run is archived all the same")
+    return wrong if is_judged else ""

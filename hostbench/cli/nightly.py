@@ -15,27 +15,22 @@ from typing import Any
 
 from hostbench.cli import ab
 from hostbench.cli.history import open_history
-from hostbench.cli.keeping import Kept, measure_and_keep
-from hostbench.cli.measuring import End
-from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.measuring import End, Measured, measure
+from hostbench.cli.output import check_folder, program, show, typed_again, warn, write_file
 from hostbench.cli.page import show_page
-from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import (
     Measuring,
     Setup,
     adopt_left_over,
-    fresh,
     header_of,
-    partial_run,
     planned,
-    rest_of,
     set_up,
 )
 from hostbench.core.case import Case, as_typed
 from hostbench.core.clock import epoch_s, now
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
 from hostbench.core.processes import become_subreaper
-from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.core.records import CaseRecord
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
@@ -66,15 +61,12 @@ from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 """Shares of `--budget`: up to there the run goes, and what is measured once more."""
-RESUMED_FOR_S = 20 * 3600.0
-"""A run that was cut off is gone on with for so long; then it is another night."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyOptions(Measuring):
     no_asv: bool = False
     summary: Path | None = None
-    page: Path | None = None
     format: str = "text"
 
 
@@ -117,13 +109,13 @@ class _Tonight:
         return max(share * budget_s - (time.monotonic() - self.began_s), 0.0)
 
 
-def execute(options: NightlyOptions) -> int:
+def execute(**given: Any) -> int:
     """The summary is written whatever happened. Exit code 2 for a wrong option, 4 where something
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
+    options = NightlyOptions(**given)
     become_subreaper()
-    for path in (options.summary, options.page):
-        if path is not None:
-            check_folder(path)
+    if options.summary is not None:
+        check_folder(options.summary, "--summary")
     tonight = _Tonight(options=options)
     try:
         _measure_and_judge(tonight)
@@ -135,13 +127,13 @@ def execute(options: NightlyOptions) -> int:
         tonight.note(error=_in_words(error), error_code=code)
     tonight.note(took_s=time.monotonic() - tonight.began_s)
     if tonight.is_ours:
-        try:
-            _conclude(tonight)
-        except KeyboardInterrupt:
-            tonight.failed_beside("interrupted before the page was written")
+        _conclude(tonight)
         tonight.remark(*_next_steps(options, tonight.report))
         _write_summary(tonight)
     night = tonight.report
+    if options.format == "html":
+        show(_as_html(tonight))
+        return exit_code(night)
     show_page(options.format, lambda: page(night), lambda: table(night), lambda: as_json(night))
     return exit_code(night)
 
@@ -160,15 +152,15 @@ def _measure_and_judge(tonight: _Tonight) -> None:
     with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
         tonight.is_ours = tonight.is_underway = True
         kept = _measure(tonight, replace(setup, budget_s=tonight.left_s(FOR_THE_RUN)))
-        tonight.run = kept.run
-        launches = _launches_of(kept.run.winners().values())
+        tonight.run = kept.runs[0]
+        launches = _launches_of(kept.runs[0].winners().values())
         _note_measured(tonight, kept, launches)
         if tonight.report.cut_off:
             return
         history = open_history(str(setup.results))
-        if kept.run.header.scratch is None:
+        if kept.runs[0].header.scratch is None:
             warn("judging")
-            _judge(tonight, setup, kept.run, launches, history)
+            _judge(tonight, setup, kept.runs[0], launches, history)
         if damaged := damage(setup.results, history):
             more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
             tonight.failed_beside(f"{damaged[0]}{more}")
@@ -177,31 +169,21 @@ def _measure_and_judge(tonight: _Tonight) -> None:
 # ---- measuring ----------------------------------------------------------------------------------
 
 
-def _measure(tonight: _Tonight, setup: Setup) -> Kept:
-    """Tonight's run: the rest of one that was cut off, or a new one."""
+def _measure(tonight: _Tonight, setup: Setup) -> Measured:
+    """Tonight's run."""
     options = tonight.options
     adopt_left_over(setup)
-    header, plan, earlier = fresh(options, setup)
-    partial = partial_run(setup)
-    if partial is not None and _is_tonights(partial.header, header):
-        warn(f"going on with run {partial.run_id}, which was cut off")
-        header, plan, earlier = rest_of(partial, options, setup)
-    elif options.budget is not None:
-        plan = _that_fits(tonight, setup, header, plan)
-        header = header_of(plan, setup, setup.checkout)
-    return measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
+    plan = planned(options, setup)
+    if options.budget is not None:
+        plan = _that_fits(tonight, setup, plan)
+    return measure(setup, plan, tells_asv=not options.no_asv)
 
 
-def _is_tonights(partial: RunHeader, header: RunHeader) -> bool:
-    """Whether a run that was cut off is this night's: of the same cases, and not too old."""
-    age_s = epoch_s(now()) - epoch_s(partial.started_at)
-    return {*partial.planned} <= {*header.planned} and 0 <= age_s < RESUMED_FOR_S
-
-
-def _that_fits(tonight: _Tonight, setup: Setup, header: RunHeader, plan: Plan) -> Plan:
+def _that_fits(tonight: _Tonight, setup: Setup, plan: Plan) -> Plan:
     """As many launches and cases as there is time for, going by the last run; all of a first."""
     if not setup.results.is_dir():
         return plan
+    header = header_of(plan, setup, setup.checkout)
     known = nights.of_machine(setup.results, setup.machine, warn)
     earlier = night_history.runs_before(open_history(str(setup.results)), header, known)
     if not earlier:
@@ -217,15 +199,15 @@ def _that_fits(tonight: _Tonight, setup: Setup, header: RunHeader, plan: Plan) -
     return replace(plan, cases=cases, profile=plan.profile.of(launches))
 
 
-def _note_measured(tonight: _Tonight, kept: Kept, launches: LaunchesOf) -> None:
-    run = kept.run
+def _note_measured(tonight: _Tonight, kept: Measured, launches: LaunchesOf) -> None:
+    run = kept.runs[0]
     counted = Counter(result.status for result in run.results())
     if kept.asv_error:
         tonight.failed_beside(f"asv lacks the run: {kept.asv_error}")
     tonight.note(
         run_id=run.run_id,
         began=run.header.started_at,
-        cut_off="" if kept.ended in ("complete", "stopped") else kept.ended,
+        cut_off="" if kept.end in ("complete", "stopped") else kept.end,
         scratch=run.header.scratch,
         launches=launches_in_words(run.header.launches, run.measured_launches, True),
         enough=len(launches),
@@ -367,45 +349,41 @@ def _measure_again(
             results=str(setup.results),
         )
         try:
-            measured = ab.measure(asked)
+            measured = ab.measure_sides(asked)
         except NothingDiffers:  # commits that touch nothing that is measured
             tonight.note(same_code=True)
         else:
-            tonight.note(again=measured.pair.run_ids)
+            tonight.note(again=measured.measured.run_ids)
             tonight.remark(*measured.notes)
-            both = judge.sides(*map(_launches_of, measured.pair.records))
-            return compare(both, interleaved=both), measured.pair.end
+            both = judge.sides(*map(_launches_of, measured.measured.records))
+            return compare(both, interleaved=both), measured.measured.end
     warn(f"measuring {num} a second time")
     seed = random.SystemRandom().getrandbits(32)  # an order of its own
     plan = replace(planned(options, setup), cases=tuple(cases), seed=seed)
-    kept = measure_and_keep(
-        replace(setup, budget_s=left_s),
-        header_of(plan, setup, setup.checkout),
-        plan,
-        tells_asv=False,  # asv keeps the first
-    )
-    tonight.note(again=(kept.run.run_id,))
-    second = _launches_of(kept.run.winners().values())
-    return compare(judge.sides(launches, second)), kept.ended
+    kept = measure(replace(setup, budget_s=left_s), plan)  # asv keeps the first
+    tonight.note(again=(kept.runs[0].run_id,))
+    second = _launches_of(kept.runs[0].winners().values())
+    return compare(judge.sides(launches, second)), kept.end
 
 
 # ---- handing on ---------------------------------------------------------------------------------
 
 
 def _conclude(tonight: _Tonight) -> None:
-    """Keep what was concluded and write the page. After an interrupt a CI job has seconds left:
-    then neither, and the night is not concluded."""
-    night, results, path = tonight.report, tonight.results, tonight.options.page
-    if night.cut_off or night.run_id is None or results is None or tonight.run is None:
-        return
-    if night.scratch is None:
+    """Keep what was concluded. A night that was interrupted is not."""
+    night, results = tonight.report, tonight.results
+    if not night.cut_off and night.run_id and results is not None and night.scratch is None:
         with tonight.beside("the night could not be kept"):
             nights.write(results, to_store(night))
-    if path is not None:
-        with tonight.beside(f"the page {path} could not be written"):
-            rows = frame.of_run(results, tonight.run, warn)
-            document = html.html(rows, tonight.run, head=page(night))
-            write_file(path, document.encode(), "--page")
+
+
+def _as_html(tonight: _Tonight) -> str:
+    """The night, then the run that it measured."""
+    run, results = tonight.run, tonight.results
+    if run is None or results is None:
+        return html.document(page(tonight.report)).rstrip("\n")
+    rows = frame.of_run(results, run, warn)
+    return html.html(rows, run, head=page(tonight.report)).rstrip("\n")
 
 
 def _write_summary(tonight: _Tonight) -> None:
@@ -418,7 +396,7 @@ def _write_summary(tonight: _Tonight) -> None:
 
 def _next_steps(options: NightlyOptions, night: NightReport) -> Iterator[str]:
     """What to type next."""
-    where = given(options, "results")
+    where = typed_again(options, "results")
     if night.run_id:
         yield f"see it: `{program()} dashboard{where}`"
     if night.failed:

@@ -4,14 +4,16 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.core.units import one_line
 
-_LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 5.0
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -29,6 +31,12 @@ def show(text: str, end: str = "\n") -> None:
             f"standard output cannot be written: {error.strerror or error}; make room, or send it "
             "elsewhere"
         ) from None
+
+
+def warn(text: str) -> None:
+    """One line on stderr, fit for a terminal: text from files may be in it."""
+    with suppress(OSError):  # nobody reads it: the exit code still stands
+        print(f"hostbench: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def replace_closed() -> None:
@@ -49,55 +57,21 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def warn(text: str) -> None:
-    """One line on stderr, fit for a terminal: text from files may be in it."""
-    with suppress(OSError):  # nobody reads it: the exit code still stands
-        print(f"hostbench: {one_line(text)}", file=sys.stderr)
+def on_reading() -> Callable[[Path], None]:
+    """To be told of each file that is read: says now and then how far that has come."""
+    num, last_s = 0, time.monotonic()
+
+    def count(path: Path) -> None:
+        nonlocal num, last_s
+        num += 1
+        if time.monotonic() - last_s >= _LINE_EVERY_S:
+            last_s = time.monotonic()
+            warn(f"reading: {num} files, now {path}")
+
+    return count
 
 
-class Reading:
-    """How far reading results has come, on stderr: one line that is written over on a terminal, a
-    flushed line every 10 s elsewhere. Nothing is said of what takes less."""
-
-    def __init__(self) -> None:
-        self._num, self._said_s = 0, time.monotonic()
-        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._is_drawn = False
-
-    def __call__(self, path: Path) -> None:
-        """This file is about to be read."""
-        self._num += 1
-        if time.monotonic() - self._said_s < (1 if self._is_live else _LINE_EVERY_S):
-            return
-        self._said_s, self._is_drawn = time.monotonic(), self._is_live
-        text = one_line(f"reading results: {self._num} files, now {path}")
-        width = shutil.get_terminal_size().columns - 1
-        self._write(f"\r\x1b[K{text:.{width}}" if self._is_live else f"{text}\n")
-
-    def __enter__(self) -> "Reading":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_drawn:
-            self._write("\r\x1b[K")
-
-    @staticmethod
-    def _write(text: str) -> None:
-        with suppress(OSError):
-            print(text, end="", file=sys.stderr, flush=True)
-
-
-def check_folder(path: Path, option: str = "-o") -> None:
-    """Before the work, not after. Raises UsageError where the folder of what the option names is
-    not there."""
-    if not path.parent.is_dir():
-        raise UsageError(
-            f"cannot write {path}: there is no folder {path.parent}; name another file with "
-            f"{option}"
-        )
-
-
-def write_file(path: Path, data: bytes, option: str = "-o") -> None:
+def write_file(path: Path, data: bytes, option: str) -> None:
     """What the option names. A link or a device (/dev/stdout) is written through, never replaced.
     Raises UsageError."""
     remedy = f"name another file with {option}"
@@ -109,3 +83,40 @@ def write_file(path: Path, data: bytes, option: str = "-o") -> None:
         path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
+
+
+def check_folder(path: Path, option: str) -> None:
+    """Before the work, not after. Raises UsageError where the folder of what the option names is
+    not there."""
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"cannot write {path}: there is no folder {path.parent}; name another file with "
+            f"{option}"
+        )
+
+
+def program() -> str:
+    """`hostbench` where that is on PATH, else the path or `python -m hostbench` that was used: so
+    that a command that we print can be typed as it stands."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{short(Path(sys.executable))} -m hostbench"
+    on_path = shutil.which("hostbench")
+    if on_path and Path(on_path).resolve() == started.resolve():
+        return "hostbench"
+    return short(started)
+
+
+def typed_again(options: object, *names: str) -> str:
+    """Those of these options that were given, each with a space before it."""
+    values = ((name, getattr(options, name)) for name in names)
+    return "".join(
+        f" --{name}" if value is True else f" --{name} {quote(str(value))}"
+        for name, value in values
+        if value is not None and value is not False
+    )
+
+
+def short(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

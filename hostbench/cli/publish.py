@@ -1,7 +1,5 @@
 """`hostbench publish`: append what a table at a URL lacks of a results folder."""
 
-from dataclasses import dataclass
-
 from hostbench.cli.output import show
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
@@ -9,17 +7,11 @@ from hostbench.core.files import is_url
 from hostbench.store.table import open_table, remote
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishOptions:
-    url: str
-    results: str | None
-
-
-def execute(options: PublishOptions) -> int:
+def execute(*, url: str, results: str | None) -> int:
     """Publish, and say how much. Raises UsageError where the table cannot be written."""
-    if not is_url(options.url):
-        raise UsageError(f"{options.url} is no URL; name one, as s3://bucket/path or file:///path")
-    folder = stored_results(options.results)
-    done = remote.publish(folder, open_table(folder), options.url)
-    show(f"{options.url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
+    if not is_url(url):
+        raise UsageError(f"{url} is no URL; name one, as s3://bucket/path or file:///path")
+    folder = stored_results(results)
+    done = remote.publish(folder, open_table(folder), url)
+    show(f"{url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
     return EXIT_OK

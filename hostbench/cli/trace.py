@@ -1,8 +1,7 @@
-"""`hostbench trace`: one reading of a case, lane by lane, as a Chrome trace."""
+"""`hostbench trace`: one sample of a case, lane by lane, as a Chrome trace."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import __version__
@@ -24,25 +23,20 @@ from hostbench.store.archive import packed
 _DEADLINE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceOptions(Measuring):
-    output: Path
-
-
-def execute(options: TraceOptions) -> int:
+def execute(*, case: str, output: Path, device: str | None, deadline: float | None) -> int:
     """Run the case and write its trace. Exit code 3 where the case cannot run here, 4 where it
     failed: also with a trace that shows how."""
-    check_folder(options.output)
-    if not options.output.name.endswith((".json", ".json.gz")):
-        raise UsageError(f"the trace is JSON: -o {options.output}.json, or .json.gz to pack it")
-    selector = parse_selector(options.case[0])
+    check_folder(output, "-o")
+    if not output.name.endswith((".json", ".json.gz")):
+        raise UsageError(f"the trace is JSON: -o {output}.json, or .json.gz to pack it")
+    selector = parse_selector(case)
     check_selects(selector, load(), "")
     become_subreaper()
-    setup = set_up(options, keeps=False)
-    case = _only_case(selector.text, choose(setup.workloads, setup.device, selectors=[selector]))
-    outcome = _run(case, setup, options.deadline or _DEADLINE_S)
+    setup = set_up(Measuring(case=(case,), device=device), keeps=False)
+    chosen = _only_case(case, choose(setup.workloads, setup.device, selectors=[selector]))
+    outcome = _run(chosen, setup, deadline or _DEADLINE_S)
     about = {
-        "case": str(case),
+        "case": str(chosen),
         "machine": setup.machine,
         "device": setup.device,
         "started_at": now(),
@@ -51,13 +45,13 @@ def execute(options: TraceOptions) -> int:
         "median_s": outcome.seconds,
     }
     document = chrome_trace(outcome.lanes, about)
-    is_packed = options.output.suffix == ".gz"
-    write_file(options.output, packed(document) if is_packed else json.dumps(document).encode())
-    show(f"{as_typed(str(case))} on the {setup.device} device of {setup.machine}")
+    is_packed = output.suffix == ".gz"
+    write_file(output, packed(document) if is_packed else json.dumps(document).encode(), "-o")
+    show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
     show(_durations(outcome))
-    show(f"trace: {options.output} (open it in https://ui.perfetto.dev)")
+    show(f"trace: {output} (open it in https://ui.perfetto.dev)")
     if outcome.status == "failed":
-        warn(f"{as_typed(str(case))} failed: {outcome.reason}")
+        warn(f"{as_typed(str(chosen))} failed: {outcome.reason}")
         return EXIT_FAILED
     return EXIT_OK
 
@@ -105,7 +99,7 @@ def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
 
 
 def _durations(outcome: Outcome) -> str:
-    """How long the traced reading took, and the readings without a trace before it."""
+    """How long the traced sample took, and the samples without a trace before it."""
     start_s, end_s = extent(outcome.lanes)
     text = f"{number_of(outcome.num_steps, 'step')}: {format_seconds(end_s - start_s)}"
     if outcome.seconds is None:

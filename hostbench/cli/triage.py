@@ -2,9 +2,8 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
@@ -30,79 +29,97 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriageOptions:
-    action: Literal["list", "set", "clear"]
-    results: str | None
-    format: str = "text"
-    series: str = ""
-    since: str = ""
-    direction: str = "slower"
-    state: str = ""
-    owner: str | None = None
-    note: str | None = None
-    until: datetime.datetime | None = None
-
-
-def execute(options: TriageOptions) -> int:
-    """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
-    folder = results_folder(options.results)
-    if options.action == "list":
-        return _list(folder, options.format)
-    history = open_history(options.results) if folder.is_dir() else None
-    judged = judge_history(history, "commit") if history else []
-    entry = Entry(
-        series=as_stored(options.series),  # what is typed in two ways is one entry
-        since=_commit(options.since, judged),
-        direction=options.direction,
-        state=options.state,
-        owner=options.owner,
-        note=options.note,
-        until=options.until and options.until.date(),
+def list_entries(*, format: str, results: str | None) -> int:
+    """Exit code 4 where an entry cannot be read; nothing is lost by that."""
+    folder = results_folder(results)
+    stored = triage.read(folder)
+    for path, text in stored.warnings:
+        warn(f"{path}: {text}")
+    entries, day = list(stored.entries.values()), today()
+    table = Table(columns=COLUMNS, rows=tuple(_row(entry, day) for entry in entries))
+    show_page(
+        format,
+        lambda: [table if entries else f"no triage entries in {folder / triage.FOLDER}"],
+        lambda: table,
     )
-    events = _events(entry, judged)
-    if history and not events:
-        events = _events(entry, judge_history(history, "run-time"))
-    if options.action == "clear":
-        paths = triage.clear(folder, entry)
-    else:
-        effect = max((event.effect for event in events), key=abs, default=None)
-        paths = triage.put(folder, replace(entry, effect=effect))
+    return EXIT_FAILED if stored.warnings else EXIT_OK
+
+
+def set_entry(
+    *,
+    series: str,
+    since: str,
+    direction: str,
+    results: str | None,
+    state: str,
+    owner: str | None,
+    note: str | None,
+    until: datetime.datetime | None,
+) -> int:
+    """Write an entry, and say what it is about."""
+    entry = Entry(
+        series=as_stored(series),  # what is typed in two ways is one entry
+        since=since,
+        direction=direction,
+        state=state,
+        owner=owner,
+        note=note,
+        until=until and until.date(),
+    )
+    folder = results_folder(results)
+    entry, events = _with_events(folder, entry)
+    largest = max((event.effect for event in events), key=abs, default=None)
+    paths = triage.put(folder, replace(entry, effect=largest))
     for path in paths:
-        show(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
-    if options.action == "set":
-        _tell(entry, events)
-    _tell_others(folder, entry, events, paths)
+        show(f"wrote {path}")
+    if largest is None:
+        warn(
+            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
+            "counts for whatever will, of any size"
+        )
+    else:
+        num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
+        show(f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again")
+    _warn_of_others(folder, entry, events, paths)
     return EXIT_OK
+
+
+def clear_entry(*, series: str, since: str, direction: str, results: str | None) -> int:
+    """Delete an entry."""
+    entry = Entry(series=as_stored(series), since=since, direction=direction, state="")
+    folder = results_folder(results)
+    entry, events = _with_events(folder, entry)
+    paths = triage.clear(folder, entry)
+    for path in paths:
+        show(f"deleted {path}")
+    _warn_of_others(folder, entry, events, paths)
+    return EXIT_OK
+
+
+def _with_events(folder: Path, entry: Entry) -> tuple[Entry, list[EventName]]:
+    """The entry with the whole name of its commit, and what is stored and it is about."""
+    if not folder.is_dir():
+        return replace(entry, since=commit_of(Path.cwd(), entry.since) or entry.since), []
+    history = open_history(str(folder))
+    judged = judge_history(history, "commit")
+    entry = replace(entry, since=_commit(entry.since, judged))
+    events = _about(entry, judged)
+    return entry, events or _about(entry, judge_history(history, "run-time"))
 
 
 def _commit(since: str, judged: Iterable[Judged]) -> str:
     """The whole name of a commit that was measured, or that git knows: one event, one file."""
     stored = {column.commit for own in judged for column in own.grid.columns}
-    named = [one for one in stored if len(since) >= SHORTEST_COMMIT and one.startswith(since)]
+    named = [name for name in stored if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
     return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
 
 
-def _events(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
-    """What is stored and the entry is about."""
-    found = (one for own in judged for one in own.found if one.change.kind != "break")
-    return [one.event for one in found if entry.is_about(one.event)]
+def _about(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
+    steps = (event for own in judged for event in own.found if event.change.kind != "break")
+    return [step.event for step in steps if entry.is_about(step.event)]
 
 
-def _tell(entry: Entry, events: Sequence[EventName]) -> None:
-    """What an entry that was set is about."""
-    if events:
-        largest = max((event.effect for event in events), key=abs)
-        num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
-        show(f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again")
-    else:
-        warn(
-            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
-            "counts for whatever will, of any size"
-        )
-
-
-def _tell_others(
+def _warn_of_others(
     results: Path, entry: Entry, events: Sequence[EventName], paths: Sequence[Path]
 ) -> None:
     """Entries that are about the same events, too."""
@@ -110,20 +127,6 @@ def _tell_others(
     for path, other in triage.read(results).entries.items():
         if path not in paths and any(other.is_about(event) for event in (named, *events)):
             warn(f"{path} is about it, too: {other.state}, {other.series}")
-
-
-def _list(results: Path, form: str) -> int:
-    found = triage.read(results)
-    for path, text in found.warnings:
-        warn(f"{path}: {text}")
-    entries, day = list(found.entries.values()), today()
-    table = Table(columns=COLUMNS, rows=tuple(_row(one, day) for one in entries))
-    show_page(
-        form,
-        lambda: [table if entries else f"no triage entries in {results / triage.FOLDER}"],
-        lambda: table,
-    )
-    return EXIT_FAILED if found.warnings else EXIT_OK
 
 
 def _row(entry: Entry, day: datetime.date) -> tuple[Cell, ...]:

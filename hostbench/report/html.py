@@ -67,6 +67,11 @@ def html(rows: pd.DataFrame, run: WholeRun, *, head: Sequence[Part] = ()) -> str
     return _document(name, [*blocks, (name, body)])
 
 
+def document(parts: Sequence[Part]) -> str:
+    """A page by itself; its first part is the title."""
+    return _document(str(parts[0]), [(parts[0], [*_parts(parts[1:])])])
+
+
 def _document(name: str, blocks: Sequence[tuple[Part, list[str]]]) -> str:
     """Each block is an article with its title."""
     lines = [

@@ -123,11 +123,8 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
     [
         ("setup.py", "", True),
         ("pyproject.toml", "[build-system]\nbuild-backend = 'mesonpy'\n", True),
-        ("pyproject.toml", "[tool.setuptools]\next-modules = [{name = 'a'}]\n[project]\n", True),
         ("pyproject.toml", "[build-system]\nbuild-backend = 'hatchling.build'\n", False),
         ("pyproject.toml", "[build-system]\nrequires = ['setuptools>=77', 'wheel']\n", False),
-        ("pyproject.toml", "[build-system]\nrequires = ['setuptools', 'setuptools_scm']\n", True),
-        ("pyproject.toml", "[project]\n[tool.hatch.build.hooks.custom]\na = 1\n", True),
         ("pyproject.toml", "[tool.ruff]\n", False),
     ],
 )

@@ -3,8 +3,6 @@
 import gzip
 import json
 import os
-import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +32,6 @@ from hostbench.runner.lock import only_one
 from hostbench.store import nights
 from tests import own_project
 from tests.fakes.builders import InProcess
-from tests.stored import runs_of
 from tests.turns import git
 
 MACHINE = "simulated-box"
@@ -202,25 +199,21 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert story.stored()[0].commit == first
 
 
-def test_an_interrupted_night_is_told_and_gone_on_with(
+def test_an_interrupted_night_is_told_and_the_next_is_whole(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.commit("begin")
-    summary, page = story.folder / "summary.md", story.folder / "page.html"
+    summary = story.folder / "summary.md"
     monkeypatch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
-    assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
+    assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith(
         "Interrupted, nothing judged: 2 of 2 cases, 3 of 10 launches measured"
     )
-    assert summary.exists() and not page.exists() and not story.stored()
-
-    counting = InProcess()
-    monkeypatch.setattr(measuring, "Launcher", lambda *_: counting)
-    assert story.night(1, "--page", str(page)) == EXIT_OK
-    assert [one.number for one in counting.launches] == list(range(3, 11))
-    assert len(story.stored()) == 1 and ": 2 ok, " in story.said
-    assert "First night" in page.read_text()
-    assert "every case" in page.read_text()
+    assert summary.exists() and not story.stored()
+    monkeypatch.setattr(measuring, "Launcher", launcher)
+    assert story.night(1, "--format", "html") == EXIT_OK
+    assert len(story.stored()) == 1
+    assert "2 series measured" in story.said and "every case" in story.said
 
 
 @pytest.mark.parametrize(
@@ -241,17 +234,6 @@ def test_a_night_interrupted_while_it_is_judged_ends(
         assert story.night(2, slower=1.2) == EXIT_FAILED
     assert story.answer.startswith("Interrupted, nothing judged: 2 of 2 cases, 10 launches measure")
     assert len(story.stored()) == 1, "no later night is held against it"
-
-
-def test_a_night_interrupted_while_the_page_is_written_says_what_it_was(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story.commit("begin")
-    summary, page = story.folder / "summary.md", story.folder / "page.html"
-    monkeypatch.setattr("hostbench.report.html.html", _raises(KeyboardInterrupt()))
-    assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
-    assert "; interrupted before the page was written" in story.answer
-    assert summary.read_text().startswith("### First night") and len(story.stored()) == 1
 
 
 def test_a_fault_of_our_own_is_told_in_the_summary(
@@ -378,21 +360,6 @@ def test_a_case_that_fails_is_named_with_its_reason(story: Story) -> None:
     assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("2 cases failed (2 had a number before)")
     assert "NameError" in story.said and "report --run" in story.said
-
-
-@pytest.mark.parametrize("families", [(), ("transfer",)])
-def test_a_run_in_parts_is_finished_by_the_command_that_it_prints(
-    families: tuple[str, ...], story: Story, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of the project's own families, and of one that is not in its commit."""
-    story.commit("begin")
-    story.night(1)
-    where = ("--machine", MACHINE, "--results", str(story.results))
-    words = ("run", *families, "--launches", "7", "--device", "simulated", *where)
-    assert main([*words, "--budget", "0.000001"]) == EXIT_OK
-    (rest,) = re.findall(r" (run [^`]*--resume[^`]*)`", capsys.readouterr().err)
-    assert main(shlex.split(rest)) == EXIT_OK
-    assert runs_of(story.results)[-1].is_complete
 
 
 def test_a_budget_that_fits_all_leaves_nothing_out(story: Story) -> None:

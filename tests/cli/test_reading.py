@@ -34,9 +34,9 @@ def test_plain_lines_name_the_files_that_are_read(
 ) -> None:
     monkeypatch.setattr(output, "_LINE_EVERY_S", 0.0)
     main([*command, "--results", str(results)])
-    lines = [line for line in capsys.readouterr().err.splitlines() if "reading results" in line]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "reading: " in line]
     assert len(lines) == len(COMMITS)
-    assert f"reading results: 3 files, now {results / 'shelf'}" in lines[-1]
+    assert f"reading: 3 files, now {results / 'shelf'}" in lines[-1]
 
 
 def test_a_small_tree_is_read_without_a_word(

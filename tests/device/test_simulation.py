@@ -252,15 +252,6 @@ def test_measured_results_are_no_place_for_it(
     assert one.header.scratch == "no git repository"
 
 
-def test_a_simulation_is_resumed_as_one(declare: Any) -> None:
-    declare(STORY)
-    assert simulate("--budget", "0.000001") == EXIT_OK
-    assert main(["run", "--resume"]) == EXIT_OK
-    (one,) = stored()
-    assert one.is_complete and len(one.parts) == 2
-    assert one.header.resumes is None and one.parts[1].header.resumes == one.run_id
-
-
 def test_workers_have_the_noise_of_their_launch(declare: Any, tmp_path: Path) -> None:
     """The real program with worker processes gives what this process gives."""
     declare("noise = 0.02\nseed = 5")

@@ -124,16 +124,17 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert "Expected `bool | int | float | str | null`, got `array`" in str(found["lists"][1])
 
 
+def words_of_run(results: Path, device: str = DEVICE) -> list[str]:
+    kinds = ("fine", "also", "skips")
+    cases = [word for kind in kinds for word in ("--case", f"faulty.go[kind={kind}]")]
+    more = ("--launches", "7", "--no-asv", "--device", device, "--results", str(results))
+    return ["run", *cases, *more]
+
+
 def start_run(
     checkout: Scratch, results: Path, device: str = DEVICE, **more: str
 ) -> subprocess.Popen[str]:
-    cases = [
-        arg for kind in ("fine", "also", "skips") for arg in ("--case", f"faulty.go[kind={kind}]")
-    ]
-    return checkout.start(
-        "-m", "hostbench", "run", *cases, "--launches", "7", "--no-asv",
-        "--device", device, "--results", str(results), **more,
-    )  # fmt: skip
+    return checkout.start("-m", "hostbench", *words_of_run(results, device), **more)
 
 
 def wait_for_records(results: Path, at_least: int) -> Run:
@@ -147,23 +148,19 @@ def wait_for_records(results: Path, at_least: int) -> Run:
     raise AssertionError(f"no journal with {at_least} records in {results}")
 
 
-def test_killed_hostbench_keeps_what_was_measured_and_resumes(
-    checkout: Scratch, results: Path
-) -> None:
+def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Path) -> None:
     running = start_run(checkout, results)
-    held = wait_for_records(results, 4)
+    before = wait_for_records(results, 4)
     running.kill()
     running.communicate()
     assert checkout.wait_for_no_process() == []
-    resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
-    assert resumed.returncode == 0, resumed.stdout
-    run = only_run(results)
-    assert len(run.parts) == 2 and run.run_id == held.header.run_id
-    assert run.is_complete and statuses(run)["fine"] == ("ok", None, 7)
-    kept = {(str(r.case), r.launch): r.seconds for r in run.parts[0].records}
-    assert all(kept[str(r.case), r.launch] == r.seconds for r in held.records)
-    measured_twice = set(kept) & {(str(r.case), r.launch) for r in run.parts[1].records}
-    assert not measured_twice
+    next_run = checkout.hostbench(*words_of_run(results))
+    assert next_run.returncode == 0, next_run.stdout
+    killed, whole = runs_of(results)
+    assert killed.run_id == before.header.run_id and not killed.is_complete
+    kept = {(r.case, r.launch): r.seconds for r in killed.parts[0].records}
+    assert all(kept[r.case, r.launch] == r.seconds for r in before.records)
+    assert whole.is_complete and statuses(whole)["fine"] == ("ok", None, 7)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -174,7 +171,7 @@ def test_interrupted_hostbench_archives_at_once(
     wait_for_records(results, 3)
     running.send_signal(number)
     out, _ = running.communicate(timeout=60)
-    assert running.returncode == 4 and "--resume" in out
+    assert running.returncode == 4 and "what was measured is kept" in out
     assert not list(journal.find(results))
     run = only_run(results)
     assert run.parts[0].finish and run.parts[0].finish.status == "interrupted"
@@ -193,9 +190,7 @@ def worker_of(checkout: Scratch) -> int | None:
     return next((pid for pid, parent in boots.items() if parent in boots), None)
 
 
-def test_killed_worker_costs_one_case_and_resume_measures_it(
-    checkout: Scratch, results: Path
-) -> None:
+def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
     running = start_run(checkout, results, FAULTY_SLOW_S="0.3")
     wait_for_records(results, 1)  # of the three cases: now it is in a slow one
     worker = worker_of(checkout)
@@ -204,14 +199,11 @@ def test_killed_worker_costs_one_case_and_resume_measures_it(
     running.communicate(timeout=120)
     (failed,) = (r for r in only_run(results).results() if r.status == "failed")
     assert failed.reason == "the worker process was lost: killed by SIGKILL"
-    resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
-    assert resumed.returncode == 0, resumed.stdout
-    assert only_run(results).is_complete
 
 
 @pytest.mark.soak
 def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path) -> None:
-    """Kill the worker, the server or hostbench itself at a random moment; resume to the end.
+    """Kill the worker, the server or hostbench itself at a random moment; the next run is whole.
 
     `make test` kills at moments that it chooses.
     """
@@ -230,15 +222,11 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         kill(checkout, running, victim)
         running.communicate(timeout=120)
         assert checkout.wait_for_no_process() == [], (seed, victim)
-        for _ in range(4):
-            run = runs_of(results)
-            if run and run[0].is_complete:
-                break
-            done = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
-            assert done.returncode in (0, 4), (seed, victim, done.stdout)
-        run_now = only_run(results)
-        assert run_now.is_complete, (seed, victim)
-        found = {(str(r.case), r.launch): r.seconds for p in run_now.parts for r in p.records}
+        done = checkout.hostbench(*words_of_run(results))
+        assert done.returncode == 0, (seed, victim, done.stdout)
+        killed, whole = runs_of(results)
+        assert whole.is_complete, (seed, victim)
+        found = {(str(r.case), r.launch): r.seconds for r in killed.parts[0].records}
         missing = {key for key in before if key not in found}
         assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
 

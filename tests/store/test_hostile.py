@@ -188,7 +188,7 @@ COMMANDS = (
     "compare 1a2b3c4d 1a2b3c4d",
     "report",
     "report --machine shelf --format json",
-    "triage",
+    "triage list",
 )
 
 

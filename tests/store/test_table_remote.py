@@ -216,7 +216,7 @@ def test_the_commands_read_a_url(
         assert main(["report", "--results", place, "--run", chosen, "--format", "json"]) == 0
         said.append(json.loads(capsys.readouterr().out))
     assert said[0] == said[1]
-    assert main(["triage", "--results", url]) == 2
+    assert main(["triage", "list", "--results", url]) == 2
     assert "needs a folder" in capsys.readouterr().err
 
 

@@ -220,21 +220,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["triage", "list", *folder]) == EXIT_OK
     said = capsys.readouterr().out
     assert "expected (expired)" in said and SERIES in said and "ana" in said
-    for words in (["--format", "json"], ["--format", "json", "list"], ["list", "--format", "json"]):
-        for where in ([*folder, *words], [*words, *folder]):
-            assert main(["triage", *where]) == EXIT_OK
-            (told_of,) = json.loads(capsys.readouterr().out)
-            assert told_of == {
-                "series": SERIES,
-                "since": event[1],
-                "direction": "slower",
-                "state": "expected",
-                "effect": None,
-                "owner": "ana",
-                "until": "2020-01-31",
-                "note": None,
-                "expired": True,
-            }
+    assert main(["triage", "list", "--format", "json", *folder]) == EXIT_OK
+    (told_of,) = json.loads(capsys.readouterr().out)
+    assert told_of == {
+        "series": SERIES,
+        "since": event[1],
+        "direction": "slower",
+        "state": "expected",
+        "effect": None,
+        "owner": "ana",
+        "until": "2020-01-31",
+        "note": None,
+        "expired": True,
+    }
     write(tmp_path, "half.txt", "state: noise\n")
     assert main(["triage", "list", "--format", "json", *folder]) == EXIT_FAILED
     assert "half.txt: it has no series" in capsys.readouterr().err

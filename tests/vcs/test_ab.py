@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hostbench.cli import ab, measuring
 from hostbench.cli.entry import main
-from hostbench.cli.measuring import Pair
+from hostbench.cli.measuring import Measured
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -33,7 +33,7 @@ from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
-from tests.fakes.builders import copy_case, record, skipped
+from tests.fakes.builders import copy_case, record, run, skipped
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
@@ -138,7 +138,8 @@ def test_what_neither_side_can_measure_is_counted() -> None:
     lacks, other = copy_case(memory="pinned"), copy_case(memory="registered")
     first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
     second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
-    pair = Pair(run_ids=("a", "b"), records=(first, second), end="complete")
+    runs = (run(first, run_id="a"), run(second, run_id="b"))
+    pair = Measured(runs=tuple(WholeRun(parts=(one,)) for one in runs), end="complete")
     assert [*ab._remarks(ab.AbOptions(a="main"), ("main", "HEAD"), pair, (CASE, lacks, other))] == [
         "skipped on both sides: 1 of 3 cases: no pinned memory",
         "main is run:a",
