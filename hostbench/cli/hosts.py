@@ -1,10 +1,9 @@
 """`python -m hostbench.ranks`: `hostbench run`, where a launcher has started each rank's agent."""
 
 import os
-import re
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -21,11 +20,12 @@ from hostbench.cli.run_setup import adopt_left_over, planned, planned_cases, set
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
-from hostbench.facts.machine import MAX_NAME
+from hostbench.facts.machine import name_of_hosts
 from hostbench.measure.workload import Workload
 from hostbench.ranks import launch
+from hostbench.ranks.world import Hello, Member, require_alike
+from hostbench.runner.plan import RANKS_AXIS, cases_of_world
 
-_AXIS = "num_ranks"
 _PROGRAM = "python -m hostbench.ranks"
 _COMMAND = "torchrun ... -m hostbench.ranks"
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def execute(options: RunOptions) -> int:
     """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
     those of `hostbench run`; an agent that was not needed to the end has none of its own."""
-    member = launch.Member.from_environ()
+    member = Member.from_environ()
     if member.rank:
         return _be_agent(member, options)
     if os.fork() == 0:  # before anything here has a thread
@@ -58,7 +58,7 @@ def execute(options: RunOptions) -> int:
     return _conduct(member, options)
 
 
-def _be_agent(member: launch.Member, options: RunOptions) -> int:
+def _be_agent(member: Member, options: RunOptions) -> int:
     """Its error is its last word, as every command's: rank 0's are told by rank 0."""
     try:
         launch.serve(member, lambda: _hello(member, options))
@@ -71,36 +71,39 @@ def _be_agent(member: launch.Member, options: RunOptions) -> int:
         return EXIT_FAILED
 
 
-def _hello(member: launch.Member, options: RunOptions) -> launch.Hello:
+def _hello(member: Member, options: RunOptions) -> Hello:
     try:
         cases, device = planned_cases(options)
         alike = {"ranks": member.num_ranks, "hostbench": __version__, "torch": version("torch")}
-        hello = launch.Hello(member=member, alike=alike | dict.fromkeys(map(str, cases), "a case"))
+        hello = Hello(member=member, alike=alike | dict.fromkeys(map(str, cases), "a case"))
         if member.local_rank:
             return hello
         host_facts = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
         machine = facts.machine_name(None, host_facts)
         return replace(hello, machine=machine, facts=facts.to_json(host_facts))
     except HostbenchError as error:
-        return launch.Hello(member=member, wrong=str(error))
+        return Hello(member=member, wrong=str(error))
 
 
-def _conduct(member: launch.Member, options: RunOptions) -> int:
-    mail = launch.Mail(member.connect(conducts=True))
+def _conduct(member: Member, options: RunOptions) -> int:
+    mail = launch.Mail(launch.connect(member, conducts=True))
     was_measured = False
     try:
         setup = set_up(options)
         adopt_left_over(setup)
-        hellos = launch.agreed(mail, member.num_ranks)
+        hellos = launch.gather(mail, member.num_ranks)
+        require_alike(hellos)
+        num_ranks = Counter(hello.member.node for hello in hellos)
+        hosts = [(num_ranks[h.member.node], h.machine) for h in hellos if h.machine]
         others = [hello.facts for hello in hellos if hello.facts and hello.member.rank]
         setup = replace(
             setup,
-            machine=_machine(hellos),
+            machine=name_of_hosts(hosts),
             other_hosts={f"host {number}": host for number, host in enumerate(others, 2)},
             launcher=os.getppid(),
         )
         plan = planned(options, setup)
-        asked = any(_AXIS in text for text in options.case)
+        asked = any(RANKS_AXIS in text for text in options.case)
         cases = plan.cases if asked else cases_of_world(plan.cases, member.num_ranks)
         plan = replace(plan, cases=_over_ranks(cases, setup.workloads))
         mail.put("world", [hello.member for hello in hellos])
@@ -116,38 +119,5 @@ def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[C
     chosen = tuple(case for case in cases if works[case.workload].ranks)
     if not chosen:
         named = ", ".join(dict.fromkeys(case.family for case in cases))
-        raise UsageError(f"{named}: no case has ranks; name collectives or point_to_point")
+        raise UsageError(f"{named}: no case runs over ranks; name a family that does, or none")
     return chosen
-
-
-def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
-    """The cases; where all that differ in their number of ranks alone have another than the world,
-    and not all have more, the largest of them over so many instead. What goes across there does so
-    here: by the highest bit of a rank's number, which not every number of ranks allows."""
-    alike: dict[Case, dict[int, Case]] = {}
-    for case in cases:
-        rest = Case.of(case.workload, {**case.values, _AXIS: ""})
-        alike.setdefault(rest, {})[int(case.values.get(_AXIS, num_ranks))] = case
-    chosen: dict[Case, None] = {}
-    for of_ranks in alike.values():
-        largest = max(of_ranks)
-        if num_ranks not in of_ranks and min(of_ranks) < num_ranks:
-            values = {**of_ranks[largest].values, _AXIS: num_ranks}
-            if values.get("stride") == largest / 2 > 1:
-                values["stride"] = 1 << (num_ranks - 1).bit_length() - 1
-            of_ranks = {num_ranks: Case.of(of_ranks[largest].workload, values)}
-        chosen |= dict.fromkeys(of_ranks.values())
-    return tuple(chosen)
-
-
-def _machine(hellos: Sequence[launch.Hello]) -> str:
-    """`2x8x-nvidia-h100`: hosts, ranks on each, and the machine's own name without its number of
-    GPUs; each kind of host by itself where they differ."""
-    counts = Counter(hello.member.node for hello in hellos)
-    kinds = Counter(
-        (counts[hello.member.node], re.sub(r"^\d+x-", "", hello.machine))
-        for hello in hellos
-        if hello.machine
-    )
-    names = [f"{hosts}x{ranks}x-{model}" for (ranks, model), hosts in sorted(kinds.items())]
-    return "-".join(names)[:MAX_NAME].rstrip("-.")

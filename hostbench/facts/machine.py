@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
@@ -33,6 +33,15 @@ def machine_name(
     if given:
         return checked_name(given, "HOSTBENCH_MACHINE")
     return _gpu_name(facts) or _cpu_name(facts)
+
+
+def name_of_hosts(hosts: Iterable[tuple[int, str]]) -> str:
+    """`2x8x-nvidia-h100`, of the number of ranks and the machine's own name of each host: hosts,
+    ranks on each, and the model, not how many GPUs it has; one after the other where they differ.
+    """
+    kinds = Counter((num_ranks, re.sub(r"^\d+x-", "", name)) for num_ranks, name in hosts)
+    names = [f"{num}x{num_ranks}x-{model}" for (num_ranks, model), num in sorted(kinds.items())]
+    return "-".join(names)[:MAX_NAME].rstrip("-.")
 
 
 def checked_name(name: str, source: str = "machine") -> str:

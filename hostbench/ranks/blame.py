@@ -3,13 +3,14 @@
 A rank that is lost takes the collective of the others with it, so the first to complain is often
 not the culprit. A process that ended comes first, then an error of a rank's own, then a rank that
 is stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that
-say nothing the one that entered the fewest collectives, for the others wait for it; among equals
-one that others have left behind, is not in torch at all, or is in another operation.
+say nothing one that called another operation than the others, in the first collective where they
+differ; then the one that entered the fewest collectives, for the others wait for it; among equals
+one that others have left behind, or is not in torch at all.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hostbench.core.errors import Unavailable
@@ -53,12 +54,17 @@ class RankState:
     """The kernel's letter for the process; it and the next two of one that says nothing only."""
     line: str = ""  # where its main thread is in a file outside of torch and hostbench's ranks
     in_torch: bool | None = None  # whether that waits in torch.distributed; None: nobody knows
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """By torch's flight recorder, where it answers: see `device.flight_recorder`."""
 
     def __str__(self) -> str:
-        """`inside all_reduce, its collective 7`, and the line."""
+        """`inside DDP step, its collective 7 (torch: all_reduce 41)`, and the line."""
         where = "inside" if self.left < self.entered else "after"
         since = f"{where} {self.operation}, its collective {self.entered}"
         since = since if self.entered else "before its first collective"
+        if self.recorded:
+            (_, number), operation = [*self.recorded.items()][-1]
+            since = f"{since} (torch: {operation} {number})"
         return f"{since} ({self.line})" if self.line else since
 
 
@@ -99,12 +105,15 @@ def failure(
         return RankFailure(f"{who} left out a collective that others wait in: {waiting[0]}")
     ranks, why = (stopped, "stopped (SIGSTOP or a debugger); ") if stopped else _silent(silent)
     named = ", ".join(names[rank] for rank in ranks)
-    where = ", ".join(dict.fromkeys(str(silent[rank]) for rank in ranks))
-    return RankFailure(f"{named} did not answer within {waited_s:g} s: {why}{where}")
+    where = {names[rank]: str(silent[rank]) for rank in ranks}
+    texts = {*where.values()} if len({*where.values()}) == 1 else map(" ".join, where.items())
+    return RankFailure(f"{named} did not answer within {waited_s:g} s: {why}{', '.join(texts)}")
 
 
 def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     """Who of them keeps the others waiting, and how that can be told, in front of a state."""
+    if disagreeing := _disagreeing(silent):
+        return disagreeing
     fewest = min(state.entered for state in silent.values())
     behind = {rank: state for rank, state in silent.items() if state.entered == fewest}
     stuck = [r for r, state in behind.items() if state.state == "D" and state.in_torch is None]
@@ -112,15 +121,25 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
         return stuck, "waiting inside the kernel (a driver or a disk); "
     if len(behind) < len(silent) or len(silent) == 1:
         return list(behind), ""
-    counts = Counter(state.operation for state in behind.values())
-    rarest, least = min(counts.items(), key=lambda pair: pair[1])
-    rules: dict[str, Callable[[RankState], bool]] = {
-        "others have left that collective; ": lambda state: state.left < state.entered,
-        "the others wait in torch.distributed; ": lambda state: state.in_torch is False,
-        "others call another; ": lambda s: least < max(counts.values()) and s.operation == rarest,
-    }
-    for why, fits in rules.items():
-        ranks = [rank for rank, state in behind.items() if fits(state)]
-        if 0 < len(ranks) < len(behind):
-            return ranks, why
+    inside = [rank for rank, state in behind.items() if state.left < state.entered]
+    if 0 < len(inside) < len(behind):
+        return inside, "others have left that collective; "
+    outside = [rank for rank, state in behind.items() if state.in_torch is False]
+    if 0 < len(outside) < len(behind):
+        return outside, "the others wait in torch.distributed; "
     return list(behind), "all wait for each other: which one is to blame cannot be told; "
+
+
+def _disagreeing(silent: Mapping[int, RankState]) -> tuple[list[int], str] | None:
+    """Who calls another operation than most, or all where no operation has most; and which."""
+    by_rank = {r: s.recorded or {("", s.entered): s.operation} for r, s in silent.items()}
+    for number in sorted({number for calls in by_rank.values() for number in calls}):
+        called = {rank: calls[number] for rank, calls in by_rank.items() if number in calls}
+        (usual, most), *others = Counter(called.values()).most_common()
+        if others and 2 * most > len(called):
+            ranks = [rank for rank, operation in called.items() if operation != usual]
+            return ranks, f"calls {called[ranks[0]]}, where others call {usual}; "
+        if others:
+            calls = ", ".join(f"rank {rank} calls {name}" for rank, name in called.items())
+            return list(called), f"in one collective {calls}: which is wrong cannot be told; "
+    return None

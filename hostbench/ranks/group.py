@@ -1,12 +1,14 @@
 """A rank's end of torch.distributed's process group. Workloads call that itself, in steps of
 `RankGroup.counted`: while a rank hangs its parent sees how many it has entered and left."""
 
+import ctypes
 import mmap
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from ctypes import c_char, c_int64
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -16,31 +18,24 @@ from hostbench.device import num_devices, open_device
 from hostbench.device.base import Device, Step
 from hostbench.device.traced import CallLog
 from hostbench.measure.workload import ASYNCHRONOUS
-from hostbench.ranks.blame import RankState
 
 
 class CollectiveError(RuntimeError):
     """A collective failed: often because another rank did, so this rank is the last to blame."""
 
 
-class Counters:
-    """Of each rank's collectives how many it has entered and left, and the last one's name; in
-    memory that forked processes share."""
+class Counters(ctypes.Structure):
+    """Of a rank's collectives how many it has entered and left, and the last one's name."""
 
-    _SIZE, _NUMBERS = 64, 16
+    entered: int
+    left: int
+    operation: bytes
+    _fields_ = (("entered", c_int64), ("left", c_int64), ("operation", c_char * 48))
 
-    def __init__(self, num_ranks: int) -> None:
-        self._memory = memoryview(mmap.mmap(-1, num_ranks * self._SIZE))
-
-    def of(self, rank: int) -> tuple[memoryview, memoryview]:
-        """[entered, left] as whole numbers, and the bytes of the name, of that length."""
-        row = self._memory[rank * self._SIZE : (rank + 1) * self._SIZE]
-        return row[: self._NUMBERS].cast("q"), row[self._NUMBERS :]
-
-    def read(self, rank: int) -> RankState:
-        (entered, left), name = self.of(rank)
-        operation = bytes(name).rstrip(b"\0").decode(errors="replace")
-        return RankState(entered=entered, left=left, operation=operation)
+    @classmethod
+    def shared(cls) -> Self:
+        """In memory that forked processes share."""
+        return cls.from_buffer(mmap.mmap(-1, ctypes.sizeof(cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +55,9 @@ class RankConfig:
     group: GroupConfig
     rank: int
     store: Callable[[], Any]  # makes, in the rank, the torch store in which the ranks meet
-    counters: Counters
     local_rank: int  # the index of its GPU
     num_local: int  # ranks on this host
+    counters: Counters = field(default_factory=Counters.shared)
 
 
 class RankGroup:
@@ -73,7 +68,7 @@ class RankGroup:
         self.backend, self.device = config.group.backend, device
         self.log: CallLog | None = None
         """Where the calls of steps that are built now are noted, while a case is traced."""
-        self._numbers, self._name = config.counters.of(config.rank)
+        self._counters = config.counters
         self._flag = torch.zeros(1, device=device.torch_device)
         self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
         """Enqueues a sum of one element: on the device no rank goes on before all are there."""
@@ -81,19 +76,18 @@ class RankGroup:
     def counted(self, operation: str, call: Callable[[], object]) -> Step:
         """`call`, a collective of torch.distributed, as a step that takes about half a microsecond
         more; `operation` is its name where it fails. Raises CollectiveError."""
-        numbers, name = self._numbers, self._name
-        text = operation.encode()[: len(name)].ljust(len(name), b"\0")
+        counters, name = self._counters, operation.encode()[:48]
         returns_early = self.backend in ASYNCHRONOUS
 
         def step() -> None:
-            name[:] = text
-            numbers[0] += 1
+            counters.operation = name
+            counters.entered += 1
             try:
                 call()
             except Exception as error:
                 raise CollectiveError(str(error)) from error
             if not returns_early:
-                numbers[1] = numbers[0]
+                counters.left = counters.entered
 
         log = self.log
         if log is None:
@@ -108,7 +102,7 @@ class RankGroup:
     def synchronize(self) -> None:
         """Block until the device, and so every collective called so far, has finished."""
         self.device.synchronize()
-        self._numbers[1] = self._numbers[0]
+        self._counters.left = self._counters.entered
 
     def agree(self, is_so: bool) -> bool:
         """Whether it is so on every rank, each of which has to ask."""

@@ -1,30 +1,29 @@
 """Ranks over many hosts: each process that torchrun, srun or mpirun starts is one rank's agent.
 
-An agent joins the launcher's store, and for each group of ranks forks a fresh child, which meets
-the others there; so it must not have run any torch operation. Rank 0 conducts: what a pool has in
-pipes is a row of messages in the store, that every agent carries out, and a box of replies to each.
+For each group of ranks it forks a fresh child, so it must not have run any torch operation. Rank 0
+conducts: what a pool has in pipes is a row of messages in the launcher's store, which every agent
+carries out, and a box of replies to each.
 """
 
 import contextlib
 import os
 import pickle
 import signal
-import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import Any, Self
+from typing import Any
 
 import torch.distributed as dist
 
-from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
+from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.ranks.blame import RankState, Reply, answers
-from hostbench.ranks.group import Counters, GroupConfig, RankConfig
+from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.pool import GRACE_S, Child, Deadline, end
+from hostbench.ranks.world import Hello, Member
 
 _dist: Any = dist  # torch leaves some of these without types
 VARIABLE = "HOSTBENCH_AGENTS"
@@ -35,77 +34,26 @@ LEAVE_S = 2.0  # for the agents to read the last message, while rank 0 keeps the
 LATE_S = 30.0  # the same where nothing was measured: some may only start
 STATES_SHARE = 0.15  # of an order's time: for the agents to say how far their ranks are
 LOOK_SHARE = 0.01  # of a case's deadline: an agent whose rank is busy looks for a message so often
-SIGNAL_S = 0.5  # Python answers no signal while torch waits for the store
-LOST_S = 1.0  # for a rank whose pipe is closed to end: longer is told as it is
-_VARIABLES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK"),  # torchrun
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"),
-)
-"""Rank, number of ranks, rank on this host and, where there is one, number of the host."""
+SIGNAL_S = 0.05  # while the ranks start, rank 0 answers Ctrl-C so soon
+LOST_S = 1.0  # for a rank whose pipe is closed to end
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """What the launcher says to one of the processes that it starts."""
-
-    rank: int
-    num_ranks: int
-    local_rank: int
-    host: str
-    node: str  # differs between hosts, also where two have one name
-
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Raises UsageError where a variable lacks."""
-        names = next((names for names in _VARIABLES if {*names[:3]} <= {*environ}), None)
-        if names is None:
-            raise UsageError(
-                "no launcher has started this: write torchrun --nnodes=N --nproc-per-node=G -m "
-                "hostbench.ranks, or start it with srun or mpirun; one host needs only `hostbench "
-                "run collectives`"
-            )
-        lacks = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environ.get(name)]
-        if lacks:
-            raise UsageError(
-                f"{' and '.join(lacks)} not set: export MASTER_ADDR, rank 0's host, and "
-                "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
-            )
-        rank, num_ranks, local_rank = (int(environ[name]) for name in names[:3])
-        host = socket.gethostname()
-        return cls(rank, num_ranks, local_rank, host, f"{host} {environ.get(names[3], '')}")
-
-    @property
-    def name(self) -> str:
-        return f"rank {self.rank} on {self.host}"
-
-    def connect(self, group: str = "all", *, conducts: bool = False) -> Any:
-        """This run's part of the store, for a group of its own. Who conducts serves it where the
-        launcher does not, as torchrun does. Raises BrokenError."""
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        serves = conducts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-        patience = timedelta(seconds=JOIN_S)
-        try:
-            store = _dist.TCPStore(address, port, None, serves, patience, wait_for_workers=False)
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
-            raise BrokenError(
-                f"{self.name}: no store at MASTER_ADDR:MASTER_PORT = {address}:{port} "
-                f"({reason}); name rank 0's host, as the others reach it, and a free port"
-            ) from error
-        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun may start all anew
-        return _dist.PrefixStore(f"hostbench/{restart}/{group}", store)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
-    """What a rank says of itself before anything is timed."""
-
-    member: Member
-    alike: Mapping[str, object] = field(default_factory=dict)  # what every host has to have
-    machine: str = ""  # its host's name as a machine, of the first rank on each; and its facts
-    facts: Mapping[str, Any] | None = None
-    wrong: str = ""  # why it cannot take part
+def connect(member: Member, group: str = "all", *, conducts: bool = False) -> Any:
+    """This run's part of the launcher's store, for a group of its own. Who conducts serves it where
+    the launcher does not, as torchrun does. Raises BrokenError."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    serves = conducts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    patience = timedelta(seconds=JOIN_S)
+    try:
+        store = _dist.TCPStore(address, port, None, serves, patience, wait_for_workers=False)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise BrokenError(
+            f"{member.name}: no store at MASTER_ADDR:MASTER_PORT = {address}:{port} "
+            f"({reason}); name rank 0's host, as the others reach it, and a free port"
+        ) from error
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun may start all anew
+    return _dist.PrefixStore(f"hostbench/{restart}/{group}", store)
 
 
 class Mail:
@@ -118,33 +66,26 @@ class Mail:
         self._store.set(key, pickle.dumps(value))
 
     def get(self, key: str, seconds: float) -> Any:
-        """Raises TimeoutError where it does not come."""
-        until = time.monotonic() + seconds
-        while True:
-            left_s = min(SIGNAL_S, max(0.001, until - time.monotonic()))
-            with contextlib.suppress(dist.DistStoreError):
-                self._store.wait([key], timedelta(seconds=left_s))
-                return pickle.loads(self._store.get(key))
-            if time.monotonic() >= until:
-                raise TimeoutError(f"no {key} within {seconds:g} s")
+        """Raises DistStoreError where it does not come. Until then Python answers no signal."""
+        self._store.wait([key], timedelta(seconds=max(0.001, seconds)))
+        return pickle.loads(self._store.get(key))
 
     def has(self, key: str) -> bool:
         return bool(self._store.check([key]))
 
-    def post(self, *message: object) -> int:
-        """The next message to every agent; its number. Only rank 0 posts."""
-        number = int(self._store.add("posted", 0)) + 1
-        self.put(f"message/{number}", message)
-        self._store.add("posted", 1)
-        return number
+    def drop(self, box: str, value: object) -> int:
+        """Into the next slot of a box, beside what others drop there; the slot's number."""
+        slot = int(self._store.add(f"{box}/count", 1))
+        self.put(f"{box}/{slot}", value)
+        return slot
 
-    def drop(self, box: str, value: object) -> None:
-        """Into a box, beside what others drop there."""
-        self.put(f"{box}/{self._store.add(f'{box}/count', 1)}", value)
+    def post(self, *message: object) -> int:
+        """To every agent; the message's number. Only rank 0 posts."""
+        return self.drop("message", message)
 
     def take(self, box: str, num: int, until: Callable[[], float]) -> Iterator[Any]:
         """`num` values from a box as they come, fewer where the moment comes first."""
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(dist.DistStoreError):
             for slot in range(1, num + 1):
                 yield self.get(f"{box}/{slot}", until() - time.monotonic())
                 self._store.delete_key(f"{box}/{slot}")
@@ -155,10 +96,10 @@ class Agents:
 
     def __init__(self, group: GroupConfig) -> None:
         """Raises Unavailable for another number than the launcher has started."""
-        self._mail = Mail(Member.from_environ().connect())
+        self._mail = Mail(connect(Member.from_environ()))
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
-            raise Unavailable(f"needs {group.num_ranks} ranks, the launcher started {len(world)}")
+            raise Unavailable(f"num_ranks is {group.num_ranks}, the launcher started {len(world)}")
         self._names = [member.name for member in world]
         self._mail.post("fork", group, Counter(member.node for member in world))
 
@@ -179,7 +120,7 @@ class Agents:
 
     def _states(self, deadline: Deadline) -> list[RankState]:
         until = deadline.at + STATES_SHARE * deadline.given_s
-        box = f"reply/{self._mail.post('tell')}"
+        box = f"reply/{self._mail.post('state')}"
         states: dict[int, RankState] = dict(self._mail.take(box, len(self._names), lambda: until))
         if gone := [name for rank, name in enumerate(self._names) if rank not in states]:
             raise DeviceLost(f"no agent answers for {', '.join(gone)}: it or its host is gone")
@@ -190,12 +131,12 @@ def serve(member: Member, hello: Callable[[], Hello]) -> None:
     """The whole life of an agent. Raises BrokenError where rank 0 or its store is gone."""
     for number in (signal.SIGTERM, signal.SIGINT):  # at once: nothing here is to be kept
         signal.signal(number, signal.SIG_DFL)
-    mail = Mail(member.connect())
+    mail = Mail(connect(member))
     mail.drop("hello", hello())
     try:
         _carry_out(member, mail)
         mail.drop("left", member.rank)
-    except (TimeoutError, dist.DistNetworkError) as error:
+    except (dist.DistStoreError, dist.DistNetworkError) as error:
         reason = str(error).partition("\n")[0]
         raise BrokenError(f"{member.name}: rank 0 is gone ({reason})") from error
 
@@ -216,7 +157,7 @@ def _carry_out(member: Member, mail: Mail) -> None:
         if child and kind == "order":
             child.order(*what)
             busy = number
-        elif child and kind == "tell":
+        elif child and kind == "state":
             mail.drop(f"reply/{number}", (member.rank, child.state(is_silent=bool(busy))))
         else:  # also before another fork: the worker that conducted may have been killed
             if child and busy:
@@ -224,10 +165,10 @@ def _carry_out(member: Member, mail: Mail) -> None:
             end([child] if child else [])
             child, busy = None, 0
         if kind == "fork":
-            group, num_local = what
-            store = partial(member.connect, f"group/{number}")
-            counters, here = Counters(group.num_ranks), (member.local_rank, num_local[member.node])
-            child = Child(RankConfig(group, member.rank, store, counters, *here))
+            group, num_by_node = what
+            store = partial(connect, member, f"group/{number}")
+            here = member.local_rank, num_by_node[member.node]
+            child = Child(RankConfig(group, member.rank, store, *here))
         elif kind == "bye":
             return
 
@@ -239,26 +180,14 @@ def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
     list(mail.take("left", num_ranks, lambda: until))
 
 
-def agreed(mail: Mail, num_ranks: int) -> list[Hello]:
-    """What every rank says, by rank. Raises UsageError, which names who differs from rank 0, and
-    BrokenError, which names who is missing."""
+def gather(mail: Mail, num_ranks: int) -> list[Hello]:
+    """What every rank says, by rank. Raises BrokenError, which names who is missing."""
     until = time.monotonic() + JOIN_S
-    started = {hello.member.rank: hello for hello in mail.take("hello", num_ranks, lambda: until)}
-    if missing := [str(rank) for rank in range(num_ranks) if rank not in started]:
-        raise BrokenError(
-            f"of {num_ranks} ranks these did not start within {JOIN_S:g} s, or have another's "
-            f"number: {', '.join(missing)}"
-        )
-    hellos: list[Hello] = [started[rank] for rank in range(num_ranks)]
-    first = hellos[0]
-    for hello in hellos:
-        if hello.wrong:
-            raise UsageError(f"{hello.member.name}: {hello.wrong}")
-        for what in {**first.alike, **hello.alike}:
-            value, usual = (of.alike.get(what, "none") for of in (hello, first))
-            if value != usual:
-                raise UsageError(
-                    f"{hello.member.name} has {what}: {value}, {first.member.name} {usual}: every "
-                    "host needs the same"
-                )
-    return hellos
+    while not mail.has(f"hello/{num_ranks}") and time.monotonic() < until:
+        time.sleep(SIGNAL_S)
+    started = list(mail.take("hello", num_ranks, lambda: time.monotonic() + SIGNAL_S))
+    hellos = {hello.member.rank: hello for hello in started}
+    if missing := [str(rank) for rank in range(num_ranks) if rank not in hellos]:
+        late = f"did not start within {JOIN_S:g} s, or have another's number"
+        raise BrokenError(f"of {num_ranks} ranks these {late}: {', '.join(missing)}")
+    return [hellos[rank] for rank in range(num_ranks)]

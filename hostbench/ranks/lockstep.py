@@ -118,9 +118,9 @@ def _measured(
         return Measurement(proofs=proofs, depth=depth)
     findings = {**findings, **finished[0].findings}
     sent = {rank: nbytes for own in finished for rank, nbytes in own.sent.items()}
-    as_documented = [own.findings[DOCUMENTED] for own in finished if DOCUMENTED in own.findings]
-    if as_documented:
-        findings |= {DOCUMENTED: all(as_documented), "most_sent_bytes": max(sent.values())}
+    if DOCUMENTED in findings:
+        findings[DOCUMENTED] = all(own.findings.get(DOCUMENTED, True) for own in finished)
+        findings["most_sent_bytes"] = max(sent.values())
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -165,8 +165,7 @@ def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
     """Of all ranks: rank 0's, or who differs from what passes, and how."""
     proofs = dict(by_rank[0].proofs)
     for name in proofs:
-        texts = [own.proofs.get(name, "") for own in by_rank]
-        failed = [(rank, text[8:]) for rank, text in enumerate(texts) if text[:6] == "failed"]
-        if wrong := [f"rank {rank}: {text}" for rank, text in failed]:
+        texts = enumerate(own.proofs.get(name, "") for own in by_rank)
+        if wrong := [f"rank {rank}: {text[8:]}" for rank, text in texts if text[:6] == "failed"]:
             proofs[name] = f"failed: {'; '.join(wrong)}"
     return proofs

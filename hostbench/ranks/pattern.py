@@ -44,8 +44,10 @@ class Pattern:
         is_power = num & (num - 1) == 0 and float(num) ** times * self.prime <= _LARGEST
         if self.prime <= num or (times > 1 and not is_power):
             name = str(self.dtype).removeprefix("torch.")
-            in_place = f"{times} sums in place over " if times > 1 else ""
-            raise Unavailable(f"{name} holds no exact sums of {in_place}{num} ranks to check by")
+            sums, ranks = "a sum is", "fewer ranks than"
+            if times > 1:
+                sums, ranks = f"{times} sums in a row are", "a small power of two of ranks, not"
+            raise Unavailable(f"cannot be checked: {sums} exact in {name} only over {ranks} {num}")
 
     @property
     def prime(self) -> int:

@@ -6,20 +6,21 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
 from hostbench.core import stacks
 from hostbench.core.errors import line_of
 from hostbench.core.processes import describe_exit, state_of, why_alive
+from hostbench.device import flight_recorder
 from hostbench.ranks.blame import RankState, Replies, Reply, answers
-from hostbench.ranks.group import Counters, GroupConfig, RankConfig
+from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.rank import serve
 
 GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
@@ -28,11 +29,10 @@ REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the drive
 _POLL_S = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """A moment, and how long it was away when it was set."""
+class Deadline(NamedTuple):
+    """A moment by time.monotonic, and how long it was away when it was set."""
 
-    at: float  # by time.monotonic
+    at: float
     given_s: float
 
     @classmethod
@@ -49,12 +49,14 @@ class Child:
         self._status: int | None = None
         self._stack = os.memfd_create("hostbench-stack")
         self.channel, theirs = Pipe()
+        self._recorder, its_recorder = Pipe()
         self.pid = os.fork()
         if self.pid == 0:
             for channel in (self.channel, *(child.channel for child in siblings)):
                 channel.close()  # else a rank's pipe would not end with its parent's side of it
-            serve(config, theirs, self._stack)
+            serve(config, theirs, self._stack, its_recorder)
         theirs.close()
+        its_recorder.close()
 
     def order(self, name: str, arguments: tuple[Any, ...]) -> None:
         """A rank that is gone reads as lost when it is heard."""
@@ -88,13 +90,17 @@ class Child:
         """Close the pipe, by whose end it leaves."""
         if not self.channel.closed:
             self.channel.close()
+            self._recorder.close()
             os.close(self._stack)
 
     def state(self, is_silent: bool) -> RankState:
         """How far it has come, and what it does now where it says nothing."""
-        state = self.config.counters.read(self.config.rank)
+        counters = self.config.counters
+        name = counters.operation.decode(errors="replace")
+        state = RankState(entered=counters.entered, left=counters.left, operation=name)
         if not is_silent:
             return state
+        recorded = flight_recorder.ask(self._recorder)
         letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
         lines = (
             line_of(Path(file), line)
@@ -102,7 +108,8 @@ class Child:
             if "/torch/" not in file and "/hostbench/ranks/" not in file
         )
         in_torch = "/torch/distributed/" in frames[0][0] if frames else None
-        return replace(state, state=letter, line=next(lines, ""), in_torch=in_torch)
+        line = next(lines, "")
+        return replace(state, state=letter, line=line, in_torch=in_torch, recorded=recorded)
 
 
 def end(children: Sequence[Child]) -> None:
@@ -125,11 +132,11 @@ class Pool:
 
     def __init__(self, group: GroupConfig) -> None:
         num, rendezvous = group.num_ranks, os.memfd_create("hostbench-rendezvous")
-        store, counters = partial(_store, rendezvous, num), Counters(num)
+        store = partial(_store, f"/proc/self/fd/{rendezvous}", num)
         self._children: list[Child] = []
         try:
             for rank in range(num):
-                config = RankConfig(group, rank, store, counters, local_rank=rank, num_local=num)
+                config = RankConfig(group, rank, store, local_rank=rank, num_local=num)
                 self._children.append(Child(config, self._children))
         finally:
             os.close(rendezvous)
@@ -165,8 +172,8 @@ class Pool:
         return states
 
 
-def _store(file: int, num_ranks: int) -> Any:
-    """The ranks of one host meet in a file in memory: no port, no name, nothing to clean up. gloo
-    then talks over the loopback interface."""
+def _store(path: str, num_ranks: int) -> Any:
+    """The ranks of one host meet in a file in memory: no port and nothing to clean up. gloo then
+    talks over the loopback interface."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    return dist.FileStore(f"/proc/self/fd/{file}", num_ranks)  # type: ignore[attr-defined]
+    return dist.FileStore(path, num_ranks)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from hostbench.core.lanes import Lane
 from hostbench.core.processes import die_with_parent
 from hostbench.core.records import Measurement
 from hostbench.core.sockets import tcp_bytes_sent
-from hostbench.device import num_devices
+from hostbench.device import flight_recorder, num_devices
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
 from hostbench.device.traced import CallLog, Traced
@@ -30,22 +30,22 @@ HEADER_BYTES = 640  # for each other rank and collective: gloo's messages take 2
 RankReading = tuple[float, float]  # end to end, and until the call returned: seconds per step
 
 
-def serve(config: RankConfig, channel: Connection, stack: int) -> NoReturn:
+def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection) -> NoReturn:
     """The whole life of a rank. `channel` is the end of a pipe, an order (name of a method of
-    `Rank`, arguments). `stack`: see `core.stacks`."""
-    code = 1
+    `Rank`, arguments). `stack` and `calls`: see `core.stacks` and `flight_recorder`."""
     try:
         die_with_parent()
         stacks.write_at_signal(stack)
+        flight_recorder.answer(calls, config.group.backend)
         torch.set_num_threads(1)  # a forked pool of threads would hang
         rank = Rank(config)
         with contextlib.suppress(EOFError):
             while True:
                 name, arguments = channel.recv()
                 channel.send(obey(rank, name, arguments))
-        code = 0
+        os._exit(0)
     finally:
-        os._exit(code)
+        os._exit(1)
 
 
 def obey(rank: "Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
@@ -78,8 +78,8 @@ class Rank:
             self.log = NcclLog()
         self.group = join(self.config)
         self.device = self.group.device
-        near, on_cores = self.device.is_near(), self.config.group.device == "cpu"
-        crowded = on_cores and self.config.num_local > num_devices(self.config.group.device)
+        near, kind = self.device.is_near(), self.config.group.device
+        crowded = kind == "cpu" and self.config.num_local > num_devices(kind)
         return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
 
     def build(self, case: Case) -> str | None:
@@ -94,13 +94,12 @@ class Rank:
     def iterate(self, count: int) -> list[RankReading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
         prepared, device, group = self.prepared, self.device, self.group
-        readings = []
-        for _ in range(count):
+
+        def reading() -> RankReading:
             self._meet()
-            readings.append(
-                measure.reading(prepared.step, prepared.depth, device.now, group.synchronize)
-            )
-        return readings
+            return measure.reading(prepared.step, prepared.depth, device.now, group.synchronize)
+
+        return [reading() for _ in range(count)]
 
     def device_clock(self, count: int, delay_s: float) -> list[float]:
         """`count` readings on the device, seconds per step: between two events behind a delay in
@@ -149,10 +148,10 @@ class Rank:
         """One reading, seen by the device. Proof `kernels`: each collective was one at least; not
         of one rank alone, which needs none. Then leave nothing of the case."""
         self.build(case)
-        read, rank, start = self.config.counters.read, self.config.rank, 0
-        before = read(rank).entered
+        counters, start = self.config.counters, 0
+        before = counters.entered
         self.iterate(1)
-        num_entered = read(rank).entered - before - 1  # without the barrier
+        num_entered = counters.entered - before - 1  # without the barrier
 
         def sample() -> None:
             nonlocal start

@@ -49,6 +49,7 @@ the sampling time costs little: launches scatter more than the samples inside on
 
 SPARE = 1.1
 """Times the seconds that a launch took: what is planned for the next."""
+RANKS_AXIS = "num_ranks"
 CaseT = TypeVar("CaseT")
 
 
@@ -199,6 +200,27 @@ def choose(
             + (" among the quick ones: run without --quick, or declare quick=" if quick else "")
             + "; `hostbench list` names them all"
         )
+    return tuple(chosen)
+
+
+def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
+    """The cases; but of those that differ in their number of ranks alone, where none has the
+    world's and not all have more, the largest, over as many ranks as there are. What goes half
+    across does so here, too: by a power of two, for one bit of a rank's number names its partner.
+    """
+    by_ranks: dict[Case, dict[int, Case]] = {}
+    for case in cases:
+        any_ranks = Case.of(case.workload, {**case.values, RANKS_AXIS: ""})
+        by_ranks.setdefault(any_ranks, {})[int(case.values.get(RANKS_AXIS, num_ranks))] = case
+    chosen: dict[Case, None] = {}  # strides that differ for their ranks alone become the same case
+    for declared in by_ranks.values():
+        largest = max(declared)
+        if num_ranks not in declared and min(declared) < num_ranks:
+            values = {**declared[largest].values, RANKS_AXIS: num_ranks}
+            if values.get("stride") == largest / 2 > 1:
+                values["stride"] = 1 << (num_ranks - 1).bit_length() - 1
+            declared = {num_ranks: Case.of(declared[largest].workload, values)}
+        chosen |= dict.fromkeys(declared.values())
     return tuple(chosen)
 
 

@@ -23,7 +23,7 @@ from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.pool import Deadline, Pool
 
-KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs")
+KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs", "differs")
 PATIENCE_S = 2.0
 """Of the order in which it goes wrong; the others wait so long for who hangs."""
 
@@ -47,11 +47,14 @@ class Fault:
             num_ranks,
             draw.randrange(num_ranks),
             draw.randrange(6),
-            draw.random() < 0.5,
+            draw.random() < 0.5 or KINDS[seed % len(KINDS)] == "differs",
         )
 
 
-def go_wrong(kind: str) -> None:
+def go_wrong(kind: str, rank: int) -> None:
+    if kind == "differs":  # under the name that the others count, too
+        dist.broadcast(torch.ones(1000), rank)
+        return
     if kind == "raises":
         raise ValueError("put in on purpose")
     if kind == "exits":
@@ -69,7 +72,7 @@ def build(device: Device, **axes: object) -> Step:
 
     def call() -> None:
         if group.rank == fault.culprit and fault.inside and num_calls > fault.iteration:
-            go_wrong(fault.kind)
+            go_wrong(fault.kind, group.rank)
         dist.all_reduce(buffer)
 
     all_reduce = group.counted("all_reduce", call)
@@ -78,7 +81,7 @@ def build(device: Device, **axes: object) -> Step:
         nonlocal num_calls
         num_calls += 1
         if group.rank == fault.culprit and not fault.inside and num_calls > fault.iteration:
-            go_wrong(fault.kind)
+            go_wrong(fault.kind, group.rank)
         all_reduce()
 
     return step

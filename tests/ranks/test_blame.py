@@ -18,6 +18,9 @@ OUT, BEHIND = replace(IN, left=7), replace(IN, entered=6, left=5)
 ELSEWHERE = replace(IN, in_torch=False, line="bench/steps.py:12")
 STOPPED, STUCK = replace(IN, state="T"), replace(IN, state="D", in_torch=None)
 OTHER = replace(IN, operation="broadcast")
+RECORDED = replace(IN, recorded={("0", 40): "barrier", ("0", 41): "all_reduce"})
+AHEAD = replace(IN, entered=9, recorded={("0", 41): "broadcast", ("0", 42): "all_reduce"})
+ANOTHER = "calls broadcast, where others call all_reduce; "
 INSIDE = "inside all_reduce, its collective 7"
 SILENT = "did not answer within 20 s"
 
@@ -51,9 +54,15 @@ def test_the_culprit_is_named_not_who_complains_first(
         ({}, (OUT, OUT, IN, OUT), f"rank 2 on node-b {SILENT}: others have left that collective; "),
         ({}, (IN, ELSEWHERE, IN, IN), f"rank 1 on node-a {SILENT}: the others wait in torch"
          f".distributed; {INSIDE} (bench/steps.py:12)"),
-        ({}, (IN, IN, IN, OTHER), f"rank 3 on node-b {SILENT}: others call another; inside broad"),
-        ({}, (IN, IN, OTHER, OTHER), "rank 0 on node-a, rank 1 on node-a, rank 2 on node-b, rank 3 "
-         f"on node-b {SILENT}: all wait for each other: which one is to blame cannot be told; "),
+        ({}, (IN, IN, IN, OTHER), f"rank 3 on node-b {SILENT}: {ANOTHER}inside broadcast, its col"),
+        ({}, (RECORDED, AHEAD, RECORDED, RECORDED), f"rank 1 on node-a {SILENT}: {ANOTHER}"
+         "inside all_reduce, its collective 9 (torch: all_reduce 42)"),
+        (dict.fromkeys((0, 3), DONE), (IN, OTHER, IN, IN), "rank 1 on node-a, rank 2 on node-b "
+         f"{SILENT}: in one collective rank 1 calls broadcast, rank 2 calls all_reduce: which is "
+         "wrong cannot be told; rank 1 on node-a inside broadcast, its collective 7, rank 2 on "
+         "node-b inside all_reduce, its collective 7"),
+        ({}, (IN, IN, IN, IN), "rank 0 on node-a, rank 1 on node-a, rank 2 on node-b, rank 3 on "
+         f"node-b {SILENT}: all wait for each other: which one is to blame cannot be told; inside"),
         ({}, (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: stopped (SIGSTOP or "
          f"a debugger); {INSIDE}"),
         (dict.fromkeys((0, 1, 3), TORN), (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: st"),

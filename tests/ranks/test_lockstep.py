@@ -16,7 +16,7 @@ from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
 from hostbench.ranks.blame import RankFailure
-from hostbench.ranks.group import Counters, GroupConfig, RankConfig
+from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
 from tests.fakes.fake_cuda import cuda_machine
@@ -185,7 +185,7 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
     monkeypatch.setattr(group, "open_device", open_device)
     monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: True)
     nccl = GroupConfig("cuda", "nccl", 2, 1.0)
-    config = RankConfig(nccl, 1, object, Counters(2), local_rank=1, num_local=2)
+    config = RankConfig(nccl, 1, object, local_rank=1, num_local=2)
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
         group.join(config)

@@ -19,7 +19,7 @@ LONG_S = 30.0
 """What a pool that waits for the process would take: no test waits for it."""
 
 
-def serve(config: RankConfig, channel: Any, stack: int | None) -> NoReturn:
+def serve(config: RankConfig, channel: Any, stack: int, recorder: Any) -> NoReturn:
     """Stands in for a rank's life. At an order the second one closes its pipe or goes on: the kind
     of device says how."""
     try:

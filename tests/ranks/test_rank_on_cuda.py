@@ -15,7 +15,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.measure.measure import Settings
 from hostbench.ranks import group
-from hostbench.ranks.group import Counters, GroupConfig, RankConfig
+from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import Rank
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
@@ -37,7 +37,7 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
     load()
     store = partial(dist.FileStore, f"/proc/self/fd/{rendezvous}", 1)  # type: ignore[attr-defined]
     nccl = GroupConfig("cuda", "nccl", 1, 60.0)
-    rank = Rank(RankConfig(nccl, 0, store, Counters(1), local_rank=0, num_local=1))
+    rank = Rank(RankConfig(nccl, 0, store, local_rank=0, num_local=1))
     try:
         rank.join()
         yield rank
@@ -57,7 +57,7 @@ def sum_s() -> float:
 
 
 def num_entered(rank: Rank) -> int:
-    return rank.config.counters.read(0).entered
+    return rank.config.counters.entered
 
 
 def is_idle(floor: Machine) -> bool:
@@ -71,7 +71,7 @@ def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: 
         assert not is_idle(floor)
         wait()
         assert is_idle(floor)
-        state = rank.config.counters.read(0)
+        state = rank.config.counters
         assert state.left == state.entered
 
 

@@ -72,7 +72,10 @@ LAST_WORDS = {
     "killed": "rank {culprit} was lost: killed by SIGKILL",
     "stopped": "rank {culprit} did not answer within 2 s: stopped (SIGSTOP or a debugger)",
     "hangs": "rank {culprit} did not answer within 2 s",
+    "differs": "rank {culprit} did not answer within 2 s: calls broadcast, where others call",
 }
+OF_TWO = "rank 0, rank 1 did not answer within 2 s: in one collective rank 0 calls "
+"""What differs: both are named."""
 
 
 def test_whoever_goes_wrong_is_named_with_its_last_collective(soak_seeds: SoakSeeds) -> None:
@@ -88,6 +91,8 @@ def test_whoever_goes_wrong_is_named_with_its_last_collective(soak_seeds: SoakSe
             mark = marks.get(fault["kind"], "no line")
             line = next((n for n, text in enumerate(lines, start=1) if mark in text), 0)
             expected = LAST_WORDS[fault["kind"]].format(culprit=fault["culprit"], line=line)
+            if fault["kind"] == "differs" and fault["num_ranks"] == 2:
+                expected = OF_TWO + ("all_reduce", "broadcast")[fault["culprit"] == 0]
             number = 2 * fault["iteration"] + 1 + fault["inside"]
             where = "inside all_reduce" if fault["inside"] else "after barrier"
             assert message.startswith(expected), fault
