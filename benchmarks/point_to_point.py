@@ -1,9 +1,10 @@
 """point_to_point: what a message from one rank to another costs, by the ways torch has for it.
 
 Every rank that gets something compares each element with the pattern of the rank that sent it;
-before each reading its buffer holds another rank's share. The slowest rank's time counts.
+before each sample its buffer holds another rank's share. The slowest rank's time counts.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
@@ -26,13 +27,15 @@ SHARED: dict[str, Any] = {
 }
 
 
+def _rings(device: str, num_ranks: int, nbytes: int) -> bool:
+    """8 ranks and 256MiB on GPUs alone."""
+    return device == "cuda" or (num_ranks < 8 and nbytes < SIZES[-1])
+
+
 def _pairs(device: str, num_ranks: int, way: str, stride: int, direction: str, nbytes: int) -> bool:
-    """Neighbours, and across; of several pairs at once both ways, batched. 8 ranks and 256MiB on
-    GPUs alone."""
-    if device == "cpu" and (num_ranks == 8 or nbytes == SIZES[-1]):
-        return False
+    """Neighbours, and across; of several pairs at once both ways, batched."""
     usual = num_ranks == 2 or (way, direction) == ("batch", "both_ways")
-    return usual and stride in {1, num_ranks // 2}
+    return usual and stride in {1, num_ranks // 2} and _rings(device, num_ranks, nbytes)
 
 
 @workload(
@@ -62,72 +65,71 @@ def pair(
 
     from hostbench.core.errors import Unavailable
     from hostbench.families.collectives.exchange import Exchange
+    from hostbench.families.collectives.operations import Operation
 
     if num_ranks % (2 * stride):
-        raise Unavailable(f"{num_ranks} ranks are not all in a pair with stride {stride}")
-    rank, count = dist.get_rank(), nbytes // 4
-    partner, is_lower = rank ^ stride, not rank & stride
+        raise Unavailable(f"with stride {stride} some of {num_ranks} ranks have no partner")
+    rank = dist.get_rank()
+    is_lower = rank // stride % 2 == 0
+    partner = rank + stride if is_lower else rank - stride
     sends, gets = (direction == "both_ways" or lower for lower in (is_lower, not is_lower))
-    given, result = [(rank, 0, count)], [(partner, 0, count)]
-    mine = Exchange(way, given, result * gets, sends=nbytes * sends)
-    parts = [("send", mine.given)] * sends + [("recv", mine.result)] * gets
-    ordered = parts if is_lower else parts[::-1]
+    send, recv = (dist.send, dist.recv) if way == "send_recv" else (dist.isend, dist.irecv)
+    names = [send.__name__] * sends + [recv.__name__] * gets
+    name = "batch_isend_irecv" if way == "batch" else "/".join(names)
 
-    def send_recv() -> None:
-        for name, buffer in ordered:
-            getattr(dist, name)(buffer, partner)
+    def call(_: Any, mine: Any) -> Callable[[], None]:
+        parts = [(send, mine.given, partner)] * sends + [(recv, mine.result, partner)] * gets
+        parts = parts if is_lower else parts[::-1]
 
-    def isend_irecv() -> None:
-        for work in [getattr(dist, f"i{name}")(buffer, partner) for name, buffer in ordered]:
-            work.wait()
+        def step() -> None:
+            if way == "batch":
+                works: list[Any] = dist.batch_isend_irecv([dist.P2POp(*part) for part in parts])
+            else:
+                works = [start(buffer, partner) for start, buffer, _ in parts]
+            if way != "send_recv":
+                for work in works:
+                    work.wait()
 
-    def batch() -> None:
-        wanted = [dist.P2POp(getattr(dist, f"i{name}"), part, partner) for name, part in ordered]
-        for work in dist.batch_isend_irecv(wanted):
-            work.wait()
+        return step
 
-    return mine.prepared({"send_recv": send_recv, "isend_irecv": isend_irecv, "batch": batch}[way])
-
-
-def _steps(num_ranks: int, **_: Any) -> int:
-    """Nearly twice around: no rank holds its own share at the end."""
-    return 2 * num_ranks - 1
+    own, result = (lambda r, n, s: [(r, 0, s)]), (lambda r, n, s: [(partner, 0, s)] * gets)
+    row = Operation(own, result, call, lambda r, n: sends)
+    return Exchange(name, nbytes, row=row).prepared()
 
 
 @workload(
     axes={"device": DEVICES, "num_ranks": (2, 4, 8), "nbytes": SIZES},
-    only=lambda device, num_ranks, nbytes: (
-        device == "cuda" or (num_ranks < 8 and nbytes < SIZES[-1])
-    ),
-    depth=_steps,
+    only=_rings,
+    depth=lambda num_ranks, **_: 2 * num_ranks - 1,  # no rank holds its own share at the end
     **SHARED,
 )
 def ring(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """Each rank sends the next one what it got last. Timed: one such step of the slowest rank.
 
-    After k steps rank r holds what rank r - k began with, which proves each of the k.
+    It goes nearly twice around: at the end a rank holds what the next one began with, which proves
+    each of the steps.
     """
     import torch
     import torch.distributed as dist
 
     from hostbench.families.collectives.exchange import Exchange
+    from hostbench.families.collectives.operations import Operation
 
-    rank, count = dist.get_rank(), nbytes // 4
+    rank = dist.get_rank()
     previous, following = (rank - 1) % num_ranks, (rank + 1) % num_ranks
-    last = (rank - _steps(num_ranks)) % num_ranks
-    given, result = [(rank, 0, count)], [(last, 0, count)]
-    mine = Exchange("ring step", given, result, sends=nbytes, in_place=True)
-    held, free = mine.result, torch.empty_like(mine.result)
 
-    def step() -> None:
-        nonlocal held, free
-        sending = dist.P2POp(dist.isend, held, following)
-        for work in dist.batch_isend_irecv([sending, dist.P2POp(dist.irecv, free, previous)]):
-            work.wait()
-        held, free = free, held
+    def call(_: Any, mine: Any) -> Callable[[], None]:
+        free = torch.empty_like(mine.result)
 
-    return mine.prepared(
-        step,
-        before=lambda: held.copy_(mine.given),
-        verify=lambda: mine.pattern.first_wrong(held, result),
-    )
+        def step() -> None:
+            nonlocal free
+            parts = (dist.isend, mine.result, following), (dist.irecv, free, previous)
+            for work in dist.batch_isend_irecv([dist.P2POp(*part) for part in parts]):
+                work.wait()
+            mine.result, free = free, mine.result
+
+        return step
+
+    row = Operation(None, lambda r, n, s: [(following, 0, s)], call, lambda r, n: 1.0)
+    mine = Exchange("batch_isend_irecv", nbytes, row=row)
+    return mine.prepared(verify=mine.first_wrong)

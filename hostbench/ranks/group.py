@@ -122,9 +122,6 @@ def rank_group() -> RankGroup:
     return _current
 
 
-current = rank_group  # families/collectives still calls it so
-
-
 def join(config: RankConfig) -> RankGroup:
     """Open the rank's own device, bound to its NUMA node, and join the others there. Raises
     Unavailable where there are too few GPUs, or torch has no such group."""

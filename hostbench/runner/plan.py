@@ -206,8 +206,7 @@ def choose(
 def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     """The cases; but of those that differ in their number of ranks alone, where none has the
     world's and not all have more, the largest, over as many ranks as there are. What goes half
-    across does so here, too: by a power of two, for one bit of a rank's number names its partner.
-    """
+    across does so here, too."""
     by_ranks: dict[Case, dict[int, Case]] = {}
     for case in cases:
         any_ranks = Case.of(case.workload, {**case.values, RANKS_AXIS: ""})
@@ -218,7 +217,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
         if num_ranks not in declared and min(declared) < num_ranks:
             values = {**declared[largest].values, RANKS_AXIS: num_ranks}
             if values.get("stride") == largest / 2 > 1:
-                values["stride"] = 1 << (num_ranks - 1).bit_length() - 1
+                values["stride"] = num_ranks // 2
             declared = {num_ranks: Case.of(declared[largest].workload, values)}
         chosen |= dict.fromkeys(declared.values())
     return tuple(chosen)

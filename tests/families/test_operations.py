@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from hostbench.families.collectives import exchange
-from hostbench.families.collectives.exchange import ODD_BLOCK, Collective, arrivals, left_early
+from hostbench.families.collectives.exchange import ODD_BLOCK, Exchange, arrivals, left_early
 from hostbench.families.collectives.operations import OPERATIONS, ROOT
 
 NUM_RANKS = (2, 4)
@@ -34,9 +34,11 @@ def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]
                 store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)  # type: ignore[attr-defined]
                 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_ranks)
                 device = SimpleNamespace(torch_device=torch.device("cpu"))
-                group = SimpleNamespace(rank=rank, num_ranks=num_ranks, device=device)
+                group = SimpleNamespace(
+                    rank=rank, num_ranks=num_ranks, device=device, backend="gloo"
+                )
                 group.counted = lambda name, call: call
-                setattr(exchange, "current", lambda group=group: group)  # noqa: B010
+                setattr(exchange, "rank_group", lambda group=group: group)  # noqa: B010
                 os.write(end, pickle.dumps(work(rank, num_ranks)))
             except Exception:
                 traceback.print_exc()
@@ -53,32 +55,24 @@ def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]
     return answers
 
 
-def corrupt(mine: Collective, rank: int) -> None:
-    """One element of the last rank that has a result."""
-    if mine.expected:
-        mine.result[mine.result.numel() // 2] += 1
+def corrupt(mine: Exchange) -> None:
+    """One element."""
+    mine.result[mine.result.numel() // 2] += 1
 
 
-def swap_shards(mine: Collective, rank: int) -> None:
+def swap_shards(mine: Exchange) -> None:
     """The first two blocks of what this rank has got; of the one that it got, its halves."""
-    if len(mine.result):
-        num = max(2, len(mine.expected))
-        length = mine.result.numel() // num
-        first = mine.result[:length].clone()
-        mine.result[:length] = mine.result[length : 2 * length]
-        mine.result[length : 2 * length] = first
+    length = mine.result.numel() // max(2, len(mine.expected))
+    first = mine.result[:length].clone()
+    mine.result[:length] = mine.result[length : 2 * length]
+    mine.result[length : 2 * length] = first
 
 
-def contribute(mine: Collective, rank: int, *, nothing: bool) -> None:
-    """Before the call: of the root, which all operations need something of, nothing comes, or the
-    share of the last rank."""
-    contribution = mine.result if mine.row.given == "own" else mine.given
-    if rank == ROOT:
-        contribution.zero_()
-        if not nothing:
-            num_ranks = mine.pattern.num_ranks
-            share = mine.pattern.tensor([(num_ranks - 1, 0, len(contribution))])
-            contribution.copy_(share)
+def contribute(mine: Exchange, *, nothing: bool) -> None:
+    """Before the call: of this rank nothing comes, or the share of the last rank."""
+    contribution = mine.given if mine.row.given else mine.result
+    share = mine.pattern.tensor([(mine.pattern.num_ranks - 1, 0, len(contribution))])
+    contribution.copy_(torch.zeros_like(share) if nothing else share)
 
 
 BEFORE = {"dropped": True, "taken for another": False}
@@ -86,21 +80,26 @@ AFTER = {"corrupted": corrupt, "swapped": swap_shards}
 CHECKS = ("even", "odd", "bfloat16", "not called", *BEFORE, *AFTER)
 
 
+def corrupted_rank(name: str, num_ranks: int) -> int:
+    """The last one that has a result."""
+    return ROOT if name in ("reduce", "gather") else num_ranks - 1
+
+
 def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
-    """(operation, what was done to it) -> what this rank's proof says."""
+    """(operation, what was done to it, on one rank) -> what this rank's proof says."""
     results: dict[tuple[str, str], str | None] = {}
     for name in WITH_DATA:
         for check in CHECKS:
             dtype = "bfloat16" if check == "bfloat16" else "float32"
             nbytes = 4 * (ODD_BLOCK * num_ranks + 1) if check == "odd" else 16384
-            mine = Collective(name, nbytes, dtype)
+            mine = Exchange(name, nbytes, dtype, row=OPERATIONS[name])
             mine.refill()
-            if check in BEFORE:
-                contribute(mine, rank, nothing=BEFORE[check])
+            if check in BEFORE and rank == ROOT:  # all operations need something of it
+                contribute(mine, nothing=BEFORE[check])
             if check != "not called":
                 mine.call()
-            if check in AFTER:
-                AFTER[check](mine, rank)
+            if check in AFTER and rank == corrupted_rank(name, num_ranks):
+                AFTER[check](mine)
             results[name, check] = mine.first_wrong()
             dist.barrier()
     results["barrier", "even"] = left_early(dist.barrier)
@@ -110,10 +109,8 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
 
 def late_by_rank(rank: int, num_ranks: int) -> Mapping[str, object]:
     """Each rank comes 1 ms after the one before, and all leave 5 ms after the first one came."""
-    stamps: list[int] = []
-    for step_ns in range(0, 90_000_000, 30_000_000):
-        stamps += [step_ns + 1_000_000 * rank, step_ns + 5_000_000]
-    return arrivals(stamps)
+    steps_ns = range(0, 90_000_000, 30_000_000)
+    return arrivals([(start + 1_000_000 * rank, start + 5_000_000) for start in steps_ns])
 
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
@@ -149,8 +146,10 @@ def test_doing_nothing_fails(answers: Callable[[str, str], Wrong], name: str) ->
 @pytest.mark.parametrize("name", WITH_DATA)  # barrier carries nothing that could be wrong
 @pytest.mark.parametrize("check", [*BEFORE, *AFTER])
 def test_wrong_data_fails(answers: Callable[[str, str], Wrong], name: str, check: str) -> None:
+    """What one rank's result lacks shows there alone."""
     wrong = answers(name, check)
-    assert any(wrong), wrong
+    failed = [rank for rank, text in enumerate(wrong) if text]
+    assert failed == [corrupted_rank(name, len(wrong))] if check in AFTER else failed
     assert all(text is None or text.startswith("element ") for text in wrong)
 
 

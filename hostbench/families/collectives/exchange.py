@@ -1,168 +1,130 @@
-"""One rank's buffers of an operation: filled, filled again before each reading, checked."""
+"""One rank's buffers of an operation: filled, filled again before each sample, checked."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import count as numbers
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
-from hostbench.families.collectives.operations import OPERATIONS, layouts, splits
+from hostbench.families.collectives.operations import OPERATIONS, Operation
 from hostbench.measure.measure import Prepared, reading
-from hostbench.ranks.group import current
-from hostbench.ranks.pattern import Pattern, Pieces
+from hostbench.ranks.group import rank_group
+from hostbench.ranks.pattern import Pattern
 
-ODD_BLOCK = 263
-"""Elements of a rank's block, and one more is left over: what the small check has."""
-LATE_S = 0.02
-"""How late one rank comes to a barrier that is checked."""
-LAST_STEPS = 20
-"""Of which arrivals are looked at: those that were timed last."""
-_ROUNDS = numbers()
+ODD_BLOCK = 263  # elements of a rank's block, and one more is left over: what the small check has
+LATE_S = 0.02  # how late a rank comes to a barrier that is checked
+LAST_STEPS = 20  # of which arrivals are looked at: those that were timed last
+_barriers = count()
 
 
 class Exchange:
-    """`given` and `result` are what is called with; empty where the rank has none.
+    """What a rank calls an operation with: of S = `nbytes` what it gives and gets, `times` in place
+    before one check.
 
-    Before each reading `result` holds another rank's share in place of each that it should get, so
-    that doing nothing fails; of an operation in place the rank's own, which is not the sum. `sends`
-    bytes is what gloo's algorithm has the rank send. Raises Unavailable where the type holds no
-    exact sums.
+    Before each sample `result` holds another rank's share in place of each that it should get, so
+    that doing nothing fails; of an operation in place the rank's own, which is not the sum. Raises
+    Unavailable where the type holds no exact sums.
     """
 
     def __init__(
-        self,
-        name: str,
-        given: Pieces,
-        result: Pieces,
-        sends: int | None,
-        *,
-        dtype: str = "float32",
-        times: int = 1,
-        in_place: bool = False,
+        self, name: str, nbytes: int, dtype: str = "float32", times: int = 1, *, row: Operation
     ) -> None:
-        self.name, self.expected, self.sends, self.group = name, result, sends, current()
-        num, device = self.group.num_ranks, self.group.device.torch_device
-        self.pattern = Pattern(num, getattr(torch, dtype), device, times)
-        others = [((rank or 0) + (rank is not None), start, size) for rank, start, size in result]
-        stale = [(other % num, start, size) for other, start, size in others]
-        self.given = self.pattern.tensor(given)
-        self._stale = self.given if in_place else self.pattern.tensor(stale)
+        self.name, self.row, self.dtype, self.group = name, row, dtype, rank_group()
+        rank, num, kind = self.group.rank, self.group.num_ranks, getattr(torch, dtype)
+        self.size = rank, num, nbytes // kind.itemsize
+        self.sends = round(nbytes * row.gloo_sends(rank, num)) if nbytes else None
+        self.pattern = Pattern(num, kind, self.group.device.torch_device, times)
+        given = row.given(*self.size) if row.given else [(rank, 0, self.size[2])]
+        self.given, self.expected = self.pattern.tensor(given), row.result(*self.size)
+        others = [
+            (0 if of is None else (of + 1) % num, start, size) for of, start, size in self.expected
+        ]
+        self._stale = self.pattern.tensor(others) if row.given else self.given
         self.result = self._stale.clone()
+        self.call = row.call(dist, self)
+
+    def blocks(self, buffer: torch.Tensor) -> list[torch.Tensor] | None:
+        """One for each rank, as gather and scatter want them at the root."""
+        return list(buffer.chunk(self.group.num_ranks)) if len(buffer) else None
 
     def refill(self) -> None:
-        """What has to be so before each reading."""
         self.result.copy_(self._stale)
 
     def first_wrong(self) -> str | None:
         """None where every element is right, or none is defined on this rank."""
         return self.pattern.first_wrong(self.result, self.expected) if self.expected else None
 
-    def wrong(self) -> str | None:
-        """What is wrong after a reading."""
-        return self.first_wrong()
-
-    def prepared(self, step: Callable[[], object], **more: Any) -> Prepared:
-        """The step, checked as the exchange that it is. What another backend sends nobody knows."""
-        sends = self.sends if self.group.backend == "gloo" else None
-        options = {"before": self.refill, "verify": self.wrong, "sends": sends, **more}
-        return Prepared(step=self.group.counted(self.name, step), **options)
-
-
-class Collective(Exchange):
-    """An operation of the table, of S = `nbytes`; `times` are done in place before one check."""
-
-    def __init__(self, name: str, nbytes: int, dtype: str = "float32", times: int = 1) -> None:
-        self.row, self.dtype = OPERATIONS[name], dtype
-        rank, num = current().rank, current().num_ranks
-        count = nbytes // getattr(torch, dtype).itemsize
-        self.splits, holds = splits(rank, num, count), layouts(rank, num, count)
-        super().__init__(
-            name,
-            holds[self.row.given],
-            holds[self.row.result],
-            round(nbytes * self.row.gloo_sends(rank, num)) if nbytes else None,
-            dtype=dtype,
-            times=times,
-            in_place=self.row.given == "own",
-        )
-
-    def call(self) -> None:
-        self.row.call(dist, self)
-
-    def blocks(self, buffer: torch.Tensor) -> list[torch.Tensor] | None:
-        """One for each rank, as gather and scatter want them at the root."""
-        return list(buffer.chunk(self.group.num_ranks)) if len(buffer) else None
-
-    def wrong(self) -> str | None:
+    def verify(self) -> str | None:
         """The first element that is wrong; else that of one more call, untimed, of a count that no
         number of ranks divides, which all ranks make whatever each has found. Of a barrier, whether
         it is left before all have come."""
         if self.name == "barrier":
             return left_early(self.group.counted(self.name, self.call))
-        count = ODD_BLOCK * self.group.num_ranks + 1
-        odd = Collective(self.name, count * self.pattern.dtype.itemsize, self.dtype)
+        num_elements = ODD_BLOCK * self.group.num_ranks + 1
+        nbytes = num_elements * self.given.element_size()
+        odd = Exchange(self.name, nbytes, self.dtype, row=self.row)
         self.group.counted(self.name, odd.call)()
         self.group.synchronize()
-        message = odd.first_wrong()
-        return self.first_wrong() or (message and f"of {count} elements {message}")
+        wrong = odd.first_wrong()
+        return self.first_wrong() or (wrong and f"of {num_elements} elements {wrong}")
 
-
-@cache
-def all_reduce_s(nbytes: int) -> float:
-    """Seconds of an all-reduce alone, the median of five on rank 0: the same on every rank and, for
-    the life of the group, in every case, so that their computes are equally long."""
-    group, mine = current(), Collective("all_reduce", nbytes)
-    device, step = group.device, group.counted("all_reduce", mine.call)
-    step()
-    readings = [reading(step, 1, device.now, device.synchronize)[0] for _ in range(5)]
-    seconds = torch.tensor([median(readings)], dtype=torch.float64, device=device.torch_device)
-    group.counted("broadcast", lambda: dist.broadcast(seconds, 0))()
-    return float(seconds)
+    def prepared(self, step: Callable[[], object] | None = None, **options: Any) -> Prepared:
+        """The operation, or a step with one in it, and its check. What another backend than gloo
+        sends nobody knows."""
+        step = self.group.counted(self.name, step or self.call)
+        checked = {"before": self.refill, "verify": self.verify, **options}
+        sends = self.sends if self.group.backend == "gloo" else None
+        return Prepared(step=step, sends=sends, **checked)
 
 
 def left_early(barrier: Callable[[], object]) -> str | None:
     """Each rank writes into the group's store that it is there, and enters; each is late once, of
     many ranks eight of them. Who leaves must read there that all are."""
     rank, num_ranks = dist.get_rank(), dist.get_world_size()
-    store, absent = dist.distributed_c10d._get_default_store(), []
+    store, is_early = dist.distributed_c10d._get_default_store(), False
     for late in range(0, num_ranks, -(-num_ranks // 8)):
-        name = f"hostbench/barrier/{next(_ROUNDS)}"
-        if rank == late:
-            time.sleep(LATE_S)
-        store.set(f"{name}/{rank}", "here")
+        number = next(_barriers)
+        keys = [f"hostbench/barrier/{number}/{other}" for other in range(num_ranks)]
+        time.sleep(LATE_S * (rank == late))
+        store.set(keys[rank], "entered")
         barrier()
-        absent += [other for other in range(num_ranks) if not store.check([f"{name}/{other}"])]
-    return f"it was left before rank {absent[0]} had entered it" if absent else None
+        is_early |= not store.check(keys)
+    return "it was left before all ranks had entered it" if is_early else None
 
 
-def arrivals(stamps: Sequence[int]) -> Mapping[str, FindingValue]:
+@cache
+def all_reduce_s(nbytes: int) -> float:
+    """Seconds of an all-reduce alone, the median of five on the slowest rank: the same on every
+    rank and, for the life of the group, in every case, so that their computes are equally long."""
+    mine = Exchange("all_reduce", nbytes, row=OPERATIONS["all_reduce"])
+    device, step = mine.group.device, mine.group.counted(mine.name, mine.call)
+    samples = [reading(step, 1, device.now, device.synchronize)[0] for _ in range(6)]
+    slowest = torch.tensor(median(samples[1:]), dtype=torch.float64, device=device.torch_device)
+    mine.group.counted(mine.name, lambda: dist.all_reduce(slowest, dist.ReduceOp.MAX))()
+    return float(slowest)
+
+
+def arrivals(stamps: Sequence[tuple[int, int]]) -> Mapping[str, FindingValue]:
     """Transfer and waiting, medians in seconds, from when this rank entered each step and left it,
-    one after the other, in ns of the host's monotonic clock.
-
-    Every rank calls it with as many. Nothing is known of ranks on several hosts, which have no
-    clock in common.
-    """
-    group, boot = current(), Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    last = [int(boot, 16), *stamps[-2 * LAST_STEPS :]]
-    mine = torch.tensor(last, device=group.device.torch_device)
-    every = [torch.empty_like(mine) for _ in range(group.num_ranks)]
-    group.counted("all_gather", lambda: dist.all_gather(every, mine))()
-    boots, *times = torch.stack(every).T.tolist()
-    if len(set(boots)) > 1:
-        return {"late_rank_named": None}
-    came, left = times[::2], times[1::2]
-    late = Counter(row.index(max(row)) for row in came).most_common(1)[0][0]
-    ends = zip(came, left, strict=True)
+    in ns of the host's monotonic clock. Every rank calls it with as many. Raises Unavailable for
+    ranks on several hosts, which have no clock in common."""
+    group, boot_id = rank_group(), Path("/proc/sys/kernel/random/boot_id").read_text()
+    by_rank: list[Any] = [(boot_id, stamps[-LAST_STEPS:])] * group.num_ranks
+    group.counted("all_gather", lambda: dist.all_gather_object(by_rank, by_rank[0]))()
+    if any(other != boot_id for other, _ in by_rank):
+        raise Unavailable("ranks on several hosts have no clock in common")
+    entered, left = torch.tensor([own for _, own in by_rank]).unbind(-1)  # each (ranks, steps)
+    last, late = entered.amax(0), int(entered.argmax(0).mode().values)
     return {
-        "transfer_s": median([(max(out) - max(row)) / 1e9 for row, out in ends]),
-        "waiting_s": median([(max(row) - min(row)) / 1e9 for row in came]),
+        "transfer_s": (left.amax(0) - last).double().quantile(0.5).item() / 1e9,
+        "waiting_s": (last - entered.amin(0)).double().quantile(0.5).item() / 1e9,
         "last_rank": f"rank {late}",
         "late_rank_named": late == group.num_ranks - 1,
     }

@@ -14,11 +14,8 @@ from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
 from hostbench.report.kinds.parts import Efficiencies
 from hostbench.report.rows import Row, Rows, where
 
-ONE_EACH, IN_A_QUEUE = "collectives.all_reduce", "collectives.all_reduce_queued"
+ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
-SMALL = (4 * KIB, 64 * KIB)
-"""Their time is latency, and a bandwidth says little."""
-QUEUED = 20
 WITH_DATA = tuple(name for name in OPERATIONS if name != "barrier")
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "operation": {
@@ -44,17 +41,12 @@ def bus_bytes_per_s(row: Row) -> float | None:
 def _with_all_reduce(rows: Rows) -> Rows:
     """The operations, and all-reduce, which has its own workload, over as many ranks and at the
     same bytes."""
-    names = ("num_ranks", "nbytes", "operation")
     others = where(rows, ANY, operation=WITH_DATA[1:])
-    sizes = {(row.axes["num_ranks"], row.axes["nbytes"]) for row in others}
-    alone = (row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ONE_EACH))
-    same = (row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in sizes)
-    return [replace(row, axes={name: row.axes[name] for name in names}) for row in (*same, *others)]
-
-
-def _backend(row: Row) -> str:
-    """How ranks on that kind of device talk to each other."""
-    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
+    sizes = [(row.axes["num_ranks"], row.axes["nbytes"]) for row in others]
+    alone = [row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ALONE)]
+    same = [row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in sizes]
+    names = ("num_ranks", "nbytes", "operation")
+    return [replace(row, axes={name: row.axes[name] for name in names}) for row in same + others]
 
 
 def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
@@ -62,131 +54,88 @@ def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> 
     return {"": overlap(serial, both, ideal)}
 
 
-def _apart(row: Row, rows: Rows) -> Figure:
-    """Transfer and waiting of a collective to which ranks come one after the other."""
+def _transfer(row: Row, rows: Rows) -> Figure:
+    """Of a collective to which ranks come one after the other; and the waiting before it."""
     label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
-    transfer_s, waiting_s = (row.findings.get(name) for name in ("transfer_s", "waiting_s"))
-    if not isinstance(transfer_s, float) or not isinstance(waiting_s, float):
-        reason = "the ranks have no clock in common"
-        return Figure(label=label, value=None, unit="s", status="refused", reason=reason)
-    who = row.findings.get("last_rank") or "the last rank"
-    note = f"after {format_seconds(waiting_s)} of waiting for {who}"
-    return Figure(label=label, value=transfer_s, unit="s", note=note)
+    waiting, who = format_seconds(row.findings["waiting_s"]), row.findings["last_rank"]
+    note = f"after {waiting} of waiting for {who}"
+    return Figure(label=label, value=row.findings["transfer_s"], unit="s", note=note)
 
 
-def _on_the_wire(row: Row, rows: Rows) -> Figure:
+def _sent(row: Row, rows: Rows) -> Figure:
     """What the busiest rank was seen to send, as a part of S, and beside what it must."""
     name, num = str(row.axes["operation"]), int(row.axes["num_ranks"])
     label = f"{WORDS['operation'].get(name, name)}, {num} ranks, sent of S"
-    sent = row.findings.get("most_sent_bytes")
-    if not isinstance(sent, int | float) or not row.nbytes:
+    if (sent := row.findings.get("most_sent_bytes")) is None or not row.nbytes:
         reason = "nobody counted the bytes"
         return Figure(label=label, value=None, unit="", status="refused", reason=reason)
-    share = sent / row.nbytes
-    note = f"{share / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts"
-    return Figure(label=label, value=share, unit="share", note=note)
+    note = f"{sent / row.nbytes / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts"
+    return Figure(label=label, value=sent / row.nbytes, unit="share", note=note)
+
+
+def _backend(row: Row) -> str:
+    """How ranks on that kind of device talk to each other."""
+    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
 
 
 BUS: Mapping[str, Any] = {
     "rate": bus_bytes_per_s,
     "rate_name": "bus bandwidth",
     "undefined": "not defined for one rank, which sends nothing",
-    "about": _backend,
 }
 QUESTIONS = (
     Scaling(
-        text="How does all-reduce scale?",
-        workload=ONE_EACH,
-        screen="all-reduce, {nbytes}, bus rate",
-        by_size="all-reduce, {ranks}, bus rate",
-        **BUS,
+        text="How does all-reduce scale?", workload=ALONE, about=_backend,
+        screen="all-reduce, {nbytes}, bus rate", by_size="all-reduce, {ranks}, bus rate", **BUS,
     ),
-    Scaling(
-        text=f"How do all-reduces scale, {QUEUED} before each synchronize?",
-        workload=IN_A_QUEUE,
-        devices=("cuda",),  # by gloo nothing queues up
-        **BUS,
+    Scaling(  # by gloo nothing queues up
+        text="How do all-reduces scale, 20 before each synchronize?", workload=QUEUED,
+        devices=("cuda",), **BUS,
     ),
-    Scaling(
-        text="What does a small all-reduce cost?",
-        workload=ONE_EACH,
-        where={"nbytes": SMALL},
-        smallest=True,
-        about=_backend,
-        screen="all-reduce, {nbytes}",
+    Scaling(  # of these sizes the time is latency, and a bandwidth says little
+        text="What does a small all-reduce cost?", workload=ALONE, smallest=True,
+        where={"nbytes": (4 * KIB, 64 * KIB)}, screen="all-reduce, {nbytes}",
     ),
     Compare(
-        text=f"What do {QUEUED} small all-reduces before one synchronize save?",
-        workload=IN_A_QUEUE,
-        where={"nbytes": 4 * KIB},
-        beside=lambda row: (
-            ONE_EACH,
-            {name: row.axes[name] for name in ("num_ranks", "nbytes")},
-        ),
-        beside_name="one each",
+        text="What do 20 small all-reduces before one synchronize save?", workload=QUEUED,
+        where={"nbytes": 4 * KIB}, beside_name="one each",
+        beside=lambda row: (ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}),
     ),
     Scaling(
-        text=f"What does one CUDA graph of {QUEUED} small all-reduces cost?",
-        workload="collectives.all_reduce_graph",
-        smallest=True,
-        devices=("cuda",),
+        text="What does one CUDA graph of 20 small all-reduces cost?", smallest=True,
+        workload="collectives.all_reduce_graph", devices=("cuda",),
     ),
     Compare(
         text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
-        workload=ANY,
+        workload=ANY, select=_with_all_reduce, each=("num_ranks",), learnt="",
         where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
-        each=("num_ranks",),
-        select=_with_all_reduce,
-        baseline={"operation": "all_reduce"},
-        screen="collectives, {nbytes}, {num_ranks}",
-        learnt="",
+        baseline={"operation": "all_reduce"}, screen="collectives, {nbytes}, {num_ranks}",
     ),
     Scaling(
-        text="How does {operation} scale?",
-        workload=ANY,
-        where={"operation": WITH_DATA[1:]},
-        each=("operation",),
-        **BUS,
+        text="How does {operation} scale?", workload=ANY, each=("operation",),
+        where={"operation": WITH_DATA[1:]}, **BUS,
     ),
     Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
     Curve(
-        text="What are latency and bandwidth of {operation}?",
-        workload=ANY,
-        where={"operation": WITH_DATA},
-        each=("operation",),
-        select=_with_all_reduce,
-        fits=({"num_ranks": 2}, {"num_ranks": 4}, {"num_ranks": 8}),
+        text="What are latency and bandwidth of {operation}?", workload=ANY, each=("operation",),
+        select=_with_all_reduce, fits=tuple({"num_ranks": 2**power} for power in range(1, 11)),
     ),
     Parts(
-        text="Does an all-reduce hide behind compute?",
-        workload="collectives.with_compute",
-        axis="schedule",
-        serial="serial",
-        ways=("overlapped",),
-        parts=("communicate_only", "compute_only"),
-        efficiency=_hidden,
-        screen="compute beside an all-reduce",
+        text="Does an all-reduce hide behind compute?", workload="collectives.with_compute",
+        axis="schedule", serial="serial", ways=("overlapped",), efficiency=_hidden,
+        parts=("communicate_only", "compute_only"), screen="compute beside an all-reduce",
     ),
     Finding(
-        text="Is the rank named that comes 1 ms late?",
-        workload="collectives.arrival",
-        where={"late_us": 1000},
-        finding="late_rank_named",
-        beside=_apart,
-        of_call=False,
+        text="Is the rank named that comes 1 ms late?", workload="collectives.arrival",
+        where={"late_us": 1000}, finding="late_rank_named", beside=_transfer, of_call=False,
     ),
     Finding(
-        text="Do ranks send what the backend's algorithm is documented to send?",
-        workload=ANY,
-        where={"operation": WITH_DATA[1:], "nbytes": MIB},
-        finding="sends_as_documented",
-        beside=_on_the_wire,
-        of_call=False,
+        text="Do ranks send what the backend's algorithm is documented to send?", workload=ANY,
+        where={"operation": WITH_DATA[1:], "nbytes": MIB}, finding="sends_as_documented",
+        beside=_sent, of_call=False,
     ),
     Compare(
         text="What does a job of {num_ranks} wait for before its first result?",
-        workload="collectives.first",
-        each=("num_ranks",),
-        baseline={},
+        workload="collectives.first", each=("num_ranks",), baseline={},
     ),
-)
+)  # fmt: skip
