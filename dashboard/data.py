@@ -25,6 +25,7 @@ from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.grid import group_of, marked, settings
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer
+from hostbench.report.blocks import Title
 from hostbench.report.causes import causes, with_causes
 from hostbench.report.comparison import counts as counts_of
 from hostbench.report.comparison import in_order, name_of, notes
@@ -37,7 +38,7 @@ from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import Key, both
-from hostbench.report.table import Heading, markdown
+from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.table import remote
@@ -188,7 +189,7 @@ def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) 
         for key, one in compare(read.series, read.interleaved, read.confounded).items()
     }
     rows = [_row(key, one, key in read.in_bytes) for key, one in in_order(results)]
-    title = Heading(f"{first.called} -> {second.called}: {counts_of(results)}")
+    title = Title(f"{first.called} -> {second.called}: {counts_of(results)}")
     told = table_of({key: one for key, one in results.items() if one.verdict != "same"}, read)
     noted = [HELD, *notes(results, read)]
     table = markdown([title, "", told, "", *noted])

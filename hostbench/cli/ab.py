@@ -32,7 +32,7 @@ from hostbench.core.errors import (
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
-from hostbench.core.units import format_duration, number_of
+from hostbench.core.units import format_change, format_duration, format_interval, number_of
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
 from hostbench.families import user_families
@@ -156,7 +156,7 @@ def step_in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str
     effect, low, high = comparison.effect, comparison.low, comparison.high
     change = "without an interval"
     if effect is not None and low is not None and high is not None:
-        change = f"{effect:+.1%} ({low:+.1%} to {high:+.1%})"
+        change = f"{format_change(effect)} ({format_interval(low, high)})"
     commit = str(both.sides[1].code.commit)
     first, second = both.measured.run_ids
     return (

@@ -16,6 +16,7 @@ from hostbench.cli.run_setup import Measuring, check_decides, set_up
 from hostbench.core.case import as_typed, parse_series
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.processes import terminate_as_interrupt
+from hostbench.core.units import format_change
 from hostbench.families import check_selects, load
 from hostbench.judge.compare import half
 from hostbench.report.judged import judge_history
@@ -52,7 +53,7 @@ def execute(**given: Any) -> int:
             f"({comparison.verdict}): the step is the environment's, or too small to be seen here"
         )
     threshold = half(comparison.effect)
-    show(f"{last}\nfrom {threshold:+.1%} on a commit is bad")
+    show(f"{last}\nfrom {format_change(threshold)} on a commit is bad")
     command = [sys.executable, "-m", "hostbench", "ab", good]
     options_again = f"--threshold {threshold:.4g}{typed_again(options, *_OPTIONS)}"
     step = f'{join(command)} "$commit" --bisect --case {quote(case)} {options_again}'

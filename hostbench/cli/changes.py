@@ -21,6 +21,7 @@ from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along
 from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
+from hostbench.report.blocks import Page
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
 from hostbench.report.judged import Explainer, judge_history
@@ -54,12 +55,12 @@ def execute(
     explainer = Explainer(history, judged, Path.cwd(), axis, begin)
     for path, text in explainer.triage.warnings:
         warn(f"{path}: {text}")
-    show_page(
-        format,
-        lambda: changes.page(chosen, explainer, every=all),
-        lambda: changes.table(chosen, explainer),
-        lambda: changes.as_json(chosen, explainer),
+    page = Page(
+        blocks=lambda: changes.blocks(chosen, explainer, every=all),
+        table=lambda: changes.table(chosen, explainer),
+        document=lambda: changes.as_json(chosen, explainer),
     )
+    show_page(format, page)
     if choice.has_failed(chosen):
         return EXIT_FAILED
     if any(explainer.fails(event) for event, _ in choice.events(chosen)):

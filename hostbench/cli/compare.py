@@ -9,7 +9,8 @@ from hostbench.cli.page import show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.compare import Comparison, compare
-from hostbench.report.comparison import as_json, page, table
+from hostbench.report.blocks import Page
+from hostbench.report.comparison import as_json, blocks, table
 from hostbench.report.side_runs import chosen
 from hostbench.report.sides import Key, Sides, both
 from hostbench.vcs.repo import commit_of
@@ -42,12 +43,12 @@ def execute(
     again += f" --results {quote(results)}" if results else ""
     again += f" --machine {quote(machine)}" if machine else ""
     called = names or (first.called, second.called)
-    show_page(
-        format,
-        lambda: page(comparisons, sides, called, again, every=all, remarks=remarks),
-        lambda: table(comparisons, sides),
-        lambda: as_json(comparisons, sides, (a, b), remarks),
+    page = Page(
+        blocks=lambda: blocks(comparisons, sides, called, again, every=all, remarks=remarks),
+        table=lambda: table(comparisons, sides),
+        document=lambda: as_json(comparisons, sides, (a, b), remarks),
     )
+    show_page(format, page)
     on_judged(comparisons, sides)
     if sides.broke:
         return EXIT_FAILED

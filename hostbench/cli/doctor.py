@@ -19,7 +19,8 @@ from hostbench.facts import (
 )
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
-from hostbench.report.doctor import coverage, findings, is_broken, page, table
+from hostbench.report.blocks import Page
+from hostbench.report.doctor import blocks, coverage, findings, is_broken, table
 
 
 def execute(*, format: str = "text") -> int:
@@ -45,10 +46,10 @@ def execute(*, format: str = "text") -> int:
             "findings": list(map(asdict, diagnoses)),
         }
 
-    show_page(
-        format,
-        lambda: page(machine, facts, torch, diagnoses, covered),
-        lambda: table(diagnoses),
-        document,
+    page = Page(
+        blocks=lambda: blocks(machine, facts, torch, diagnoses, covered),
+        table=lambda: table(diagnoses),
+        document=document,
     )
+    show_page(format, page)
     return EXIT_FAILED if is_broken(diagnoses) else EXIT_OK

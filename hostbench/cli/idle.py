@@ -1,6 +1,7 @@
 """`hostbench idle`: is the GPU idle, and why? From traces, or from a script that it records."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from shlex import join
 
@@ -18,7 +19,8 @@ from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.summary import summary
 from hostbench.idle.trace import Trace, read_trace
-from hostbench.idle.words import advice_table, document, overhead, page
+from hostbench.idle.words import advice_table, blocks, overhead
+from hostbench.report.blocks import Page
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -71,12 +73,12 @@ def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProces
     notes = [text for text in notes if text][:1]
     steps_s = [{"free_s": own.free_s, "recorded_s": own.recorded_s} for own in processes]
     report = summary(_read(files))
-    show_page(
-        format,
-        lambda: [*page(report), *(notes if report.devices else ())],
-        lambda: advice_table(report.advice),
-        lambda: {**document(report), "recorded_steps": steps_s},
+    page = Page(
+        blocks=lambda: [*blocks(report), *(notes if report.devices else ())],
+        table=lambda: advice_table(report.advice),
+        document=lambda: {**asdict(report), "recorded_steps": steps_s},
     )
+    show_page(format, page)
     return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
 
 

@@ -6,9 +6,7 @@ from hostbench.core.case import as_typed, typed_value
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import broken, load
 from hostbench.measure.workload import Workload
-from hostbench.report.table import Cell, Column, Table
-
-_COLUMNS = ("workload", "version", "cases", "quick", "axes", "question")
+from hostbench.report.blocks import Column, Page, Table
 
 
 def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
@@ -20,26 +18,35 @@ def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
         every = (as_typed(str(case)) for work in works for case in work.cases())
         show("\n".join(every if cases else map(_text, works)))
         return EXIT_OK
-    rows = [row for work in works for row in _case_rows(work)] if cases else map(_row, works)
-    names = ("case", "quick") if cases else _COLUMNS
-    columns = tuple(Column(title=name, keys=(name,)) for name in names)
-    table = Table(columns=columns, rows=tuple(rows))
+    if cases:
+        rows = [
+            {"case": str(case), "quick": work.is_quick(case)}
+            for work in works
+            for case in work.cases()
+        ]
+        table = Table((Column(("case",), "case", as_typed), Column(("quick",), "quick")), rows)
+    else:
+        table = Table(_COLUMNS, list(map(_row, works)))
     document = [_document(work, cases) for work in works]
-    show_page(format, lambda: [table], document=lambda: document)
+    show_page(format, Page(blocks=lambda: [table], document=lambda: document))
     return EXIT_OK
 
 
-def _case_rows(work: Workload) -> list[tuple[Cell | str, ...]]:
-    return [
-        (Cell(as_typed(str(case)), (str(case),)), str(work.is_quick(case))) for case in work.cases()
-    ]
+_COLUMNS = tuple(
+    Column((name,), name) for name in ("workload", "version", "cases", "quick", "axes", "question")
+)
 
 
-def _row(work: Workload) -> tuple[Cell | str, ...]:
-    """Name, version, how many cases, how many of them quick, axes, question."""
+def _row(work: Workload) -> dict[str, object]:
     cases = list(work.cases())
-    counted = str(len(cases)), str(sum(map(work.is_quick, cases)))
-    return work.name, work.version, *counted, "; ".join(_axes(work)), work.question
+    return {
+        "workload": work.name,
+        "version": work.version,
+        "cases": len(cases),
+        "quick": sum(map(work.is_quick, cases)),
+        "axes": "; ".join(_axes(work)),
+        "question": work.question,
+    }
 
 
 def _axes(work: Workload) -> list[str]:
@@ -50,8 +57,10 @@ def _axes(work: Workload) -> list[str]:
 
 
 def _text(work: Workload) -> str:
-    name, version, cases, quick, *_ = _row(work)
-    head = f"{name}  version {version}, {cases} cases, {quick} of them quick"
+    row = _row(work)
+    head = (
+        f"{work.name}  version {work.version}, {row['cases']} cases, {row['quick']} of them quick"
+    )
     about = work.question or "no docstring says what is measured"
     return "\n    ".join([head, about, *_axes(work)])
 

@@ -16,7 +16,7 @@ from typing import Any
 from hostbench.cli import ab
 from hostbench.cli.history import open_history
 from hostbench.cli.measuring import End, Measured, measure
-from hostbench.cli.output import check_folder, program, show, typed_again, warn, write_file
+from hostbench.cli.output import check_folder, program, typed_again, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.run_setup import (
     Measuring,
@@ -37,18 +37,20 @@ from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.night import CONFIRMED, LaunchesOf, SeriesName
-from hostbench.report import html, night_history
+from hostbench.report import night_history
+from hostbench.report.blocks import Block, Page
 from hostbench.report.comparison import detectable
 from hostbench.report.nightly import (
     MovedSeries,
     NightReport,
     as_json,
+    blocks,
     exit_code,
-    page,
     table,
     to_store,
 )
-from hostbench.report.table import markdown
+from hostbench.report.page import blocks as blocks_of_run
+from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store import frame, nights, triage
@@ -131,10 +133,17 @@ def execute(**given: Any) -> int:
         tonight.remark(*_next_steps(options, tonight.report))
         _write_summary(tonight)
     night = tonight.report
-    if options.format == "html":
-        show(_as_html(tonight))
-        return exit_code(night)
-    show_page(options.format, lambda: page(night), lambda: table(night), lambda: as_json(night))
+    run, results = tonight.run, tonight.results
+
+    def with_run() -> list[Block]:
+        """The night; in HTML the run that it measured, too."""
+        parts = blocks(night)
+        if options.format == "html" and run is not None and results is not None:
+            parts += blocks_of_run(frame.of_run(results, run, warn), run)
+        return parts
+
+    page = Page(blocks=with_run, table=lambda: table(night), document=lambda: as_json(night))
+    show_page(options.format, page)
     return exit_code(night)
 
 
@@ -377,20 +386,11 @@ def _conclude(tonight: _Tonight) -> None:
             nights.write(results, to_store(night))
 
 
-def _as_html(tonight: _Tonight) -> str:
-    """The night, then the run that it measured."""
-    run, results = tonight.run, tonight.results
-    if run is None or results is None:
-        return html.document(page(tonight.report)).rstrip("\n")
-    rows = frame.of_run(results, run, warn)
-    return html.html(rows, run, head=page(tonight.report)).rstrip("\n")
-
-
 def _write_summary(tonight: _Tonight) -> None:
     path = tonight.options.summary
     if path is not None:
         with tonight.beside(f"the summary {path} could not be written"):
-            text = f"{markdown(page(tonight.report))}\n"
+            text = f"{markdown(blocks(tonight.report))}\n"
             write_file(path, text.encode(errors="replace"), "--summary")
 
 

@@ -1,25 +1,23 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
-import json
 from pathlib import Path
-from typing import TextIO
 
 import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show
-from hostbench.cli.page import terminal
+from hostbench.cli.page import show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
-from hostbench.report import html as static
 from hostbench.report import nvbandwidth as bandwidths
-from hostbench.report.page import as_json, page
+from hostbench.report import page as report
+from hostbench.report.blocks import Heading, Page
 from hostbench.report.page import tracebacks as tracebacks_of
-from hostbench.report.table import Heading, Part, markdown, plain, text
+from hostbench.report.write import values
 from hostbench.store.history import History
-from hostbench.store.runs import AboutRun, WholeRun
+from hostbench.store.runs import AboutRun
 
 
 def execute(
@@ -42,35 +40,24 @@ def execute(
     rows, whole = _of_families(history.rows_of(about), families), history.whole(about)
     if tracebacks:
         show(tracebacks_of(whole))
-    elif nvbandwidth is not None:
-        show(_beside_nvbandwidth(format, rows, whole, nvbandwidth))
-    else:
-        show(written(format, rows, whole, terminal()))
+        return EXIT_OK
+    page = report.page(rows, whole)
+    if nvbandwidth is not None:
+        page = _beside(nvbandwidth, page, rows)
+    show_page(format, page)
     return EXIT_OK
 
 
-def written(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:
-    """A run's report in that format; `live` is the terminal that it is for, if any."""
-    if form == "json":
-        return json.dumps(as_json(rows, run), indent=2)
-    if form == "csv":  # a line for each case, with the columns of the tidy frame
-        cells = rows.map(lambda cell: json.dumps(cell) if isinstance(cell, dict | list) else cell)
-        return cells.to_csv(index=False, lineterminator="\n").rstrip("\n")
-    if form == "html":
-        return static.html(rows, run).rstrip("\n")
-    return page(rows, run, markdown=form == "md", terminal=live)
-
-
-def _beside_nvbandwidth(form: str, rows: pd.DataFrame, run: WholeRun, file: Path) -> str:
+def _beside(file: Path, page: Page, rows: pd.DataFrame) -> Page:
     """The report, then nvbandwidth's figures beside the run's."""
-    if form not in ("text", "md", "json"):
-        raise UsageError("--nvbandwidth goes with --format text, md or json")
     table = bandwidths.beside(bandwidths.read(file), rows)
-    if form == "json":
-        return json.dumps({**as_json(rows, run), "nvbandwidth": plain(table)}, indent=2)
-    parts: list[Part] = [Heading(f"nvbandwidth ({file.name}) beside this run"), table]
-    own = markdown(parts) if form == "md" else text(parts, terminal())
-    return f"{written(form, rows, run, terminal())}\n\n{own}"
+    title = Heading(f"nvbandwidth ({file.name}) beside this run")
+    document = page.document or dict
+    return Page(
+        blocks=lambda: [*page.blocks(), "", title, table],
+        table=lambda: table,
+        document=lambda: {**document(), "nvbandwidth": values(table)},
+    )
 
 
 def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:

@@ -8,11 +8,12 @@ from hostbench import facts
 from hostbench.cli.measuring import Measured, measure
 from hostbench.cli.output import program, short, show, typed_again, warn
 from hostbench.cli.page import terminal
-from hostbench.cli.report import written
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
+from hostbench.report.page import page
 from hostbench.report.screen import screen
+from hostbench.report.write import write
 from hostbench.store import frame
 from hostbench.store.archive import path_of
 from hostbench.store.runs import WholeRun, facts_of
@@ -45,7 +46,7 @@ def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) 
     if options.format == "text":
         show(screen(run, rows, footer, terminal(), command))
     else:
-        show(written(options.format, rows, run, None))
+        show(write(page(rows, run), options.format))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
     statuses = [result.status for result in run.results()]
     if measured.end != "complete":

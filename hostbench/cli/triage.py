@@ -2,8 +2,9 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
@@ -13,19 +14,27 @@ from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
+from hostbench.core.units import format_change
 from hostbench.judge.events import Judged
+from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.judged import judge_history
-from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
 from hostbench.store.triage import Entry, EventName
 from hostbench.vcs.repo import commit_of
 
-COLUMNS = (
-    Column(title="state", keys=("state", "expired")),
-    *(
-        Column(title=name, keys=(name,))
-        for name in ("direction", "since", "effect", "until", "owner", "series", "note")
+
+def _since(since: str) -> str:
+    return since if "T" in since else since[:12]
+
+
+_COLUMNS = (
+    Column(
+        ("state", "expired"), "state", lambda state, expired: state + " (expired)" * bool(expired)
     ),
+    Column(("direction",), "direction"),
+    Column(("since",), "since", _since),
+    Column(("effect",), "effect", lambda effect: "" if effect is None else format_change(effect)),
+    *(Column((name,), name) for name in ("until", "owner", "series", "note")),
 )
 
 
@@ -36,12 +45,9 @@ def list_entries(*, format: str, results: str | None) -> int:
     for path, text in stored.warnings:
         warn(f"{path}: {text}")
     entries, day = list(stored.entries.values()), today()
-    table = Table(columns=COLUMNS, rows=tuple(_row(entry, day) for entry in entries))
-    show_page(
-        format,
-        lambda: [table if entries else f"no triage entries in {folder / triage.FOLDER}"],
-        lambda: table,
-    )
+    table = Table(_COLUMNS, [_row(entry, day) for entry in entries])
+    nothing = f"no triage entries in {folder / triage.FOLDER}"
+    show_page(format, Page(blocks=lambda: [table if entries else nothing], table=lambda: table))
     return EXIT_FAILED if stored.warnings else EXIT_OK
 
 
@@ -79,7 +85,8 @@ def set_entry(
         )
     else:
         num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
-        show(f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again")
+        change = format_change(largest)
+        show(f"it names {num} {change}; one that is clearly larger than that will fail again")
     _warn_of_others(folder, entry, events, paths)
     return EXIT_OK
 
@@ -129,16 +136,6 @@ def _warn_of_others(
             warn(f"{path} is about it, too: {other.state}, {other.series}")
 
 
-def _row(entry: Entry, day: datetime.date) -> tuple[Cell, ...]:
-    expired = entry.is_expired(day)
-    effect = "" if entry.effect is None else f"{entry.effect:+.1%}"
-    return (
-        Cell(entry.state + (" (expired)" if expired else ""), (entry.state, expired)),
-        Cell(entry.direction, (entry.direction,)),
-        Cell(entry.since if "T" in entry.since else entry.since[:12], (entry.since,)),
-        Cell(effect, (entry.effect,)),
-        Cell(str(entry.until or ""), (entry.until and entry.until.isoformat(),)),
-        Cell(entry.owner or "", (entry.owner,)),
-        Cell(entry.series, (entry.series,)),
-        Cell(entry.note or "", (entry.note,)),
-    )
+def _row(entry: Entry, day: datetime.date) -> dict[str, Any]:
+    until = entry.until and entry.until.isoformat()
+    return {**asdict(entry), "until": until, "expired": entry.is_expired(day)}

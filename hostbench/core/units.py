@@ -75,9 +75,24 @@ def format_factor(factor: float) -> str:
     return f"{_three_digits(factor)}x" if factor < 10 else f"{factor:.0f}x"
 
 
-def format_change(effect: float) -> str:
-    """A relative change: `+12.3%`; the factor, `x75`, where percent would be a long number."""
+def format_change(effect: float | None) -> str:
+    """A relative change: `+12.3%`; the factor, `x75`, where percent would be a long number; `-` for
+    none."""
+    if effect is None:
+        return "-"
     return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
+
+
+def format_interval(low: float | None, high: float | None) -> str:
+    """Of a relative change: `+11.0% to +13.5%`; `-` where there is none."""
+    if low is None or high is None:
+        return "-"
+    return f"{format_change(low)} to {format_change(high)}"
+
+
+def format_share(share: float | None) -> str:
+    """`3.2%`; `-` for none."""
+    return "-" if share is None else f"{share:.1%}"
 
 
 def format_duration(seconds: float) -> str:

@@ -8,8 +8,8 @@ from hostbench.core.errors import UsageError
 from hostbench.idle.recording import Session
 from hostbench.idle.report import IdleReport
 from hostbench.idle.summary import idle_report
-from hostbench.idle.words import page
-from hostbench.report.table import text
+from hostbench.idle.words import blocks
+from hostbench.report.write import text
 
 
 class watch:
@@ -59,7 +59,7 @@ class watch:
             self._session.write(path)
             self.report = idle_report([path])
         if self._show:
-            print(text(page(self.report)))
+            print(text(blocks(self.report)))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         self._optimizer = self._optimizer or id(optimizer)

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
-from hostbench.core.units import format_seconds, number_of
+from hostbench.core.units import format_seconds, format_share, number_of
 from hostbench.idle.causes import (
     COPY_NOT_HIDDEN,
     HOST_LATE,
@@ -14,9 +13,9 @@ from hostbench.idle.causes import (
     SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
-from hostbench.idle.report import Advice, IdleCause, IdleDevice, IdleReport
+from hostbench.idle.report import Advice, IdleDevice, IdleReport
 from hostbench.idle.summary import MOSTLY
-from hostbench.report.table import Cell, Column, Heading, Part, Table
+from hostbench.report.blocks import Block, Column, Heading, Table
 
 _SHOWN = 8
 _WORTH = 0.001
@@ -35,7 +34,7 @@ _CAUSES = {
 }
 
 
-def page(report: IdleReport) -> list[Part]:
+def blocks(report: IdleReport) -> list[Block]:
     if not report.devices:
         return [*report.warnings, *_nothing(report)]
     return [
@@ -50,10 +49,6 @@ def page(report: IdleReport) -> list[Part]:
         *_advice_parts(report),
         *_notes(report),
     ]
-
-
-def document(report: IdleReport) -> dict[str, Any]:
-    return asdict(report)
 
 
 def overhead(free_s: float | None, recorded_s: float | None) -> str:
@@ -77,7 +72,7 @@ def _nothing(report: IdleReport) -> Iterator[str]:
         )
 
 
-def _headlines(report: IdleReport) -> Iterator[Part]:
+def _headlines(report: IdleReport) -> Iterator[Block]:
     """How much of the time the devices were idle."""
     if len(report.devices) == 1:
         yield _headline(report.devices[0], report)
@@ -85,7 +80,7 @@ def _headlines(report: IdleReport) -> Iterator[Part]:
     idle_s = sum(each.span_s - each.busy_s for each in report.devices)
     share = idle_s / sum(each.span_s for each in report.devices)
     yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
-    yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
+    yield Table(_DEVICE_COLUMNS, list(map(asdict, report.devices)))
 
 
 def _headline(device: IdleDevice, report: IdleReport) -> str:
@@ -114,57 +109,40 @@ def _before(report: IdleReport) -> Iterator[str]:
 
 
 _DEVICE_COLUMNS = (
-    Column(title="rank", keys=("rank",), right=True),
-    Column(title="GPU", keys=("device",), right=True),
-    Column(title="idle", keys=("idle_fraction",), right=True),
-    Column(title="span", keys=("span_s",), right=True),
-    Column(title="busy", keys=("busy_s",), right=True),
-    Column(title="trace", keys=("file",)),
+    Column(("rank",), "rank", right=True),
+    Column(("device",), "GPU", right=True),
+    Column(("idle_fraction",), "idle", format_share, right=True),
+    Column(("span_s",), "span", format_seconds, right=True),
+    Column(("busy_s",), "busy", format_seconds, right=True),
+    Column(("file",), "trace"),
 )
 
 
-def _device_row(device: IdleDevice) -> tuple[str | Cell, ...]:
-    return (
-        Cell("" if device.rank is None else str(device.rank), (device.rank,)),
-        Cell(str(device.device), (device.device,)),
-        Cell(f"{device.idle_fraction:.1%}", (device.idle_fraction,)),
-        Cell(format_seconds(device.span_s), (device.span_s,)),
-        Cell(format_seconds(device.busy_s), (device.busy_s,)),
-        device.file,
-    )
+def _cost(seconds: float, ms_per_step: float | None) -> str:
+    """Per step where that is known."""
+    if ms_per_step is None:
+        return format_seconds(seconds)
+    return f"{format_seconds(ms_per_step / 1e3)}/step"
 
 
 _COST_COLUMNS = (
-    Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
-    Column(title="share", keys=("share",), right=True),
+    Column(("seconds", "ms_per_step"), "cost", _cost, right=True),
+    Column(("share",), "share", format_share, right=True),
 )
 
 
 def causes_table(report: IdleReport) -> Table:
-    rows = tuple(
-        (*_cost_and_share(each), Cell(_CAUSES[each.cause], (each.cause,)))
-        for each in report.causes
-        if each.seconds > 0
-    )
-    return Table(columns=(*_COST_COLUMNS, Column(title="cause", keys=("cause",))), rows=rows)
+    columns = (*_COST_COLUMNS, Column(("cause",), "cause", lambda cause: _CAUSES[cause]))
+    return Table(columns, [asdict(cause) for cause in report.causes if cause.seconds > 0])
 
 
 def advice_table(advice: tuple[Advice, ...]) -> Table:
-    what = Column(title="what", keys=("what",))
-    remedy = Column(title="what to do", keys=("remedy",), below=True)
-    rows = tuple((*_cost_and_share(each), each.what, each.remedy) for each in advice)
-    return Table(columns=(*_COST_COLUMNS, what, remedy), rows=rows)
+    what = Column(("what",), "what")
+    remedy = Column(("remedy",), "what to do", below=True)
+    return Table((*_COST_COLUMNS, what, remedy), list(map(asdict, advice)))
 
 
-def _cost_and_share(each: IdleCause | Advice) -> tuple[Cell, Cell]:
-    """Per step where that is known."""
-    cost = format_seconds(each.seconds)
-    if each.ms_per_step is not None:
-        cost = f"{format_seconds(each.ms_per_step / 1e3)}/step"
-    return Cell(cost, (each.seconds, each.ms_per_step)), Cell(f"{each.share:.1%}", (each.share,))
-
-
-def _advice_parts(report: IdleReport) -> Iterator[Part]:
+def _advice_parts(report: IdleReport) -> Iterator[Block]:
     shown = tuple(each for each in report.advice if each.share >= _WORTH)[:_SHOWN]
     if shown:
         yield advice_table(shown)

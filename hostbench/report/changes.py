@@ -8,16 +8,18 @@ from typing import Any
 
 from hostbench.judge.events import DetectedEvent
 from hostbench.report import event_words as words
+from hostbench.report.blocks import Block, Column, Table
 from hostbench.report.choice import Selection, events, series, stopped
 from hostbench.report.event_words import is_listed, summary
 from hostbench.report.judged import ExplainedEvent, Explainer
-from hostbench.report.table import Cell, Column, Part, Table
 from hostbench.store.triage import Entry
 
-CAUSE = Column(title="cause", keys=("cause",), below=True)
+CAUSE = Column(("cause",), "cause", below=True)
 
 
-def page(chosen: Sequence[Selection], explainer: Explainer, *, every: bool = False) -> list[Part]:
+def blocks(
+    chosen: Sequence[Selection], explainer: Explainer, *, every: bool = False
+) -> list[Block]:
     """Baseline resets are a line each kind; `every` lists the rest too."""
     found = events(chosen)
     steps = [pair for pair in found if pair[0].change.kind != "break"]
@@ -40,30 +42,34 @@ def of_events(told: Sequence[ExplainedEvent]) -> Table:
     """Series of one state with the same cause are neighbours: it is said once for all of them."""
     groups = words.by_cause(told)
     causes = ["; ".join(words.why(own)) for own in groups]
-    rows: list[tuple[str | Cell, ...]] = []
-    for own, why in zip(groups, causes, strict=True):
-        rows += [(*_cells(one), why) for one in own]
-    return Table(columns=(*words.COLUMNS, CAUSE), rows=tuple(rows))
+    rows = [
+        {**_row(one), "cause": why} for own, why in zip(groups, causes, strict=True) for one in own
+    ]
+    return Table((*words.COLUMNS, CAUSE), rows)
 
 
-def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
-    one = told.found
-    values: tuple[tuple[Any, ...], ...] = (
-        (words.state(told), told.fails),
-        (
-            one.event.commit,
-            one.first.commit,
-            one.first.committed_at.isoformat(),
-            one.first.started_at.isoformat(),
-            one.first.run_id,
-        ),
-        (compared(one)["effect"],),
-        compared(one)["interval"],
-        (compared(one)["before_s"], compared(one)["after_s"]),
-        (one.detectable,),
-        (one.event.id, *(one.moved or (None, None))),
-    )
-    return tuple(map(Cell, words.cells(told), values))
+def _row(told: ExplainedEvent) -> dict[str, Any]:
+    one, sides = told.found, compared(told.found)
+    num_moved, num_series = one.moved or (None, None)
+    return {
+        "state": words.state(told),
+        "fails": told.fails,
+        "since": one.event.commit,
+        "commit": one.first.commit,
+        "committed_at": one.first.committed_at.isoformat(),
+        "started_at": one.first.started_at.isoformat(),
+        "run_id": one.first.run_id,
+        "effect": sides["effect"],
+        "low": sides["interval"][0],
+        "high": sides["interval"][1],
+        "before_s": sides["before_s"],
+        "after_s": sides["after_s"],
+        "raw_effect": words.raw_effect(one),
+        "detects": one.detectable,
+        "series": one.event.id,
+        "num_moved": num_moved,
+        "num_series": num_series,
+    }
 
 
 def as_json(chosen: Sequence[Selection], explainer: Explainer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hostbench.core.case import as_typed
 from hostbench.judge.compare import Comparison
 from hostbench.report.comparison import counts, in_order, in_words, name_of, table
 from hostbench.report.sides import Key, Sides
-from hostbench.report.table import code, markdown
+from hostbench.report.write import code, markdown
 
 MARKER = "<!-- hostbench: ab -->"
 """The first line, by which a comment is recognized, and put in the place of the older one."""

@@ -6,29 +6,26 @@ from typing import Any
 
 from hostbench.core.case import as_typed
 from hostbench.core.samples import MIN_LAUNCHES, median
-from hostbench.core.units import format_bytes, format_seconds, number_of
+from hostbench.core.units import (
+    format_bytes,
+    format_change,
+    format_interval,
+    format_seconds,
+    number_of,
+)
 from hostbench.judge.compare import Comparison, KeyT
 from hostbench.judge.grid import short_version
+from hostbench.report.blocks import Block, Column, Item, Table, Title
 from hostbench.report.sides import Key, Lacking, Sides
-from hostbench.report.table import Cell, Column, Heading, Part, Table, plain
+from hostbench.report.write import values
 
-COLUMNS = (
-    Column(title="verdict", keys=("verdict", "provisional")),
-    Column(title="before", keys=("before_s", "before_bytes"), right=True),
-    Column(title="after", keys=("after_s", "after_bytes"), right=True),
-    Column(title="change", keys=("effect",), right=True),
-    Column(title="99 % interval", keys=("low", "high"), right=True),
-    Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
-    Column(title="why", keys=("why",)),
-    Column(title="series", keys=("series",), code=True),
-)
 _CHANGED = ("slower", "faster")
 _FEW = 10
 """Series that are named where there may be many; --all names them all."""
 _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
 
 
-def page(
+def blocks(
     comparisons: Mapping[Key, Comparison],
     sides: Sides,
     names: tuple[str, str],
@@ -36,7 +33,7 @@ def page(
     *,
     every: bool = False,
     remarks: Sequence[str] = (),
-) -> list[Part]:
+) -> list[Block]:
     """The series that changed, or a few that are undecided where none did; the others are counted,
     and `every` lists them too. `again`: the command that was typed; `remarks`: what else has to be
     known of the sides."""
@@ -44,7 +41,7 @@ def page(
     changed = {key: one for key, one in ordered if one.verdict in _CHANGED}
     undecided = {key: one for key, one in ordered if one.verdict == "undecided"}
     listed = dict(ordered) if every else changed or dict([*undecided.items()][:_FEW])
-    parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(comparisons)}")]
+    parts: list[Block] = [Title(f"{' -> '.join(names)}: {counts(comparisons)}")]
     if listed:
         parts += ["", table(listed, sides)]
     if left := {key: one for key, one in comparisons.items() if key not in listed}:
@@ -55,8 +52,7 @@ def page(
 
 def table(comparisons: Mapping[Key, Comparison], sides: Sides) -> Table:
     """A row for each series."""
-    rows = tuple(_cells(key, one, sides) for key, one in in_order(comparisons))
-    return Table(columns=COLUMNS, rows=rows)
+    return Table(COLUMNS, [_row(key, one, sides) for key, one in in_order(comparisons)])
 
 
 def as_json(
@@ -66,7 +62,7 @@ def as_json(
     remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The same as plain values."""
-    rows = plain(table(comparisons, sides))
+    rows = values(table(comparisons, sides))
     return {
         "first": names[0],
         "second": names[1],
@@ -145,9 +141,9 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
         listed = own if every else own[: _FEW if "failed" in status else 3]
         for lack in listed:
             why = f": {lack.reason}" if lack.reason else ""
-            yield f"  {as_typed(name_of(lack.key))}{why}"
+            yield Item(f"{as_typed(name_of(lack.key))}{why}")
         if len(own) > len(listed):
-            yield f"  and {len(own) - len(listed)} more; --all names them"
+            yield Item(f"and {len(own) - len(listed)} more; --all names them")
 
 
 def notes(comparisons: Mapping[Key, Comparison], sides: Sides) -> list[str]:
@@ -192,29 +188,46 @@ def _as_measured(key: Key, one: Comparison, sides: Sides) -> dict[str, float | N
     }
 
 
-def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
-    mark = "?" if one.is_provisional and one.verdict != "undecided" else ""
-    interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
-    change = "-" if one.effect is None else f"{one.effect:+.1%}"
-    num = f"{one.num[0]}+{one.num[1]}{' runs' * (one.unit == 'run')}"
-    measured = _as_measured(key, one, sides)
-    pairs = [(measured[f"{name}_s"], measured[f"{name}_bytes"]) for name in ("before", "after")]
-    why = _why(one, sides)
-    return (
-        Cell(one.verdict + mark, (one.verdict, one.is_provisional)),
-        *(Cell(_in_words(*pair), pair) for pair in pairs),
-        Cell(change, (one.effect,)),
-        Cell(interval, (one.low, one.high)),
-        Cell(num, (*one.num, one.unit)),
-        Cell(why, (why,)),
-        Cell(as_typed(name_of(key)), (name_of(key),)),
-    )
+def _row(key: Key, one: Comparison, sides: Sides) -> dict[str, Any]:
+    return {
+        "verdict": one.verdict,
+        "provisional": one.is_provisional,
+        **_as_measured(key, one, sides),
+        "effect": one.effect,
+        "low": one.low,
+        "high": one.high,
+        "num_first": one.num[0],
+        "num_second": one.num[1],
+        "unit": one.unit,
+        "why": _why(one, sides),
+        "series": name_of(key),
+    }
 
 
-def _in_words(seconds: float | None, nbytes: float | None) -> str:
+def _verdict(verdict: str, is_provisional: bool) -> str:
+    return f"{verdict}?" if is_provisional and verdict != "undecided" else verdict
+
+
+def _level(seconds: float | None, nbytes: float | None) -> str:
     if nbytes is not None:
         return format_bytes(round(nbytes))
     return "-" if seconds is None else format_seconds(seconds)
+
+
+def _num(first: int, second: int, unit: str) -> str:
+    return f"{first}+{second}{' runs' * (unit == 'run')}"
+
+
+COLUMNS = (
+    Column(("verdict", "provisional"), "verdict", _verdict),
+    Column(("before_s", "before_bytes"), "before", _level, right=True),
+    Column(("after_s", "after_bytes"), "after", _level, right=True),
+    Column(("effect",), "change", format_change, right=True),
+    Column(("low", "high"), "99 % interval", format_interval, right=True),
+    Column(("num_first", "num_second", "unit"), "n", _num, right=True),
+    Column(("why",), "why"),
+    Column(("series",), "series", as_typed, code=True),
+)
 
 
 def name_of(key: Key) -> str:

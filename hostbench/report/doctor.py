@@ -16,7 +16,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.limits.verdict import link_verdicts
 from hostbench.measure.workload import Workload
-from hostbench.report.table import Cell, Column, Part, Table
+from hostbench.report.blocks import Block, Column, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
 
@@ -27,9 +27,9 @@ STEAL_LIMIT = 0.01
 
 _ORDER = ("broken", "warn", "note", "ok")
 _COLUMNS = (
-    Column(title="level", keys=("level",)),
-    Column(title="what to know", keys=("what_to_know",)),
-    Column(title="remedy", keys=("remedy",), below=True),
+    Column(("level",), "level"),
+    Column(("what_to_know",), "what to know"),
+    Column(("remedy",), "remedy", below=True),
 )
 
 
@@ -230,34 +230,36 @@ def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchStat
     return Coverage(runs=dict(runs), skipped=dict(skipped.most_common()))
 
 
-def page(
+def blocks(
     machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
-) -> list[Part]:
+) -> list[Block]:
     """The machine, what runs, what is skipped, and last what to know."""
-    about = (Column(title="machine", keys=("part",)), Column(title=machine, keys=("is",)))
+    columns = (Column(("part",), "machine"), Column(("is",), machine))
+    about = [{"part": part, "is": words} for part, words in _about(facts, torch)]
     return [
-        Table(columns=about, rows=tuple(_about(facts, torch))),
+        Table(columns, about),
         "",
         f"Will run: {sum(covered.runs.values())} cases",
         *_counted("workload", covered.runs),
+        "",
         f"Skipped: {sum(covered.skipped.values())} cases",
         *_counted("why", covered.skipped),
+        "",
         table(found),
     ]
 
 
 def table(found: list[Diagnosis]) -> Table:
     """What to know of the machine: a row for each finding."""
-    return Table(columns=_COLUMNS, rows=tuple((one.level, one.text, one.remedy) for one in found))
+    rows = [{"level": one.level, "what_to_know": one.text, "remedy": one.remedy} for one in found]
+    return Table(_COLUMNS, rows)
 
 
-def _counted(title: str, nums: Mapping[str, int]) -> Iterator[Part]:
-    """Cases by their workload or by the reason, and an empty line; without those of none."""
-    rows = tuple((Cell(str(num), (num,)), name) for name, num in nums.items() if num)
-    cases = Column(title="cases", keys=("cases",), right=True)
+def _counted(title: str, nums: Mapping[str, int]) -> Iterator[Block]:
+    """Cases by their workload or by the reason, without those of none."""
+    rows = [{"cases": num, title: name} for name, num in nums.items() if num]
     if rows:
-        yield Table(columns=(cases, Column(title=title, keys=(title,))), rows=rows)
-    yield ""
+        yield Table((Column(("cases",), "cases", right=True), Column((title,), title)), rows)
 
 
 def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:

@@ -12,22 +12,11 @@ from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, DetectedEvent, Judged
 from hostbench.judge.grid import Along, Grid, Stopped
+from hostbench.report.blocks import Column
 from hostbench.report.choice import Selection
 from hostbench.report.judged import ExplainedEvent
-from hostbench.report.table import Column
 from hostbench.store.triage import Entry
 
-COLUMNS = (
-    Column(title="state", keys=("state", "fails")),
-    Column(
-        title="since", keys=("since", "commit", "committed_at", "started_at", "run_id"), right=True
-    ),
-    Column(title="change", keys=("effect",), right=True),
-    Column(title="99 % interval", keys=("low", "high"), right=True),
-    Column(title="before -> after", keys=("before_s", "after_s"), right=True),
-    Column(title="detects", keys=("detects",), right=True),
-    Column(title="series", keys=("series", "num_moved", "num_series")),
-)
 _STATES = {"ended": "ended by a baseline reset", "break": "baseline reset"}
 """Where a state is not called as it is stored."""
 
@@ -65,29 +54,10 @@ def said_of_all(block: Sequence[ExplainedEvent]) -> list[str]:
 
 def entry_in_words(entry: Entry, sized: bool = True) -> str:
     """What somebody has said of an event."""
-    size = "" if entry.effect is None or not sized else f" at {entry.effect:+.1%}"
+    size = "" if entry.effect is None or not sized else f" at {units.format_change(entry.effect)}"
     owner = f" by {entry.owner}" if entry.owner else ""
     until = f" until {entry.until}" if entry.until else ""
     return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
-
-
-def cells(told: ExplainedEvent) -> tuple[str, ...]:
-    """Under COLUMNS."""
-    one = told.found
-    is_step = one.change.kind != "break"
-    interval = "-"
-    if is_step and one.low is not None and one.high is not None:
-        interval = f"{units.format_change(one.low)} to {units.format_change(one.high)}"
-    moved = f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else ""
-    return (
-        state(told),
-        f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
-        units.format_change(one.change.effect) if is_step else "-",
-        interval,
-        _levels(one),
-        "-" if one.detectable is None else f"{one.detectable:.1%}",
-        as_typed(one.event.id) + moved,
-    )
 
 
 def state(told: ExplainedEvent) -> str:
@@ -100,19 +70,47 @@ def state(told: ExplainedEvent) -> str:
     return ", ".join(said)
 
 
-def _levels(one: DetectedEvent) -> str:
-    """With their own change where that is not the step's, which knows more points and has the
-    machine's moves taken out."""
+def raw_effect(one: DetectedEvent) -> float | None:
+    """The change of its two levels, where that is not the step's, which knows more points and has
+    the machine's moves taken out."""
     if one.before_s is None or one.after_s is None or one.change.kind == "break":
-        return "-"
-    levels = f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
+        return None
     raw = one.after_s / one.before_s - 1
     if one.low is not None and one.high is not None:
-        is_shown = one.low <= raw <= one.high
+        is_alike = one.low <= raw <= one.high
     else:
         way = math.log(one.after_s) - math.log(one.before_s)
-        is_shown = 0.5 <= way / one.change.height <= 2
-    return levels if is_shown else f"{levels} (raw {units.format_change(raw)})"
+        is_alike = 0.5 <= way / one.change.height <= 2
+    return None if is_alike else raw
+
+
+def _since(since: str, commit: str, committed_at: str, *_: str) -> str:
+    return f"{commit[:8]} {committed_at[:10]}"
+
+
+def _levels(before_s: float | None, after_s: float | None, raw: float | None) -> str:
+    if before_s is None or after_s is None:
+        return "-"
+    levels = f"{units.format_seconds(before_s)} -> {units.format_seconds(after_s)}"
+    return levels if raw is None else f"{levels} (raw {units.format_change(raw)})"
+
+
+def _series(series: str, num_moved: int | None, num_series: int | None) -> str:
+    moved = "" if num_moved is None else f" ({num_moved} of {num_series} series)"
+    return as_typed(series) + moved
+
+
+COLUMNS = (
+    Column(("state", "fails"), "state", lambda state, fails: state),
+    Column(
+        ("since", "commit", "committed_at", "started_at", "run_id"), "since", _since, right=True
+    ),
+    Column(("effect",), "change", units.format_change, right=True),
+    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
+    Column(("before_s", "after_s", "raw_effect"), "before -> after", _levels, right=True),
+    Column(("detects",), "detects", units.format_share, right=True),
+    Column(("series", "num_moved", "num_series"), "series", _series),
+)
 
 
 def resets(events: Iterable[DetectedEvent]) -> list[str]:

@@ -1,26 +1,14 @@
-"""One run as a self-contained HTML file: to attach to a CI job or to send to somebody."""
+"""A page as a self-contained HTML file: to attach to a CI job or to send to somebody. Every text is
+escaped; no script, no link."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 
-import pandas as pd
-
 from hostbench.report import charts
-from hostbench.report.answer import by_family
-from hostbench.report.page import (
-    DEVICES,
-    about,
-    asked_of,
-    counts,
-    in_a_full_run,
-    not_proven,
-    table,
-    title,
-)
-from hostbench.report.table import Column, Heading, Part, Table
-from hostbench.store.runs import WholeRun
+from hostbench.report.answer import Answer
+from hostbench.report.blocks import Block, Column, Heading, Item, Struck, Table, Title
 
 _STYLE = """
 :root { color-scheme: light dark }
@@ -38,8 +26,6 @@ figure svg { max-width: 100%; height: auto }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 .right { text-align: right; white-space: nowrap } .note { min-width: 12rem }
 .code { min-width: 12rem; overflow-wrap: anywhere }
-tr.failed td:nth-child(2) { text-decoration: line-through }
-tr.unexpected td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
 @media (max-width: 30rem) {
   body { margin: 1rem auto } h1 { font-size: 1.2rem } td, th { padding: .2rem .3rem }
@@ -53,59 +39,94 @@ tr.unexpected td:last-child { font-weight: 600 }
 """
 
 
-def html(rows: pd.DataFrame, run: WholeRun, *, head: Sequence[Part] = ()) -> str:
-    """`rows` are the run's rows of the tidy frame. Every text is escaped; no script, no link.
-    `head`: a page that comes first."""
-    name = title(rows, run)
-    body = [
-        *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
-        *_answers(rows, run),
-        *_table(rows),
-        *(f"<p>{escape(line)}</p>" for line in (*counts(rows), *not_proven(rows))),
-    ]
-    blocks = [(head[0], [*_parts(head[1:])])] if head else []
-    return _document(name, [*blocks, (name, body)])
-
-
-def document(parts: Sequence[Part]) -> str:
-    """A page by itself; its first part is the title."""
-    return _document(str(parts[0]), [(parts[0], [*_parts(parts[1:])])])
-
-
-def _document(name: str, blocks: Sequence[tuple[Part, list[str]]]) -> str:
-    """Each block is an article with its title."""
+def html(blocks: Iterable[Block]) -> str:
+    """Each Title begins an article; the first is the document's."""
+    blocks = list(blocks)
+    title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
     lines = [
         "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{_STYLE}</style></head><body>",
+        f"<style>{_STYLE}</style></head><body><article>",
+        *_body(blocks),
+        "</article></body></html>",
     ]
-    for heading, own in blocks:
-        lines += [f"<article><h1>{escape(str(heading))}</h1>", *own, "</article>"]
-    return _numbered("\n".join([*lines, "</body></html>"])) + "\n"
+    return _numbered("\n".join(lines).replace("<article></article>\n", ""))
 
 
-def _parts(parts: Sequence[Part]) -> Iterator[str]:
-    """Lines with two spaces before them are items of a list."""
-    for is_item, some in groupby(parts, lambda part: str(part).startswith("  ")):
-        yield from ["<ul>"] * is_item
-        for part in some:
-            if isinstance(part, Table):
-                yield from _drawn(part)
-            elif part:
-                tag = "li" if is_item else "h2" if isinstance(part, Heading) else "p"
-                yield f"<{tag}>{_with_code(part.strip())}</{tag}>"
-        yield from ["</ul>"] * is_item
+def _body(blocks: Iterable[Block]) -> Iterator[str]:
+    """Neighbours of one kind together: items are a list, answers stand side by side."""
+    for kind, group in groupby(blocks, type):
+        own = list(group)
+        if kind is Item:
+            yield from ["<ul>", *(f"<li>{_with_code(str(item))}</li>" for item in own), "</ul>"]
+        elif kind is Answer:
+            yield '<div class="beside">'
+            for answer in own:
+                assert isinstance(answer, Answer)
+                yield from _answer(answer)
+            yield "</div>"
+        else:
+            for block in own:
+                yield from _block(block)
 
 
-def _with_code(text: str) -> str:
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from _table(block)
+    elif isinstance(block, Title):
+        yield from ["</article><article>", f"<h1>{escape(block)}</h1>"]
+    elif isinstance(block, Heading):
+        yield f"<h2>{escape(block)}</h2>"
+    elif isinstance(block, str) and block:
+        yield f"<p>{_with_code(block)}</p>"
+
+
+def _with_code(words: str) -> str:
     """What stands between backticks is typed."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(words))
 
 
-def _breakable(text: str) -> str:
+def _answer(answer: Answer) -> Iterator[str]:
+    yield f'<section class="{answer.state}"><h3>{escape(answer.question)}</h3>'
+    yield f"<p><b>{escape(answer.verdict)}</b></p>"
+    texts = [*map(str, answer.figures), *answer.notes]
+    yield from ["<ul>", *(f"<li>{escape(words)}</li>" for words in texts), "</ul>"]
+    if answer.chart:
+        try:
+            yield f"<figure>{charts.svg(charts.drawn(answer.chart))}</figure>"
+        except ImportError:  # the extra `dashboard`, which draws it, is not installed
+            pass
+    yield "</section>"
+
+
+def _table(table: Table) -> Iterator[str]:
+    kinds = [f' class="{kind}"' if (kind := _kind(column)) else "" for column in table.columns]
+    pairs = list(zip(table.columns, kinds, strict=True))
+    head = "".join(f"<th{kind}>{escape(column.title)}</th>" for column, kind in pairs)
+    yield f'<div class="table"><table><tr>{head}</tr>'
+    for row in table.rows:
+        cells = "".join(
+            f"<td{kind}>{_cell(column.format(*(row[key] for key in column.keys)), column)}</td>"
+            for column, kind in pairs
+        )
+        yield f"<tr>{cells}</tr>"
+    yield "</table></div>"
+
+
+def _kind(column: Column) -> str:
+    """How wide its cells may be."""
+    if column.right:
+        return "right"
+    return "code" if column.code else "" if column.title else "note"
+
+
+def _cell(words: str, column: Column) -> str:
     """A long name may be broken behind its signs."""
-    return re.sub(r"([,@]|\[(?!\])|\.(?!\d))", r"\1<wbr>", text)
+    inner = escape(words)
+    if column.code:
+        return re.sub(r"([,@]|\[(?!\])|\.(?!\d))", r"\1<wbr>", inner)
+    return f"<s>{inner}</s>" if isinstance(words, Struck) else inner
 
 
 def _numbered(document: str) -> str:
@@ -117,72 +138,3 @@ def _numbered(document: str) -> str:
         lambda match: known.setdefault(match[0], f"clip{len(known) + 1}"),
         document,
     )
-
-
-def _answers(rows: pd.DataFrame, run: WholeRun) -> list[str]:
-    lines: list[str] = []
-    name = title_of(rows)
-    found, lacking = asked_of(rows, run)
-    for family, told, untold in by_family(found):
-        lines.append(f'<h2>{escape(family)}</h2><div class="beside">')
-        for one in told:
-            lines.append(f'<section class="{one.state}"><h3>{escape(one.question)}</h3>')
-            lines.append(f"<p><b>{escape(one.verdict)}</b></p>")
-            texts = [*map(str, one.figures), *one.notes]
-            lines += ["<ul>", *(f"<li>{escape(text)}</li>" for text in texts), "</ul>"]
-            lines += [_picture(charts.drawn(one.chart, (name,)))] if one.chart else []
-            lines.append("</section>")
-        lines.append("</div>")
-        for why, questions in untold.items():
-            inner = "".join(f"<li>{escape(text)}</li>" for text in questions)
-            lines.append(f"<p>Not answered ({escape(why)}):</p><ul>{inner}</ul>")
-        if family in lacking:
-            lines.append(f"<p>{escape(in_a_full_run(family, lacking))}</p>")
-    return lines
-
-
-def _picture(chart: charts.Spec) -> str:
-    """The chart as SVG; nothing where the extra `dashboard`, which draws it, is not installed."""
-    try:
-        return f"<figure>{charts.svg(chart)}</figure>"
-    except ImportError:
-        return ""
-
-
-def title_of(rows: pd.DataFrame) -> str:
-    """What a chart was measured on."""
-    hardware = next((str(one) for one in rows["hardware"].dropna()), "unknown hardware")
-    devices = {str(one) for one in rows["device"].dropna()}
-    return f"{hardware}, {', '.join(DEVICES.get(one, one) for one in sorted(devices))}"
-
-
-def _table(rows: pd.DataFrame) -> list[str]:
-    kinds = [
-        f"{row['status']}{' unexpected' * ('unexpected:' in str(row['flags']))}"
-        for row in rows.to_dict("records")
-    ]
-    return ["<h2>every case</h2>", *_drawn(table(rows), kinds)]
-
-
-def _kind(column: Column) -> str:
-    """How wide its cells may be."""
-    if column.right:
-        return "right"
-    return "code" if column.code else "" if column.title else "note"
-
-
-def _drawn(made: Table, kinds: Sequence[str] = ()) -> list[str]:
-    """`kinds`: a class for each row."""
-    sides = [f' class="{_kind(column)}"' * bool(_kind(column)) for column in made.columns]
-    titles = zip(made.columns, sides, strict=True)
-    head = "".join(f"<th{side}>{escape(column.title)}</th>" for column, side in titles)
-    lines = [f'<div class="table"><table><tr>{head}</tr>']
-    for number, cells in enumerate(made.rows):
-        texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
-        inner = "".join(
-            f"<td{side}>{_breakable(escape(text)) if column.code else escape(text)}</td>"
-            for text, side, column in zip(texts, sides, made.columns, strict=True)
-        )
-        kind = f' class="{escape(kinds[number])}"' if kinds else ""
-        lines.append(f"<tr{kind}>{inner}</tr>")
-    return [*lines, "</table></div>"]

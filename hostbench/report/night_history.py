@@ -7,6 +7,7 @@ from pathlib import Path
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s, today
 from hostbench.core.records import RunHeader
+from hostbench.core.units import format_change
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import in_words
@@ -141,7 +142,7 @@ def still_slower(
                 if (1 + effect) * (1 + change.effect) - 1 < half(effect):
                     del slower[name]
     return tuple(
-        f"{as_typed(change.case)} {change.effect:+.1%} since {night.started_at[:10]}"
+        f"{as_typed(change.case)} {format_change(change.effect)} since {night.started_at[:10]}"
         for night, change in reversed(slower.values())
         if night is not tonight and not _in_triage(change, night, entries)
     )

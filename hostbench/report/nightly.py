@@ -14,22 +14,20 @@ from hostbench.core.errors import (
     EXIT_USAGE,
 )
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.core.units import format_seconds, number_of, one_line
+from hostbench.core.units import (
+    format_change,
+    format_interval,
+    format_seconds,
+    number_of,
+    one_line,
+)
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import CONFIRMED, NightCause
+from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
 from hostbench.report.judged import ExplainedEvent
 from hostbench.report.night_history import key_of
-from hostbench.report.table import Cell, Column, Heading, Part, Table, listed
 from hostbench.store.nights import NightChange, StoredNight
 
-_COLUMNS = (
-    Column(title="verdict", keys=("verdict",)),
-    Column(title="cause", keys=("cause",)),
-    Column(title="change", keys=("effect",), right=True),
-    Column(title="99 % interval", keys=("low", "high"), right=True),
-    Column(title="before -> tonight", keys=("before_s", "after_s"), right=True),
-    Column(title="series", keys=("series",), code=True),
-)
 _CAUSES: Mapping[NightCause, str] = {
     "code": "the old and the new code were measured again, interleaved, and differ again",
     "environment": "{same}, but software, driver or settings are not, and are the likely cause",
@@ -218,7 +216,7 @@ def _summed(night: NightReport, series: Sequence[MovedSeries]) -> str:
     why = _evidence(night, worst.cause)
     more = f" and {len(why) - 1} more" if len(why) > 1 else ""
     because = f" ({': '.join((worst.cause, *why[:1]))}{more})"
-    effect = f"{worst.shown.effect or 0.0:+.1%}"
+    effect = format_change(worst.shown.effect or 0.0)
     return f"{num}{most} {as_typed(worst.case)} {effect}{because}"
 
 
@@ -228,15 +226,15 @@ def _evidence(night: NightReport, cause: NightCause) -> tuple[str, ...]:
     return facts.get(cause, ())
 
 
-def page(night: NightReport) -> list[Part]:
+def blocks(night: NightReport) -> list[Block]:
     """The answer, what it rests on, and what to do next."""
-    parts: list[Part] = [Heading(answer(night)), *_about(night)]
+    parts: list[Block] = [Title(answer(night)), *map(Item, _about(night))]
     if night.moved:
         parts += ["", Heading("What moved since the runs before"), table(night)]
         same = "code is the same" if night.same_code else "old code measures the same tonight"
         for cause, words in _CAUSES.items():
             if night.of(cause):
-                parts.append(f"  {cause}: {words.format(same=f'the {same}')}")
+                parts.append(Item(f"{cause}: {words.format(same=f'the {same}')}"))
     if night.moved:
         parts += listed("Commits since the run before", night.landed)
         parts += listed("Software, driver and settings that changed since", night.lasting)
@@ -247,14 +245,14 @@ def page(night: NightReport) -> list[Part]:
     parts += listed("Steps that history confirms (`hostbench changes`)", events)
     parts += listed("Slower since an earlier night", night.still)
     parts += listed("Failed beside the measuring", night.broken)
-    parts += ["", *(f"  {remark}" for remark in night.remarks)] if night.remarks else []
+    parts += ["", *map(Item, night.remarks)] if night.remarks else []
     return parts
 
 
 def _of_history(explained: ExplainedEvent) -> str:
     event = explained.found
     since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
-    effect = f"{event.change.effect:+.1%}"
+    effect = format_change(event.change.effect)
     return f"{as_typed(event.event.id)} {effect} since {since} ({explained.cause.label})"
 
 
@@ -265,35 +263,48 @@ def _about(night: NightReport) -> Iterator[str]:
         commit += " (the same code as the run before)"
     if night.run_id:
         yield (
-            f"  run {night.run_id}: device {night.device}, {commit}, cases: {counts or 'none'}, "
+            f"run {night.run_id}: device {night.device}, {commit}, cases: {counts or 'none'}, "
             f"{night.launches}"
         )
     for words, run_ids in (("compared with", night.before), ("measured again:", night.again)):
         if run_ids:
-            yield f"  {words} {' and '.join(f'run {run_id}' for run_id in run_ids)}"
+            yield f"{words} {' and '.join(f'run {run_id}' for run_id in run_ids)}"
     began = f"began {night.began[:16]}Z, " if night.began else ""
-    yield f"  {began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
+    yield f"{began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
 
 
 def table(night: NightReport) -> Table:
     """A row for each series that moved."""
     rows = [series for cause in _CAUSES for series in night.of(cause)]
-    return Table(columns=_COLUMNS, rows=tuple(map(_row, rows)))
+    return Table(_COLUMNS, list(map(_row, rows)))
 
 
-def _row(series: MovedSeries) -> tuple[Cell | str, ...]:
+def _row(series: MovedSeries) -> dict[str, Any]:
     shown = series.shown
-    known = shown.low is not None and shown.high is not None
-    times = (shown.before, shown.after)
-    levels = " -> ".join("-" if value is None else format_seconds(value) for value in times)
-    return (
-        series.tonight.verdict,
-        series.cause,
-        Cell("-" if shown.effect is None else f"{shown.effect:+.1%}", (shown.effect,)),
-        Cell(f"{shown.low:+.1%} to {shown.high:+.1%}" if known else "-", (shown.low, shown.high)),
-        Cell(levels, times),
-        Cell(as_typed(series.case), (series.case,)),
-    )
+    return {
+        "verdict": series.tonight.verdict,
+        "cause": series.cause,
+        "effect": shown.effect,
+        "low": shown.low,
+        "high": shown.high,
+        "before_s": shown.before,
+        "after_s": shown.after,
+        "series": series.case,
+    }
+
+
+def _levels(*seconds: float | None) -> str:
+    return " -> ".join("-" if value is None else format_seconds(value) for value in seconds)
+
+
+_COLUMNS = (
+    Column(("verdict",), "verdict"),
+    Column(("cause",), "cause"),
+    Column(("effect",), "change", format_change, right=True),
+    Column(("low", "high"), "99 % interval", format_interval, right=True),
+    Column(("before_s", "after_s"), "before -> tonight", _levels, right=True),
+    Column(("series",), "series", as_typed, code=True),
+)
 
 
 def to_store(night: NightReport) -> StoredNight:

@@ -18,14 +18,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import read_stored
 from hostbench.core.units import format_bytes
 from hostbench.families import load
-from hostbench.report.table import Cell, Column, Table
-
-_COLUMNS = (
-    Column(title="nvbandwidth's test", keys=("test",)),
-    Column(title="its figure", keys=("lowest", "highest", "unit"), right=True),
-    Column(title="ours", keys=("gb_per_s", "nbytes"), right=True),
-    Column(title="case", keys=("case",), code=True),
-)
+from hostbench.report.blocks import Column, Table
 
 
 class Testcase(NamedTuple):
@@ -62,7 +55,7 @@ def read(path: Path) -> list[Testcase]:
 
 def beside(tests: list[Testcase], rows: pd.DataFrame) -> Table:
     """A row for each test, with what the run has of the same copy at its largest size."""
-    return Table(columns=_COLUMNS, rows=tuple(_row(test, rows) for test in tests))
+    return Table(_COLUMNS, [_row(test, rows) for test in tests])
 
 
 def _test(test: dict[str, Any]) -> Testcase:
@@ -88,16 +81,38 @@ def _number(cell: Any) -> float | None:
     return number if 0 < number < math.inf and not isinstance(cell, bool) else None
 
 
-def _row(test: Testcase, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
-    low, high = min(test.values, default=None), max(test.values, default=None)
-    text = test.status if low is None else f"{low:g}{f' to {high:g}' * (high != low)} {test.unit}"
-    figure = Cell(text, (low, high, test.unit))
+def _row(test: Testcase, rows: pd.DataFrame) -> dict[str, Any]:
     ours = _ours(test.name, rows)
-    if ours is None:
-        return test.name, figure, Cell("-", (None, None)), Cell("", (None,))
-    rate, nbytes, case = float(ours["gb_per_s"]), int(ours["nbytes"]), str(ours["case"])
-    said = f"{rate:.4g} GB/s at {format_bytes(nbytes)}"
-    return test.name, figure, Cell(said, (rate, nbytes)), Cell(as_typed(case), (case,))
+    return {
+        "test": test.name,
+        "lowest": min(test.values, default=None),
+        "highest": max(test.values, default=None),
+        "unit": test.unit,
+        "status": test.status,
+        "gb_per_s": None if ours is None else float(ours["gb_per_s"]),
+        "nbytes": None if ours is None else int(ours["nbytes"]),
+        "case": None if ours is None else str(ours["case"]),
+    }
+
+
+def _figure(low: float | None, high: float | None, unit: str, status: str) -> str:
+    if low is None or high is None:
+        return status
+    return f"{low:g}{f' to {high:g}' * (high != low)} {unit}"
+
+
+def _own_rate(gb_per_s: float | None, nbytes: int | None) -> str:
+    if gb_per_s is None or nbytes is None:
+        return "-"
+    return f"{gb_per_s:.4g} GB/s at {format_bytes(nbytes)}"
+
+
+_COLUMNS = (
+    Column(("test",), "nvbandwidth's test"),
+    Column(("lowest", "highest", "unit", "status"), "its figure", _figure, right=True),
+    Column(("gb_per_s", "nbytes"), "ours", _own_rate, right=True),
+    Column(("case",), "case", lambda case: as_typed(case or ""), code=True),
+)
 
 
 def _ours(test: str, rows: pd.DataFrame) -> Any:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from hostbench.facts.record import number_of as number_fact
 from hostbench.report.answer import Answer, ScreenLine, interval, times
 from hostbench.report.page import asked_of
 from hostbench.report.rows import Row, rows_of
+from hostbench.report.write import Line, draw
 from hostbench.store.runs import WholeRun, facts_of, launches_in_words
 
 WIDTH = 100
@@ -36,15 +37,6 @@ _DEVICES = {
     "simulated": "simulated: nothing here was measured",
 }
 _COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
-
-
-class _ScreenRow(NamedTuple):
-    """A line, and the style of its text from `start` to `end`."""
-
-    text: str
-    style: str = ""
-    start: int = 0
-    end: int | None = None
 
 
 def screen(
@@ -69,15 +61,15 @@ def screen(
         )
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
     lines = [
-        *map(_ScreenRow, _header(run, facts, why)),
-        _ScreenRow(""),
-        *(learnt and [*learnt, _ScreenRow("")]),
+        *map(Line, _header(run, facts, why)),
+        Line(""),
+        *(learnt and [*learnt, Line("")]),
         *_table(answers, why and f", {why}"),
-        _ScreenRow(""),
+        Line(""),
         *(line for pair in pairs for line in _wrapped(*pair)),
-        *(_ScreenRow(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
+        *(Line(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
     ]
-    return _drawn(lines, terminal)
+    return draw(lines, terminal)
 
 
 def _clipped(text: str, width: int = WIDTH) -> str:
@@ -86,27 +78,12 @@ def _clipped(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _wrapped(label: str, text: str) -> Iterator[_ScreenRow]:
+def _wrapped(label: str, text: str) -> Iterator[Line]:
     """A label and its text, two lines at most."""
     first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
-    yield _ScreenRow(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
+    yield Line(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
     for rest in more:
-        yield _ScreenRow(" " * _LABEL + rest)
-
-
-def _drawn(lines: Sequence[_ScreenRow], terminal: TextIO | None) -> str:
-    if terminal is None:
-        return "\n".join(one_line(line.text).rstrip() for line in lines)
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=terminal, highlight=False)
-    with console.capture() as capture:
-        for line in lines:
-            text = Text(one_line(line.text).rstrip())
-            text.stylize(line.style, line.start, line.end)
-            console.print(text, soft_wrap=True)
-    return capture.get().rstrip("\n")
+        yield Line(" " * _LABEL + rest)
 
 
 def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
@@ -129,14 +106,12 @@ def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
     yield _clipped(" · ".join(filter(None, [commit, f"{launches}{took}", machine, judged])))
 
 
-def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
+def _learnt(lines: Sequence[ScreenLine]) -> Iterator[Line]:
     """The largest established effects: what costs, what pays."""
     known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
     sure = [(name, one) for name, one in known if one.is_different and name]
     if known and not any(conclusion.is_different for _, conclusion in known):
-        yield _ScreenRow(
-            "No difference between two habits is established by these launches.", "bold"
-        )
+        yield Line("No difference between two habits is established by these launches.", "bold")
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
         factors: dict[str, float] = {}
         for name, one in sure:
@@ -147,10 +122,10 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
             named.pop()
         if named:
-            yield _ScreenRow(_clipped(f"{label} {' · '.join(named)}"), "bold")
+            yield Line(_clipped(f"{label} {' · '.join(named)}"), "bold")
 
 
-def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
+def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[Line]:
     """A heading for each family, a row for each line. A verdict has its interval where it fits, and
     one that the launches do not tell what the machine was busy with."""
     lines = [line for answer in answers for line in answer.lines]
@@ -161,7 +136,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
     for family, own in groupby(answers, key=attrgetter("family")):
         shown = [line for answer in own for line in answer.lines]
         if shown:
-            yield _ScreenRow(family, "bold")
+            yield Line(family, "bold")
         for line in shown:
             known = line.conclusion.verdict if line.conclusion else ""
             verdict, more = line.verdict, ""
@@ -175,7 +150,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)
             start = f"{start}  ".ljust(second)
-            yield _ScreenRow(start + verdict, _COLOURS.get(known, ""), len(start))
+            yield Line(start + verdict, _COLOURS.get(known, ""), len(start))
 
 
 def _rest(

@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from hostbench.report.html import html
+from hostbench.report.page import page as page_of
+from hostbench.report.write import write
 from hostbench.store.history import History
 from tests.dashboard_page import PAGES
 from tests.fakes import histories
@@ -202,7 +203,7 @@ def test_the_static_report_opens_alone_on_a_dark_telephone(
     history = History(results)
     run = history.runs()[-1]
     file = tmp_path / "report.html"
-    file.write_text(html(history.rows_of(run), history.whole(run)))
+    file.write_text(write(page_of(history.rows_of(run), history.whole(run)), "html"))
     page = browser.new_context(viewport=NARROW, color_scheme="dark").new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -187,7 +187,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert story.answer.startswith("Disturbed, not judged: 2 series")
     assert "gpu0.throttle_reasons: none -> thermal" in story.answer
     written = (story.folder / "night-11.md").read_text()
-    assert written.startswith("### Disturbed, not judged: 2 series")
+    assert written.startswith("## Disturbed, not judged: 2 series")
 
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
@@ -244,7 +244,7 @@ def test_a_fault_of_our_own_is_told_in_the_summary(
     monkeypatch.setattr(command, "open_history", _raises(ValueError("odd")))
     assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith("Broken off: ValueError: odd [")
-    assert summary.read_text().startswith("### Broken off: ValueError: odd")
+    assert summary.read_text().startswith("## Broken off: ValueError: odd")
 
 
 def test_a_full_disk_is_no_wrong_option(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
     summary = story.folder / "summary.md"
     assert story.night(1, "--case", "steps.nothing", "--summary", str(summary)) == EXIT_USAGE
     assert story.answer.startswith("Nothing measured: --case 'steps.nothing' selects no case")
-    assert summary.read_text().startswith("### Nothing measured: ")
+    assert summary.read_text().startswith("## Nothing measured: ")
     assert story.night(1, "--summary", "no/summary.md") == EXIT_USAGE
 
 

@@ -48,12 +48,15 @@ def test_every_format_names_the_run(
         assert (row["case"], float(row["seconds"])) == (str(copy_case()), 0.5)
 
 
-def test_nvbandwidth_goes_with_some_formats(
+def test_nvbandwidths_figures_stand_behind_the_run(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store(results, 1)
-    assert main(["report", "--nvbandwidth", str(TWO), "--format", "csv"]) == EXIT_USAGE
-    assert "goes with --format text, md or json" in capsys.readouterr().err
+    words = ("report", "--nvbandwidth", str(TWO), "--format")
+    assert main([*words, "csv"]) == EXIT_OK
+    assert capsys.readouterr().out.startswith("test,lowest,highest,unit,status,")
+    assert main([*words, "html"]) == EXIT_OK
+    assert "<h2>nvbandwidth (two_gpus.json) beside this run</h2>" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("below", ["results", ".asv/results"])

@@ -10,8 +10,8 @@ import pytest
 
 from hostbench.idle.causes import HOST_LATE, SYNCHRONIZATION
 from hostbench.idle.summary import idle_report
-from hostbench.idle.words import page
-from hostbench.report.table import text
+from hostbench.idle.words import blocks
+from hostbench.report.write import text
 
 FOLDER = Path(__file__).parent.parent / "data" / "traces"
 WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
@@ -63,7 +63,7 @@ def test_a_step_is_as_long_as_its_annotation() -> None:
     assert report.step_s == pytest.approx(176e-3, abs=1e-3)
     assert report.before_first_work_s == pytest.approx(69.1e-3, abs=1e-4)
     assert report.before_first_work_in_loader_s == pytest.approx(68.7e-3, abs=1e-4)
-    said = text(page(report))
+    said = text(blocks(report))
     assert "1 step of 176 ms" in said
     assert "68.7 ms of which the host waited for the DataLoader" in said
     report = idle_report([FOLDER / "distributed-rank-0.json.gz"])

@@ -6,8 +6,8 @@ import pytest
 
 from hostbench.idle.report import IdleReport
 from hostbench.idle.summary import idle_report
-from hostbench.idle.words import page
-from hostbench.report.table import text
+from hostbench.idle.words import blocks
+from hostbench.report.write import text
 from tests.made_trace import MadeTrace
 
 
@@ -18,7 +18,7 @@ def made() -> MadeTrace:
 
 def answer(made: MadeTrace, folder: Path) -> tuple[IdleReport, str]:
     report = idle_report([made.write(folder / "trace.json")])
-    return report, text(page(report))
+    return report, text(blocks(report))
 
 
 def test_one_process_with_several_devices(made: MadeTrace, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hostbench.idle.summary import idle_report, summary
 from hostbench.idle.trace import read_trace
-from hostbench.idle.words import page
+from hostbench.idle.words import blocks
 from tests.made_trace import H2D, MadeTrace
 
 
@@ -41,7 +41,7 @@ def test_an_event_that_is_left_out_is_named(tmp_path: Path, more: dict[str, Any]
     report = summary([trace])
     (device,) = report.devices
     assert (device.span_s, device.busy_s) == pytest.approx((50e-6, 30e-6))
-    assert page(report)[0] == warning  # before the headline
+    assert blocks(report)[0] == warning  # before the headline
 
 
 READ: dict[str, dict[str, Any]] = {

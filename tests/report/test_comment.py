@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from hostbench.judge.compare import Comparison, Verdict
 from hostbench.report.comment import MARKER, of_nothing, of_result
 from hostbench.report.sides import Key, Lacking, Sides
-from hostbench.report.table import code
+from hostbench.report.write import code
 from tests.report.test_compare_command import CASES
 
 ABOUT = (

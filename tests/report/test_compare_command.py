@@ -133,7 +133,7 @@ def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     stored(tmp_path, NEW, (2.0,))
     main(["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)])
     said = capsys.readouterr().out
-    assert said.startswith(f"### {OLD} -\\> {NEW}: 1 slower\n\n| verdict |")
+    assert said.startswith(f"## {OLD} -\\> {NEW}: 1 slower\n\n| verdict |")
     assert "| slower? | 1 s | 2.01 s | +100.0% |" in said or "| slower? | 1 s | 2 s |" in said
     assert f"| `{SHOWN[0]}@{builders.header().machine}` |" in said
 

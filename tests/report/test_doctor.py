@@ -11,9 +11,9 @@ from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
+from hostbench.report.doctor import blocks as made
 from hostbench.report.doctor import coverage, findings, is_broken
-from hostbench.report.doctor import page as made
-from hostbench.report.table import text as in_text
+from hostbench.report.write import text as in_text
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 

@@ -8,8 +8,8 @@ from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, E
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import NightCause
 from hostbench.report.night_history import still_slower
-from hostbench.report.nightly import MovedSeries, NightReport, answer, exit_code, page
-from hostbench.report.table import markdown, text
+from hostbench.report.nightly import MovedSeries, NightReport, answer, blocks, exit_code
+from hostbench.report.write import markdown, text
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.triage import Entry
 
@@ -72,7 +72,7 @@ def test_the_first_line_is_the_answer(more: dict[str, Any], first: str, code: in
     found = night(**more)
     assert answer(found).startswith(first)
     assert exit_code(found) == code
-    assert markdown(page(found)).split("\n")[0].startswith("### ")
+    assert markdown(blocks(found)).split("\n")[0].startswith("## ")
 
 
 def test_text_from_anywhere_is_neither_markup_nor_a_second_line() -> None:
@@ -87,9 +87,9 @@ def test_text_from_anywhere_is_neither_markup_nor_a_second_line() -> None:
         broken=(odd,),
     )
     assert answer(found).isprintable()
-    lines = markdown(page(found)).split("\n")
+    lines = markdown(blocks(found)).split("\n")
     assert all(line.isprintable() and "<img" not in line.replace(r"\<", "") for line in lines)
-    assert all(line.isprintable() for line in text(page(found)).split("\n"))
+    assert all(line.isprintable() for line in text(blocks(found)).split("\n"))
 
 
 def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight:

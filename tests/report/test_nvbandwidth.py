@@ -14,7 +14,7 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, DataError
 from hostbench.families import load
 from hostbench.report import nvbandwidth
-from hostbench.report.table import plain
+from hostbench.report.write import values
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
 from tests.stored import frame_of
@@ -29,7 +29,7 @@ def on_cuda(nbytes: int, seconds: float) -> Any:
 
 def test_each_test_has_a_row_beside_our_largest_copy() -> None:
     rows = frame_of(run([on_cuda(1 << 20, 1e-4), on_cuda(1 << 28, 5e-3)], launches=1))
-    table = plain(nvbandwidth.beside(nvbandwidth.read(TWO), rows))
+    table = values(nvbandwidth.beside(nvbandwidth.read(TWO), rows))
     assert [(row["test"], row["lowest"], row["highest"], row["unit"]) for row in table] == [
         ("host_to_device_memcpy_ce", 55.43, 55.5, "GB/s"),
         ("device_to_host_memcpy_ce", 55.06, 55.06, "GB/s"),

@@ -9,8 +9,8 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.records import Finish, Run
-from hostbench.report.html import html
 from hostbench.report.page import as_json, page
+from hostbench.report.write import write
 from hostbench.store import archive
 from tests.fakes.builders import (
     GPU_FACTS,
@@ -50,10 +50,10 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
     return run(records, planned=planned, **changes)
 
 
-def made(folder: Path, one: Run, *, markdown: bool = False) -> str:
+def made(folder: Path, one: Run, form: str = "text") -> str:
     archive.write(folder, one)
     tree = read_tree(folder)
-    return page(tree.frame, tree.runs[0], markdown=markdown)
+    return write(page(tree.frame, tree.runs[0]), form)
 
 
 def typed(case: object) -> str:
@@ -118,7 +118,7 @@ def test_what_a_rate_counts_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 def test_markdown_is_a_page_of_its_own(tmp_path: Path) -> None:
-    text = made(tmp_path, mixed(), markdown=True)
+    text = made(tmp_path, mixed(), "md")
     lines = text.splitlines()
     assert lines[0].startswith("## shelf (A Toy CPU)")
     assert "### transfer" in lines and "### allocation" in lines
@@ -134,7 +134,7 @@ def unescaped(text: str, sign: str) -> int:
 
 def test_hostile_text_stays_text_in_markdown(tmp_path: Path) -> None:
     facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
-    text = made(tmp_path, mixed(HOSTILE, facts=facts, scratch=HOSTILE), markdown=True)
+    text = made(tmp_path, mixed(HOSTILE, facts=facts, scratch=HOSTILE), "md")
     text = re.sub(r"(?m)^\| `[^`]*`", "| code", text)
     text = re.sub(r"`hostbench [^`]*`", "code", text)
     for sign in "<>`[]&":
@@ -182,7 +182,7 @@ def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     (line,) = [line for line in text.splitlines() if line.startswith("Not proven")]
     assert line.startswith("Not proven in 3 cases: link_bytes unavailable: no counters <script>")
     tree = read_tree(tmp_path)
-    shown = html(tree.frame, tree.runs[0])
+    shown = write(page(tree.frame, tree.runs[0]), "html")
     assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
 
 
@@ -194,8 +194,8 @@ def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
     assert "1 of 10 launches, partial, run" in made(tmp_path, part)
     tree = read_tree(tmp_path)
     (whole,) = tree.runs
-    assert "1 of 10 launches, partial" in html(tree.frame, whole)
-    assert "1 of 10 launches, partial" in page(tree.frame, whole, markdown=True)
+    for form in ("html", "md"):
+        assert "1 of 10 launches, partial" in write(page(tree.frame, whole), form)
     found = as_json(tree.frame, whole)
     assert (found["launches"], found["measured_launches"], found["partial"]) == (10, 1, True)
     unseen = [one["reason"] for one in found["cases"] if one["status"] == "not measured"]

@@ -14,11 +14,11 @@ from msgspec import to_builtins
 from hostbench.core.records import Run
 from hostbench.core.units import MIB
 from hostbench.report import charts
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule
-from hostbench.report.html import html
-from hostbench.report.page import WIDTH, as_json, page, text_answers
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule, by_family
+from hostbench.report.page import as_json, page
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
+from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
@@ -52,6 +52,10 @@ def read(folder: Path, part: Run) -> tuple[pd.DataFrame, WholeRun]:
     return tree.frame, tree.runs[0]
 
 
+def shown(one: tuple[pd.DataFrame, WholeRun], form: str = "text") -> str:
+    return write(page(*one), form)
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
     facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
@@ -64,7 +68,7 @@ def plain(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
 
 
 def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, WholeRun]) -> None:
-    lines = page(*plain).splitlines()
+    lines = shown(plain).splitlines()
     at = lines.index("  Does pinned memory pay?")
     assert lines[at + 1 : at + 4] == [
         "      pinned is 5x faster than pageable",
@@ -74,7 +78,7 @@ def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, Whole
 
 
 def test_markdown_says_the_same(plain: tuple[pd.DataFrame, WholeRun]) -> None:
-    lines = page(*plain, markdown=True).splitlines()
+    lines = shown(plain, "md").splitlines()
     at = lines.index("- **Does pinned memory pay?** pinned is 5x faster than pageable")
     assert lines[at + 1] == "  - pageable 500 ms"
 
@@ -82,12 +86,10 @@ def test_markdown_says_the_same(plain: tuple[pd.DataFrame, WholeRun]) -> None:
 def test_what_is_not_answered_is_one_line_for_each_reason(
     plain: tuple[pd.DataFrame, WholeRun],
 ) -> None:
-    for markdown in (False, True):
-        text = page(*plain, markdown=markdown)
-        assert text.count("Not answered") == 2  # of two families
-        assert text.count("or directly on the device?") == 2
-    shown = html(*plain)
-    assert shown.count("Not answered (skipped: no CUDA)") == 1
+    for form in ("text", "md", "html"):
+        words = shown(plain, form)
+        assert words.count("Not answered (") == 2  # of two families
+        assert words.count("or directly on the device?") == 2
 
 
 def test_a_quick_run_names_what_it_does_not_ask(tmp_path: Path) -> None:
@@ -102,14 +104,14 @@ def test_a_quick_run_names_what_it_does_not_ask(tmp_path: Path) -> None:
     unasked = "Is non_blocking=True from pageable or pinned or registered memory asynchronous?"
     assert unasked in lacking["transfer"]
     more = f"{len(lacking['transfer'])} questions more in a full run: hostbench run transfer"
-    assert more in page(*quick) and more in page(*quick, markdown=True) and more in html(*quick)
+    assert all(more in shown(quick, form) for form in ("text", "md", "html"))
     whole = read(tmp_path / "whole", run(some, device="cuda"))
     assert as_json(*whole)["not_asked"] == {}
-    assert "in a full run" not in page(*whole) + html(*whole)
+    assert "in a full run" not in shown(whole) + shown(whole, "html")
 
 
 def test_no_line_is_wider_than_a_terminal(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
-    lines = text_answers(answers(rows_of(hostile[0])))
+    lines = text(answers(rows_of(hostile[0]))).splitlines()
     assert lines and max(map(len, lines)) <= WIDTH == 100
     assert all(line.isprintable() for line in lines)
 
@@ -146,9 +148,9 @@ class Tags(HTMLParser):
 
 
 def test_html_stands_alone_and_runs_nothing(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
-    shown = html(*hostile)
+    document = shown(hostile, "html")
     tags = Tags()
-    tags.feed(shown)
+    tags.feed(document)
     assert "svg" in tags.names and "section" in tags.names
     assert not tags.names & {"script", "img", "iframe", "link", "object", "embed", "a"}
     loads = {
@@ -159,24 +161,17 @@ def test_html_stands_alone_and_runs_nothing(hostile: tuple[pd.DataFrame, WholeRu
         or "url(http" in value
     }
     assert not loads
-    assert "@import" not in shown
-    assert not re.search(r"url\(\s*['\"]?http", shown)
+    assert "@import" not in document
+    assert not re.search(r"url\(\s*['\"]?http", document)
 
 
 def test_an_answer_with_figures_is_shown_though_it_answers_nothing() -> None:
     figures = (Figure(label="a", value=1.0, unit="s"),)
-    shown = {"family": "f", "workload": "f.w", "verdict": "no link here", "state": "unavailable"}
-    one = Answer(question="first?", figures=figures, **shown)  # type: ignore[arg-type]
-    other = Answer(question="second?", **shown)  # type: ignore[arg-type]
-    assert text_answers([one, other]) == [
-        "",
-        "f",
-        "  first?",
-        "      no link here",
-        "          a 1 s",
-        "  Not answered (no link here):",
-        "      second?",
-    ]
+    more = {"family": "f", "workload": "f.w", "verdict": "no link here", "state": "unavailable"}
+    one = Answer(question="first?", figures=figures, **more)  # type: ignore[arg-type]
+    other = Answer(question="second?", **more)  # type: ignore[arg-type]
+    assert [*by_family([one, other])] == [("f", [one], {"no link here": ["second?"]})]
+    assert text([one]) == "  first?\n      no link here\n          a 1 s"
 
 
 # charts

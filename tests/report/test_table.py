@@ -6,23 +6,25 @@ import re
 
 import pytest
 
-from hostbench.report.table import Cell, Column, Table, as_csv, markdown, plain, text
+from hostbench.core.units import format_change, format_interval
+from hostbench.report.blocks import Block, Column, Item, Struck, Table
+from hostbench.report.write import as_csv, markdown, text, values
 
 NASTY = "[red]x[/] `y` | \x1b[31mz"
 CASE = "transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=True]@shelf"
 COLUMNS = (
-    Column(title="verdict", keys=("verdict",)),
-    Column(title="change", keys=("effect",), right=True),
-    Column(title="interval", keys=("low", "high"), right=True),
-    Column(title="series", keys=("series",)),
+    Column(("verdict",), "verdict"),
+    Column(("effect",), "change", format_change, right=True),
+    Column(("low", "high"), "interval", format_interval, right=True),
+    Column(("series",), "series"),
 )
 ROWS = (
-    ("slower", Cell("+5.0%", (0.05,)), Cell("-", (None, None)), CASE),
-    ("faster", Cell("-15.0%", (-0.15,)), Cell("1 to 2", (1.0, 2.0)), NASTY),
+    {"verdict": "slower", "effect": 0.05, "low": None, "high": None, "series": CASE},
+    {"verdict": "faster", "effect": -0.15, "low": -0.2, "high": -0.1, "series": NASTY},
 )
-TABLE = Table(columns=COLUMNS, rows=ROWS)
-CAUSE = Column(title="cause", keys=("cause",), below=True)
-NOTED = Table(columns=(*COLUMNS, CAUSE), rows=tuple((*row, "a driver") for row in ROWS))
+TABLE = Table(COLUMNS, ROWS)
+CAUSE = Column(("cause",), "cause", below=True)
+NOTED = Table((*COLUMNS, CAUSE), [{**row, "cause": "a driver"} for row in ROWS])
 
 
 class Terminal(io.StringIO):
@@ -37,7 +39,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def drawn(parts: list[str | Table], columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
+def drawn(parts: list[Block], columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     return text(parts, Terminal())
 
@@ -50,9 +52,9 @@ def test_text_is_aligned_and_as_long_as_it_is() -> None:
     assert text(["first", "", TABLE]).splitlines() == [
         "first",
         "",
-        "verdict  change  interval  series",
-        f"slower    +5.0%         -  {CASE}",
-        "faster   -15.0%    1 to 2  [red]x[/] `y` |  [31mz",
+        "verdict  change          interval  series",
+        f"slower    +5.0%                 -  {CASE}",
+        "faster   -15.0%  -20.0% to -10.0%  [red]x[/] `y` |  [31mz",
     ]
 
 
@@ -63,13 +65,13 @@ def test_what_stands_below_is_said_once() -> None:
         "a driver |",
         "as above |",
     ]
-    assert [row["cause"] for row in plain(NOTED)] == ["a driver", "a driver"]
+    assert [row["cause"] for row in values(NOTED)] == ["a driver", "a driver"]
 
 
 def test_markdown_takes_no_markup_from_files() -> None:
     """And each table, list and text has an empty line around it: GFM takes what follows a table for
     a row of it."""
-    lines = markdown(["a *title*", "  an item", "  another", TABLE, "below"]).splitlines()
+    lines = markdown(["a *title*", Item("an item"), Item("another"), TABLE, "below"]).splitlines()
     assert lines[:7] == [
         "a \\*title\\*",
         "",
@@ -85,30 +87,31 @@ def test_markdown_takes_no_markup_from_files() -> None:
 
 def test_what_a_person_types_is_code_in_markdown() -> None:
     line = f"`hostbench report --format csv` names *it*: {CASE}, and `rm *`"
-    assert markdown(["  " + line]) == (
+    assert markdown([Item(line)]) == (
         f"- `hostbench report --format csv` names \\*it\\*: `{CASE}`, and \\`rm \\*\\`"
     )
 
 
 def test_plain_values_have_a_name_each() -> None:
-    first, second = plain(TABLE)
+    first, second = values(TABLE)
     assert first == {"verdict": "slower", "effect": 0.05, "low": None, "high": None, "series": CASE}
-    assert json.loads(json.dumps(second))["high"] == 2.0
+    assert json.loads(json.dumps(second))["high"] == -0.1
     assert as_csv(TABLE).splitlines()[:2] == [
         "verdict,effect,low,high,series",
         f'slower,0.05,,,"{CASE}"',
     ]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
-@pytest.mark.parametrize("table", [TABLE, NOTED])
-def test_a_table_fits_the_terminal(
-    columns: int, table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = bare(drawn(["word " * 60, table], columns, monkeypatch))
-    assert max(map(len, lines)) <= columns
-    assert "".join("".join(lines).split()).count("blocking=True]@shelf") == 1
-    assert ("the 2 above: a driver" in "\n".join(lines)) is (table is NOTED)
+def test_what_is_too_long_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = bare(drawn(["word " * 60, Table(COLUMNS[:1], ROWS)], 60, monkeypatch))
+    assert max(map(len, lines)) <= 60 and len(lines) == 5 + 3
+    folded = bare(drawn([TABLE], 80, monkeypatch))
+    assert "".join("".join(folded).split()).count("blocking=True]@shelf") == 1
+
+
+def test_what_counts_for_nothing_is_crossed_out() -> None:
+    table = Table((Column(("s",), "time", lambda s: Struck(f"{s} s")),), [{"s": 2}])
+    assert text([table]).endswith("~~2 s~~") and markdown([table]).endswith("| ~~2 s~~ |")
 
 
 @pytest.mark.parametrize("columns", [1, 4])

@@ -1,0 +1,79 @@
+"""What a page is made of. Rows and records hold plain values; the writers make words of them. Text
+in all of it may come from anybody."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hostbench.report.answer import Answer
+
+MOST_LISTED = 10
+"""Lines of one kind that are listed; the others are counted."""
+
+
+class Title(str):
+    """Stands above a page."""
+
+
+class Heading(str):
+    """Stands above a part of it."""
+
+
+class Item(str):
+    """One line of a list."""
+
+
+class Struck(str):
+    """A cell that counts for nothing, crossed out."""
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: one value of a row, or a few that are read together."""
+
+    keys: tuple[str, ...]
+    """The names of its values in a row, and in JSON and CSV, with their unit."""
+    title: str
+    format: Callable[..., str] = _words
+    """The words for these values."""
+    right: bool = False
+    code: bool = False
+    """A name that a person types: code in Markdown."""
+    below: bool = False
+    """In text it is a line below the rows, once for neighbours that share it. Only the last may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Every row has a value for each key of each column."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Mapping[str, Any]]
+
+
+Block = str | Table | Answer
+"""A part of a page; a plain text is a line, an empty one a gap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a command says. Each part is made when a format asks for it."""
+
+    blocks: Callable[[], Sequence[Block]]
+    """Of text, Markdown and HTML."""
+    table: Callable[[], Table] | None = None
+    """Of CSV; else the first table of the blocks."""
+    document: Callable[[], Any] | None = None
+    """Of JSON; else the rows of that table."""
+
+
+def listed(title: str, lines: Sequence[str]) -> list[Block]:
+    """Lines of one kind under a heading, the first MOST_LISTED; nothing where there are none."""
+    if not lines:
+        return []
+    more = [Item(f"and {len(lines) - MOST_LISTED} more")] if len(lines) > MOST_LISTED else []
+    return ["", Heading(title), *map(Item, lines[:MOST_LISTED]), *more]

@@ -1,0 +1,259 @@
+"""Pages as text, Markdown, JSON and CSV; hostbench.report.html writes HTML."""
+
+import csv
+import io
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TextIO
+
+from hostbench.core.units import one_line
+from hostbench.report.answer import Answer, Figure
+from hostbench.report.blocks import Block, Heading, Item, Page, Struck, Table, Title
+
+WIDTH = 100
+"""Of what is wrapped for a person, whatever the terminal."""
+_LEAST = 32
+"""Characters that a column's text is wrapped to, at least."""
+_STYLES = {
+    **dict.fromkeys(("slower", "failed", "broken", "damaged"), "red"),
+    **dict.fromkeys(("faster", "ok"), "green"),
+    **dict.fromkeys(("undecided", "warn", "provisional", "not", "skipped"), "yellow"),
+}
+"""Colour of a row's first word on a terminal."""
+_TYPED = re.compile(r"(`[^`]*\bhostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
+"""What a person types: a command of ours, a case or a series."""
+
+
+class Line(NamedTuple):
+    """A line of text, and the style of what stands from `start` to `end`."""
+
+    text: str
+    style: str = ""
+    start: int = 0
+    end: int | None = None
+
+
+def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
+    """The page in one of the formats of `--format`; text for a terminal is coloured, and folded to
+    its width."""
+    if form in ("text", "md"):
+        return text(page.blocks(), terminal) if form == "text" else markdown(page.blocks())
+    if form == "html":
+        from hostbench.report.html import html
+
+        return html(page.blocks())
+    if form == "json" and page.document:
+        return json.dumps(page.document(), indent=2)
+    tables = (block for block in page.blocks() if isinstance(block, Table))
+    table = page.table() if page.table else next(tables)
+    return json.dumps(values(table), indent=2) if form == "json" else as_csv(table)
+
+
+# ---- JSON and CSV -------------------------------------------------------------------------------
+
+
+def _keys(table: Table) -> list[str]:
+    return [key for column in table.columns for key in column.keys]
+
+
+def values(table: Table) -> list[dict[str, Any]]:
+    """The rows as JSON has them."""
+    return [{key: row[key] for key in _keys(table)} for row in table.rows]
+
+
+def as_csv(table: Table) -> str:
+    """With a line of keys; an empty field is a value that is not there."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _keys(table), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(values(table))
+    return out.getvalue().rstrip("\n")
+
+
+# ---- text ---------------------------------------------------------------------------------------
+
+
+def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
+    """Lines of any length, or for a terminal."""
+    if terminal is None:
+        return draw(_lines(blocks, sys.maxsize), None)
+    from rich.console import Console
+
+    return draw(_lines(blocks, Console(file=terminal).width), terminal)
+
+
+def draw(lines: Iterable[Line], terminal: TextIO | None) -> str:
+    """Coloured for a terminal. Every line is rich's Text, so that nothing in it is markup; rich is
+    imported only here, and where a terminal is."""
+    if terminal is None:
+        return "\n".join(one_line(line.text).rstrip() for line in lines)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=terminal, highlight=False)
+    with console.capture() as capture:
+        for line in lines:
+            drawn = Text(one_line(line.text).rstrip())
+            drawn.stylize(line.style, line.start, line.end)
+            console.print(drawn, soft_wrap=True)
+    return capture.get().rstrip("\n")
+
+
+def _lines(blocks: Iterable[Block], width: int) -> Iterator[Line]:
+    for block in blocks:
+        if isinstance(block, Table):
+            yield from _table_lines(block, width)
+        elif isinstance(block, Answer):
+            yield from map(Line, _answer_lines(block))
+        else:
+            indent = "  " * isinstance(block, Item)
+            yield from map(Line, _folded(indent + one_line(block), width, len(indent)))
+
+
+def _table_lines(table: Table, width: int) -> Iterator[Line]:
+    is_below = table.columns[-1].below
+    columns = table.columns[:-1] if is_below else table.columns
+    titles = [column.title for column in columns]
+    rows = [[_cell(cell, markdown=False) for cell in row] for row in _cells(table)]
+    widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
+    last = sum(widths[:-1]) + 2 * (len(widths) - 1)
+
+    def aligned(row: Sequence[str], style: str, end: int | None = None) -> Iterator[Line]:
+        cells = [
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for cell, width, column in zip(row, widths, columns, strict=False)
+        ]
+        for line in _folded("  ".join(cells).rstrip(), width, last):
+            yield Line(line, style, 0, end)
+
+    yield from aligned(titles, "bold")
+    for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
+        own = list(group)
+        for row in own:
+            first_word = re.split(r"\W", row[0].lower())[0]
+            yield from aligned(row, _STYLES.get(first_word, ""), len(row[0]))
+        if note:
+            of_all = f"    the {len(own)} above: {note}" if len(own) > 1 else f"    {note}"
+            yield from (Line(line, "dim") for line in _folded(of_all, width, 4))
+
+
+def _folded(line: str, width: int, start: int = 0) -> list[str]:
+    """What does not fit goes on below, from the same column as what begins at `start`."""
+    if len(line) <= width:
+        return [line]
+    room = max(width - start, _LEAST)
+    first, *more = textwrap.wrap(line[start:], room, break_on_hyphens=False) or [""]
+    return [line[:start] + first, *(" " * start + rest for rest in more)]
+
+
+def _answer_lines(answer: Answer) -> Iterator[str]:
+    """Question, verdict, figures, notes."""
+    yield f"  {one_line(answer.question)}"
+    figures = [str(figure) for figure in answer.figures if _adds(figure, answer.verdict)]
+    texts = ((6, answer.verdict), (10, "; ".join(figures)), *((10, note) for note in answer.notes))
+    for indent, words in texts:
+        space = " " * indent
+        yield from textwrap.wrap(
+            one_line(words), WIDTH, initial_indent=space, subsequent_indent=space
+        )
+
+
+def _adds(figure: Figure, verdict: str) -> bool:
+    """What the verdict says already is not said again; the table of cases has each skip."""
+    if figure.status == "skipped":
+        return False
+    if figure.status in ("refused", "undecided"):
+        return figure.reason is not None and figure.reason not in verdict
+    return str(figure) not in verdict
+
+
+# ---- Markdown -----------------------------------------------------------------------------------
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    """With an empty line wherever a table, a list or a text ends, else what follows joins it."""
+    lines: list[str] = []
+    before = ""
+    for block in blocks:
+        kind, own = _marked(block)
+        if kind != before and lines and lines[-1] and own[0]:
+            lines.append("")
+        before = kind
+        lines += own
+    return "\n".join(lines)
+
+
+def _marked(block: Block) -> tuple[str, list[str]]:
+    """(kind, lines)."""
+    if isinstance(block, Table):
+        return "table", _piped(block)
+    if isinstance(block, Answer):
+        head = f"- **{escaped(block.question)}** {escaped(block.verdict)}"
+        return "answer", [
+            head,
+            *(f"  - {escaped(said)}" for said in (*map(str, block.figures), *block.notes)),
+        ]
+    if isinstance(block, Title | Heading):
+        return "heading", [f"{'##' if isinstance(block, Title) else '###'} {escaped(block)}"]
+    if isinstance(block, Item):
+        return "item", [f"- {_with_code(block.strip())}"]
+    return "text", [_with_code(block.strip())]
+
+
+def _piped(table: Table) -> list[str]:
+    rows = [
+        [
+            code(cell, in_table=True) if column.code else _cell(cell, markdown=True)
+            for cell, column in zip(row, table.columns, strict=True)
+        ]
+        for row in _cells(table)
+    ]
+    if table.columns[-1].below:
+        for last, group in groupby(rows, key=lambda row: row[-1]):
+            for row in list(group)[1:]:
+                row[-1] = "as above" if last else ""
+    return [
+        "| " + " | ".join(column.title for column in table.columns) + " |",
+        "|" + "|".join("--:" if column.right else "---" for column in table.columns) + "|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def _cells(table: Table) -> Iterator[list[str]]:
+    """The words of each row."""
+    for row in table.rows:
+        yield [column.format(*(row[key] for key in column.keys)) for column in table.columns]
+
+
+def _cell(cell: str, *, markdown: bool) -> str:
+    words = escaped(cell) if markdown else one_line(cell)
+    return f"~~{words}~~" if isinstance(cell, Struck) else words
+
+
+def escaped(words: str) -> str:
+    """Text from a result file is data: one line without control characters, and no markup."""
+    return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", one_line(words))
+
+
+def _with_code(line: str) -> str:
+    """Commands of ours and cases in it are code."""
+    pieces = _TYPED.split(line)
+    return "".join(
+        code(piece.strip("`")) if index % 2 else escaped(piece)
+        for index, piece in enumerate(pieces)
+    )
+
+
+def code(words: str, in_table: bool = False) -> str:
+    """Text from anywhere as code in Markdown, as it is: a command that is copied is the one that
+    was typed. It stands between more backticks than it has together. In a table, a backslash before
+    a bar would undo the one that keeps the bar from ending a cell."""
+    line = one_line(words).strip()
+    line = re.sub(r"\\*\|", r"\\|", line) if in_table else line
+    runs = re.findall("`+", line)
+    fence, space = "`" * (1 + max(map(len, runs), default=0)), " " * bool(runs)
+    return f"{fence}{space}{line}{space}{fence}" if line else ""
