@@ -203,7 +203,9 @@ def test_the_static_report_opens_alone_on_a_dark_telephone(
     history = Results(results)
     run = history.runs()[-1]
     file = tmp_path / "report.html"
-    file.write_text(write(page_of(history.rows(run.machine, [run.run_id]), history.run(run)), "html"))
+    file.write_text(
+        write(page_of(history.rows(run.machine, [run.run_id]), history.run(run)), "html")
+    )
     page = browser.new_context(viewport=NARROW, color_scheme="dark").new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
