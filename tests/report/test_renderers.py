@@ -217,10 +217,10 @@ CHARTS = {
 def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
     """Vega-Lite's schema knows it; vega draws it."""
     chart = CHARTS[name]
-    made = charts.drawn(chart)
+    made = charts.drawn(chart, ["A Toy GPU"])
     assert made["layer"]
     altair.LayerChart.validate(made)
-    shown = charts.svg(charts.drawn(chart))
+    shown = charts.svg(charts.drawn(chart, ["A Toy GPU"]))
     assert shown.startswith("<svg") and "<script" not in shown and "NaN" not in shown
 
 
@@ -239,8 +239,9 @@ def test_a_failed_point_is_a_cross_and_on_no_line() -> None:
 
 
 def test_limits_are_said_under_the_title() -> None:
-    made = charts.drawn(CHARTS["line"])
+    made = charts.drawn(CHARTS["line"], ["A Toy GPU"])
     assert made["title"]["text"] == [
+        "A Toy GPU",
         "Dashed: limit: PCIe, 2.5 GB/s.",
         "Band: published.",
     ]

@@ -16,7 +16,8 @@ import pytest
 from hostbench.cli import main
 from hostbench.core import files
 from hostbench.store import adopt, archive, triage
-from hostbench.store.results import Results, damage
+from hostbench.store.damage import damage
+from hostbench.store.history import History
 from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
 
@@ -126,9 +127,9 @@ HOSTILE = (
 
 @pytest.mark.parametrize("make", HOSTILE)
 def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path], Path]) -> None:
-    before = set(Results(results).frame()["case"])
+    before = set(History(results).frame()["case"])
     path = make(results)
-    history = Results(results)
+    history = History(results)
     [said] = history.warnings
     assert str(path) in said
     limits = ("1MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
@@ -136,12 +137,12 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     assert any(remedy in said for remedy in (": keep it", ": copy", ": give"))
     assert "restore" not in said  # what is refused is whole
     assert set(history.frame()["case"]) >= before
-    assert damage(history) == [said]
+    assert damage(results, history) == [said]
 
 
 def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -> None:
     many_points(results)
-    cases = set(Results(results).frame()["case"])
+    cases = set(History(results).frame()["case"])
     assert any("x.time_small" in case for case in cases)
     assert not any("x.time_huge" in case for case in cases)
 
