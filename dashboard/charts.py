@@ -50,7 +50,7 @@ def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
     look = {"filled": True, "size": 70, "opacity": 1}
     marks = vega.layer(rows, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip)
     marks["params"] = [_click("run_id", "machine")]
-    spec = vega.titled([marks], "", [], 28 * known["machine"].nunique() + 10)
+    spec = vega.sized([marks], 28 * known["machine"].nunique() + 10)
     return vega.on_canvas(spec) if len(rows) > vega.MANY else spec
 
 
@@ -116,4 +116,4 @@ def _forest(rows: pd.DataFrame) -> Spec:
         vega.layer(cells, "point", look, x=x, y=y, color=color, tooltip=tip),
     ]
     layers[-1]["params"] = [_click("id")]
-    return vega.titled(layers, "", [], 32 * max(len(cells), 2) + 20)
+    return vega.sized(layers, 32 * max(len(cells), 2) + 20)

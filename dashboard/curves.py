@@ -195,7 +195,7 @@ def drawn(points: pd.DataFrame, x: str, unit: str, height: int) -> Spec:
         down = vega.field("lane:N", title=None, sort=lanes, axis=names)
         channels = {"x": across, "y": down, "color": color | {"legend": None}, "tooltip": told}
         bars = _marks(points, "bar", {"height": {"band": 0.6}}, channels, "x")
-        return vega.titled(bars, "", [], 34 * len(lanes) + 6)
+        return vega.sized(bars, 34 * len(lanes) + 6)
     sizes = sorted(map(float, points["x"].unique()))
     label = vega.BYTES if x.endswith("bytes") else "format(datum.value, '~g')"
     ticks = {"values": sizes, "labelExpr": label, "labelOverlap": True, "grid": False}
@@ -218,7 +218,7 @@ def drawn(points: pd.DataFrame, x: str, unit: str, height: int) -> Spec:
     shape = vega.field("way:N", scale=vega.scale(ways, vega.SHAPES), legend=color["legend"])
     channels |= {"shape": shape, "tooltip": told}
     marks = _marks(points, "point", {"size": 60, "filled": True}, channels, "y")
-    return vega.titled([*_limits(points, unit, y), line, *marks], "", [], height)
+    return vega.sized([*_limits(points, unit, y), line, *marks], height)
 
 
 def _rows(points: pd.DataFrame) -> list[dict[Any, Any]]:

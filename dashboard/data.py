@@ -40,8 +40,7 @@ from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import Key, both
 from hostbench.report.write import markdown
 from hostbench.store import triage
-from hostbench.store.history import History
-from hostbench.store.table import remote
+from hostbench.store.results import Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz")
 UNNAMED = "(not named yet)"
@@ -79,7 +78,7 @@ def opened() -> Store:
 def signature(results: str) -> int:
     """Changes whenever a stored file comes, goes or is written."""
     if is_url(results):
-        return remote.version(results)
+        return version(results)
     about = []
     for folder, _, names in os.walk(results):
         for path in (Path(folder, name) for name in names if name.endswith(WRITTEN)):
@@ -89,8 +88,8 @@ def signature(results: str) -> int:
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading what is stored ...")
-def history(store: Store) -> History:
-    return History(store.folder or store.results)
+def history(store: Store) -> Results:
+    return Results(store.folder or store.results)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -118,7 +117,7 @@ def counts(store: Store, machine: str) -> pd.DataFrame:
 @st.cache_resource(max_entries=64, show_spinner=False)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
-    return history(store).of_runs([run_id], _stored(machine)).assign(machine=machine)
+    return history(store).rows(_stored(machine), [run_id]).assign(machine=machine)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -259,7 +258,7 @@ def one_run(store: Store, machine: str, run_id: str) -> OneRun | None:
     if run is None:
         return None
     before = [one for one in own[: own.index(run)] if one.device == run.device]
-    moved = facts_moved(stored.whole(before[-1]), stored.whole(run)) if before else ((), ())
+    moved = facts_moved(stored.run(before[-1]), stored.run(run)) if before else ((), ())
     facts = stored.facts(run).get("before", {})
     table = [(group, name, str(fact)) for group in facts for name, fact in facts[group].items()]
     return OneRun(

@@ -20,10 +20,10 @@ class Tree(NamedTuple):
 
 
 def read_tree(results: Path) -> Tree:
-    from hostbench.store.history import History  # needs deltalake, which a GPU machine may lack
+    from hostbench.store.results import Results  # needs deltalake, which a GPU machine may lack
 
-    history = History(results)
-    runs = [history.whole(run) for run in history.runs()]
+    history = Results(results)
+    runs = [history.run(run) for run in history.runs()]
     return Tree(history.frame(), runs, history.warnings)
 
 

@@ -9,7 +9,7 @@ from words import plain
 
 from hostbench.core.units import number_of
 from hostbench.report import causes as report
-from hostbench.report import trend_chart
+from hostbench.report import trend
 from hostbench.store import triage
 
 ANY = "all"
@@ -63,9 +63,9 @@ with left:
         points = data.trend(store, worst["machine"], worst["case"])
         points = points[points["group"] == worst["group"]]
         st.caption(plain(f"{words.case(worst['case'])}, {worst['group']}"))
-        spec = trend_chart.around(points, worst, "commit", HEIGHT)
+        spec = trend.around(points, worst, "commit", HEIGHT)
         says = f"{worst['id']} before and after {about['what']}"
-        point = parts.chart(spec, "around", says, trend_chart.POINT)
+        point = parts.chart(spec, "around", says, trend.POINT)
         if point:
             parts.go("runs", of=f"{point['run_id']}@{worst['machine']}")
         parts.link("trend", "all of this series", case=worst["case"])

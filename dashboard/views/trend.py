@@ -6,7 +6,7 @@ import parts
 import streamlit as st
 import words
 
-from hostbench.report import trend, trend_chart
+from hostbench.report import trend
 from hostbench.report.causes import MACHINE, SERIES
 from hostbench.report.charts import PALETTE
 
@@ -100,7 +100,7 @@ for color, ((case, group), own) in zip(PALETTE[: trend.MOST], lines.items(), str
         limits[name] = top
 shown_points = pd.concat(drawn, ignore_index=True)
 nothing = trend.levels(shown_points.head(0), [], None).assign(series="")
-spec = trend_chart.trend(
+spec = trend.chart(
     shown_points,
     pd.concat(level_rows or [nothing], ignore_index=True),
     pd.DataFrame(rules, columns=["x", "kind", "said", "label"]).drop_duplicates("x"),
@@ -116,7 +116,7 @@ key = f"trend {st.session_state.get('days')}"  # another chart for other days, w
 
 def zoom() -> None:
     """The days that were dragged over, which hold on every page."""
-    span = st.session_state[key]["selection"].get(trend_chart.DAYS, {}).get("x")
+    span = st.session_state[key]["selection"].get(trend.DAYS, {}).get("x")
     if span:
         st.session_state["days"] = tuple(pd.Timestamp(at, unit="ms").date() for at in span)
 
@@ -138,11 +138,11 @@ clicked = st.vega_lite_chart(
     spec,
     key=key,
     on_select=zoom,
-    selection_mode=[trend_chart.POINT, trend_chart.DAYS],
+    selection_mode=[trend.POINT, trend.DAYS],
     alt=f"{workload} over time: {len(shown_points)} points in {unit}",
     width="stretch",
 )
-for point in clicked["selection"].get(trend_chart.POINT, ()):
+for point in clicked["selection"].get(trend.POINT, ()):
     machine = str(point["machine"]).partition("/")[0]
     parts.go("runs", of=f"{point['run_id']}@{machine}")
 total = sum(len(own) for own in list(lines.values())[: trend.MOST])

@@ -55,9 +55,8 @@ from hostbench.runner.lock import only_one
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store import frame, nights, triage
 from hostbench.store.columns import STATUSES
-from hostbench.store.damage import damage
-from hostbench.store.history import History
 from hostbench.store.nights import StoredNight
+from hostbench.store.results import Results, damage
 from hostbench.store.runs import WholeRun, launches_in_words
 from hostbench.vcs.side import NothingDiffers
 
@@ -170,7 +169,7 @@ def _measure_and_judge(tonight: _Tonight) -> None:
         if kept.runs[0].header.scratch is None:
             warn("judging")
             _judge(tonight, setup, kept.runs[0], launches, history)
-        if damaged := damage(setup.results, history):
+        if damaged := damage(history):
             more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
             tonight.failed_beside(f"{damaged[0]}{more}")
 
@@ -242,7 +241,7 @@ def _launches_of(records: Iterable[CaseRecord]) -> LaunchesOf:
 
 
 def _judge(
-    tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf, history: History
+    tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf, history: Results
 ) -> None:
     """Hold the run against those before, and measure once more what moved."""
     known = nights.of_machine(setup.results, setup.machine, warn)

@@ -4,14 +4,13 @@ from hostbench.cli.output import show
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
 from hostbench.core.files import is_url
-from hostbench.store.table import open_table, remote
+from hostbench.store.publish import publish
 
 
 def execute(*, url: str, results: str | None) -> int:
     """Publish, and say how much. Raises UsageError where the table cannot be written."""
     if not is_url(url):
         raise UsageError(f"{url} is no URL; name one, as s3://bucket/path or file:///path")
-    folder = stored_results(results)
-    done = remote.publish(folder, open_table(folder), url)
+    done = publish(stored_results(results), url)
     show(f"{url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
     return EXIT_OK

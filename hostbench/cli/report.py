@@ -16,7 +16,7 @@ from hostbench.report import page as report
 from hostbench.report.blocks import Heading, Page
 from hostbench.report.page import tracebacks as tracebacks_of
 from hostbench.report.write import values
-from hostbench.store.history import History
+from hostbench.store.results import Results
 from hostbench.store.runs import AboutRun
 
 
@@ -37,7 +37,8 @@ def execute(
     """
     history = open_history(results)
     about = _choose(history, run, machine)
-    rows, whole = _of_families(history.rows_of(about), families), history.whole(about)
+    whole = history.run(about)
+    rows = _of_families(history.rows(about.machine, [about.run_id]), families)
     if tracebacks:
         show(tracebacks_of(whole))
         return EXIT_OK
@@ -69,7 +70,7 @@ def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:
     return rows[rows["family"].isin(families)] if families else rows
 
 
-def _choose(history: History, run_id: str | None, machine: str | None) -> AboutRun:
+def _choose(history: Results, run_id: str | None, machine: str | None) -> AboutRun:
     runs = history.runs()
     if run_id and runs:
         named = [run for run in runs if run.run_id.startswith(run_id)]

@@ -5,13 +5,15 @@ import errno
 import fcntl
 import gzip
 import io
+import json
 import os
+import re
 import secrets
 import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from hostbench.core.errors import UsageError
 from hostbench.core.units import MIB
@@ -26,6 +28,7 @@ MAX_POINTS = 200_000
 
 REPLACE = "restore it from git or delete it"
 """What to do with a damaged file."""
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _REMEDY = "make the folder writable or name another with --results"
 
 
@@ -47,7 +50,11 @@ def open_stored(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
     Never waits, as for the writer of a FIFO. Raises OSError.
     """
-    if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        is_inside = folder is None or path.resolve().is_relative_to(folder.resolve())
+    except RuntimeError as error:
+        raise RefusedFileError(errno.ELOOP, "it is a link to itself: delete it") from error
+    if not is_inside:
         raise RefusedFileError(errno.EXDEV, f"it is a link out of {folder}: copy the file there")
     _check_regular(path.stat())  # opening a device may do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -83,6 +90,15 @@ def unpack(data: bytes) -> bytes:
         raise _too_large("unpacked it is", MAX_BYTES)
     _check_values(found)
     return found
+
+
+def load_json(data: bytes) -> Any:
+    """What JSON says, and asv's bare NaN. Raises ValueError, also for half a character, which no
+    table and no page can hold."""
+    content = json.loads(data.decode())
+    if _HALF_CHARACTER.search(data):
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def damaged(path: Path, error: Exception) -> str:

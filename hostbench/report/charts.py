@@ -8,7 +8,7 @@ and on near-black, and hue and shape say the same thing twice.
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ BYTES = (
 _LABELS = {"s": SECONDS, "bytes": BYTES}
 _PLAIN = "format(datum.value, '~g')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
-_TITLE_LENGTH, _ABOUT_LENGTH, _LANE_LENGTH = 46, 56, 24
+_ABOUT_LENGTH, _LANE_LENGTH = 56, 24
 _LINES = "split(datum.value, '\\n')"
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
@@ -71,27 +71,21 @@ Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
 
-def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Spec:
-    """The chart with what it was measured on over it; its title is the answer's question."""
+def drawn(chart: Chart) -> Spec:
+    """The chart with what its dashed lines are over it; its title is the answer's question."""
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
-    said = [one_line(line) for line in (*about, *_rules_in_words(chart))]
-    return titled(layers, "", said, height, width)
+    return sized(layers, height, map(one_line, _rules_in_words(chart)))
 
 
-def titled(
-    layers: Sequence[Spec],
-    title: str,
-    about: Sequence[str],
-    height: int,
-    width: int | str = "container",
-) -> Spec:
-    """A chart with its title and lines under it, wrapped to fit a telephone, and its size."""
+def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
+    """A chart as wide as its page, with small lines over it, wrapped to fit a telephone."""
     lines = [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)]
+    look = {"fontSize": 11, "fontWeight": "normal", "color": GREY, "anchor": "start", "offset": 8}
     return {
-        **heading(textwrap.wrap(title, _TITLE_LENGTH), lines),
-        "width": width,
+        **({"title": {"text": lines, **look}} if lines else {}),
+        "width": "container",
         "height": height,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": list(layers),
@@ -103,16 +97,6 @@ def on_canvas(spec: Spec) -> Spec:
     nodes, so none is described to a screen reader."""
     canvas = {"embedOptions": {"renderer": "canvas"}}
     return {**spec, "config": {"aria": False}, "usermeta": canvas}
-
-
-def heading(title: Sequence[str], about: Sequence[str]) -> Spec:
-    """Lines over a chart: a title, and small ones under it; no room is left for what is empty."""
-    small = {"anchor": "start", "offset": 8}
-    if not title:
-        look = {"fontSize": 11, "fontWeight": "normal", "color": GREY}
-        return {"title": {"text": list(about), **look, **small}} if about else {}
-    under = {"subtitle": list(about), "subtitleFontSize": 11, "subtitleColor": GREY}
-    return {"title": {"text": list(title), "fontSize": 14, **under, **small}}
 
 
 def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: Any) -> Spec:

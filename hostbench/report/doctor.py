@@ -46,29 +46,32 @@ def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
 ) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    found = [*_torch(facts, hardware, torch), *_tools(facts, has_git), *_host(facts)]
-    found += _driver(facts, hardware, torch)
-    found += _links(facts)
-    for group in gpu_groups(facts):
-        found += _state(facts, group, torch)
-    if not any(each.level in ("broken", "warn") for each in found):
-        found.append(Diagnosis("ok", "nothing looks wrong"))
-    return sorted(found, key=lambda each: _ORDER.index(each.level))
+    gpus = (line for group in gpu_groups(facts) for line in _mute(facts, group, torch))
+    return _in_order(
+        [
+            *_torch(facts, hardware, torch),
+            *_tools(facts, has_git),
+            *_driver(facts, hardware, torch),
+            *_of_facts(facts),
+            *gpus,
+        ]
+    )
 
 
 def of_stored(facts: Facts) -> list[Diagnosis]:
     """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
     is wrong."""
-    found = [*_host(facts), *_links(facts)]
-    for group in gpu_groups(facts):
-        found += _gpu(facts, group)
-    if not any(each.level in ("broken", "warn") for each in found):
-        found.append(Diagnosis("ok", "nothing looks wrong"))
-    return sorted(found, key=lambda each: _ORDER.index(each.level))
+    return _in_order(list(_of_facts(facts)))
 
 
-def is_broken(found: list[Diagnosis]) -> bool:
-    return any(each.level == "broken" for each in found)
+def _in_order(lines: list[Diagnosis]) -> list[Diagnosis]:
+    if not any(line.level in ("broken", "warn") for line in lines):
+        lines.append(Diagnosis("ok", "nothing looks wrong"))
+    return sorted(lines, key=lambda line: _ORDER.index(line.level))
+
+
+def is_broken(lines: list[Diagnosis]) -> bool:
+    return any(line.level == "broken" for line in lines)
 
 
 def without_torch(torch: TorchState) -> Diagnosis | None:
@@ -82,11 +85,23 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
 
 def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
     """That there are GPUs, that torch cannot use them, and what may help."""
-    text = (
+    mute = [why for group in gpu_groups(facts) if (why := _why_mute(facts, group))]
+    if torch.cuda_runtime is None:
+        remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
+    elif mute:
+        remedy = mute[0]
+    elif hardware.seen_by in ("dev", "proc") and hardware.why:
+        remedy = hardware.why
+    elif hardware.seen_by == "pci":
+        remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
+    else:
+        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or mend it"
+    return Diagnosis(
+        "broken",
         f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda does not "
+        f"work: {torch.error}",
+        f"{remedy}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''",
     )
-    text += f"work: {torch.error}"
-    return Diagnosis("broken", text, _cuda_remedy(facts, hardware, torch))
 
 
 def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
@@ -101,31 +116,42 @@ def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diag
         yield without_cuda(facts, hardware, torch)
 
 
-def _cuda_remedy(facts: Facts, hardware: Hardware, torch: TorchState) -> str:
-    mute = [why for group in gpu_groups(facts) if (why := _why_mute(facts, group))]
-    if torch.cuda_runtime is None:
-        remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
-    elif mute:
-        remedy = mute[0]
-    elif hardware.seen_by in ("dev", "proc") and hardware.why:
-        remedy = hardware.why
-    elif hardware.seen_by == "pci":
-        remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
-    else:
-        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or mend it"
-    return f"{remedy}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''"
-
-
 def _tools(facts: Facts, has_git: bool) -> Iterator[Diagnosis]:
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
     if asv is None:
         yield Diagnosis("warn", "asv is not installed: no history", remedy)
     elif asv != ASV_TESTED:
-        text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
-        yield Diagnosis("warn", text, remedy)
+        yield Diagnosis("warn", f"asv is {asv}; hostbench is tested with {ASV_TESTED}", remedy)
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
         yield Diagnosis("warn", text, "install git")
+
+
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
+    if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
+        fact = facts.get("nvml", {}).get("driver")
+        text = "no NVML: GPU facts, link ceilings and throttling are unknown"
+        yield Diagnosis("warn", text, (fact.why if fact else None) or "")
+    supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
+    if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
+        text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
+        yield Diagnosis("warn", text, "upgrade the NVIDIA driver")
+    if text_of(facts, "nvml", "confidential_computing") == "on":
+        text = "confidential computing is on: every copy is encrypted through a bounce buffer"
+        yield Diagnosis("warn", text, "compare only with machines like it")
+    if not hardware.visible:
+        yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
+
+
+def _of_facts(facts: Facts) -> Iterator[Diagnosis]:
+    """Host, links, and each GPU."""
+    yield from _host(facts)
+    has_nvml = text_of(facts, "nvml", "driver") is not None
+    for link in link_verdicts(facts):
+        if link.kind != "unknown" or has_nvml:  # else the driver's line says it
+            yield Diagnosis(link.level, link.text, link.remedy)
+    for group in gpu_groups(facts):
+        yield from _gpu(facts, group)
 
 
 def _host(facts: Facts) -> Iterator[Diagnosis]:
@@ -146,30 +172,6 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
         yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
 
 
-def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
-    if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
-        fact = facts.get("nvml", {}).get("driver")
-        text = "no NVML: GPU facts, link ceilings and throttling are unknown"
-        yield Diagnosis("warn", text, (fact.why if fact else None) or "")
-    supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
-    if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
-        text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
-        yield Diagnosis("warn", text, "upgrade the NVIDIA driver")
-    if text_of(facts, "nvml", "confidential_computing") == "on":
-        text = "confidential computing is on: every copy is encrypted through a bounce buffer"
-        yield Diagnosis("warn", text, "compare only with machines like it")
-    if not hardware.visible:
-        yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
-
-
-def _links(facts: Facts) -> Iterator[Diagnosis]:
-    has_nvml = text_of(facts, "nvml", "driver") is not None
-    for each in link_verdicts(facts):
-        if each.kind == "unknown" and not has_nvml:
-            continue  # said once of the driver
-        yield Diagnosis(each.level, each.text, each.remedy)
-
-
 def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
@@ -183,26 +185,25 @@ def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
         yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
 
 
-def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
-    yield from _gpu(facts, group)
-    if why := _why_mute(facts, group):
-        if len(torch.devices) == len(gpu_groups(facts)):
-            text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
-            yield Diagnosis("warn", text, why)
-        else:
-            yield Diagnosis("broken", f"{group} does not answer", why)
+def _mute(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
+    """A GPU that does not answer NVML."""
+    why = _why_mute(facts, group)
+    if why and len(torch.devices) == len(gpu_groups(facts)):
+        text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
+        yield Diagnosis("warn", text, why)
+    elif why:
+        yield Diagnosis("broken", f"{group} does not answer", why)
 
 
 def _why_mute(facts: Facts, group: str) -> str | None:
-    """Why NVML tells nothing of a GPU; None where it does."""
     name = facts[group].get("name")
     return None if name is None else name.why
 
 
 def _version(text: str) -> tuple[int, ...]:
     """`2.13.0+cpu` is (2, 13, 0)."""
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else (0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from hostbench.judge.events import DetectedEvent, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Along, GridColumn, grids
 from hostbench.judge.surroundings import Everything
 from hostbench.store import triage as stored
-from hostbench.store.history import History
+from hostbench.store.results import Results
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Entry, Triage, entry_for
 from hostbench.vcs.repo import landed
@@ -44,7 +44,7 @@ class ExplainedEvent:
     fails: bool
 
 
-def judge_history(history: History, axis: Along) -> list[Judged]:
+def judge_history(history: Results, axis: Along) -> list[Judged]:
     """Every machine's series, judged, for they are each other's evidence; each machine's rows are
     read once."""
     hardware = hardware_of(history)
@@ -55,7 +55,7 @@ def judge_history(history: History, axis: Along) -> list[Judged]:
     ]
 
 
-def hardware_of(history: History) -> dict[str, dict[str, str]]:
+def hardware_of(history: Results) -> dict[str, dict[str, str]]:
     """Run -> what makes it another machine, as judge.grid.grids wants it."""
     return {run.run_id: run.hardware for run in history.runs()}
 
@@ -69,14 +69,14 @@ class Explainer:
 
     def __init__(
         self,
-        history: History,
+        history: Results,
         judged: Sequence[Judged],
         root: Path,
         axis: Along,
         since: pd.Timestamp | None = None,
     ) -> None:
         self.axis = axis
-        self.triage = stored.read(history.results) if history.results else Triage()
+        self.triage = stored.read(history.folder) if history.folder else Triage()
         """What people have said."""
         self._history, self._judged, self._since = history, judged, since
         self._landed, self._today = cache(partial(landed, root)), today()

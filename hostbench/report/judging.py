@@ -20,11 +20,12 @@ from hostbench.report.event_words import entry_in_words
 from hostbench.report.judged import RECENT, Explainer, hardware_of
 from hostbench.report.judged_rows import event_rows, series_rows
 from hostbench.store.columns import STATUSES
-from hostbench.store.history import History
-from hostbench.store.table.files import code_of, digest_of
+from hostbench.store.results import Results
 from hostbench.store.triage import EventName, Triage, entry_for
 
 FOLDER = "judged"
+FORMAT = 1
+"""To be raised by hand when what is judged, or how, changes."""
 _ALSO = ["ci_low_s", "ci_high_s", "value"]
 _DAMAGE = (OSError, ValueError)
 """What reading a saved file raises that is damaged, or has gone."""
@@ -38,7 +39,7 @@ class JudgedTables(NamedTuple):
     series: pd.DataFrame
 
 
-def judged_tables(history: History, axis: Along, root: Path) -> JudgedTables:
+def judged_tables(history: Results, axis: Along, root: Path) -> JudgedTables:
     """All series and events of a history, with git asked at `root` for what landed. One process at
     a time judges; a folder that cannot be written is judged each time."""
     folder = history.beside / FOLDER
@@ -77,21 +78,12 @@ def _of_triage(
     return entry.state, entry_in_words(entry), entry.lapsed(event, today())
 
 
-def _digest(history: History) -> str:
-    """Changes with the readings, with what hardware they ran on, and with the code that judges."""
-    hardware = hardware_of(history)
-    states = {
-        name: [
-            history.state(name),
-            [[run, dict(hardware[run])] for run in sorted(history.run_ids(name) & hardware.keys())],
-        ]
-        for name in history.machines()
-    }
-    code = code_of("core", "facts", "judge", "report", "store", "vcs")
-    return digest_of([states, code.hex()])
+def _digest(history: Results) -> str:
+    """Changes with what is stored."""
+    return f"{FORMAT}-{history.state()}"
 
 
-def _judged(history: History, axis: Along, root: Path) -> JudgedTables:
+def _judged(history: Results, axis: Along, root: Path) -> JudgedTables:
     hardware, judged = hardware_of(history), list[Judged]()
     series = [series_rows([], pd.DataFrame(), "")]
     for machine in _largest_first(history):
@@ -106,7 +98,7 @@ def _judged(history: History, axis: Along, root: Path) -> JudgedTables:
     )
 
 
-def _largest_first(history: History) -> list[str]:
+def _largest_first(history: Results) -> list[str]:
     """The machines, those with the most points first: what the others need fits into the memory
     that it has left."""
     counted = history.runs_counted()
@@ -115,7 +107,7 @@ def _largest_first(history: History) -> list[str]:
 
 
 def _of_machine(
-    history: History, machine: str, axis: Along, hardware: HardwareOf
+    history: Results, machine: str, axis: Along, hardware: HardwareOf
 ) -> tuple[list[Judged], pd.DataFrame]:
     rows = history.points(machine, NEEDED)
     last = newest(rows, axis)

@@ -15,8 +15,8 @@ from hostbench.judge.compare import half
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
-from hostbench.store.history import History
 from hostbench.store.nights import NightChange, StoredNight
+from hostbench.store.results import Results
 from hostbench.store.runs import WholeRun, facts_of
 from hostbench.store.triage import Entry, EventName, entry_for
 from hostbench.vcs import repo
@@ -28,7 +28,7 @@ _LONGEST_SUBJECT = 72
 
 
 def runs_before(
-    history: History, header: RunHeader, known: Sequence[StoredNight]
+    history: Results, header: RunHeader, known: Sequence[StoredNight]
 ) -> list[WholeRun]:
     """The runs of that machine and device before this one that nights have concluded, the newest
     first, without disturbed ones; from before the first night any run. One that nobody judged
@@ -45,7 +45,7 @@ def runs_before(
             continue
         if about.run_id not in concluded and at_s >= first_s:
             continue
-        whole = history.whole(about)
+        whole = history.run(about)
         if whole.header.scratch is None:
             runs.append(whole)
         if len(runs) == MOST_RUNS:
@@ -161,7 +161,7 @@ def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]
 
 
 def new_events(
-    history: History, root: Path, machine: str, known: Sequence[StoredNight]
+    history: Results, root: Path, machine: str, known: Sequence[StoredNight]
 ) -> tuple[ExplainedEvent, ...]:
     """The steps to slower that `hostbench changes` confirms on this machine and that no night
     before has named."""

@@ -14,7 +14,7 @@ COLUMNS = ("since", "fact", "of", "from", "to")
 def changes(setups: Sequence[tuple[pd.Timestamp, Facts]]) -> pd.DataFrame:
     """A row for each fact that changed, the newest first, of one moment the likeliest cause first:
     COLUMNS. `since`: when the first run with the new value began; `of`: the groups that it changed
-    in alike, as `gpu0, gpu1`. `setups`: of hostbench.store.history.History.setups."""
+    in alike, as `gpu0, gpu1`. `setups`: of hostbench.store.results.Results.setups."""
     found: dict[tuple[pd.Timestamp, str, str, str], list[str]] = {}
     for since, one in over_time(setups):
         found.setdefault((since, one.name, _text(one.before), _text(one.after)), []).append(

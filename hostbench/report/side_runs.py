@@ -21,7 +21,7 @@ Resolve = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRuns:
-    """One side: what was asked for, and the runs that it names, as History.sides has them."""
+    """One side: what was asked for, and the runs that it names, as Results.sides has them."""
 
     text: str
     column: str

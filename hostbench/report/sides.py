@@ -13,7 +13,7 @@ from hostbench.judge.compare import RunsOfLaunches
 from hostbench.judge.grid import of_few_launches
 from hostbench.report.side_runs import SideRuns, check
 from hostbench.store.asv_tree import environment_of
-from hostbench.store.history import History
+from hostbench.store.results import Results
 
 Key = tuple[str, ...]
 """Where a series was measured, case, version."""
@@ -65,7 +65,7 @@ class Sides:
         return any(lack.side and lack.other and "failed" in lack.status for lack in self.lacking)
 
 
-def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
+def both(first: SideRuns, second: SideRuns, history: Results) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
     where there are any. Raises UsageError for sides that are not alike."""
@@ -98,7 +98,7 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
     )
 
 
-def _busy(history: History, *sides: SideRuns) -> str:
+def _busy(history: Results, *sides: SideRuns) -> str:
     """Of the newest run of each side, the second's last."""
     newest = {tuple(side.rows.iloc[-1][["machine", "run_id"]]) for side in sides}
     busy = ""
@@ -115,12 +115,12 @@ _READ = [
 """Of the frame's columns; others, each axis of each workload, are many."""
 
 
-def _rows(side: SideRuns, history: History) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
+def _rows(side: SideRuns, history: Results) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
     """(the rows with a number of each series, its newest row of any kind)."""
     with_number: dict[Key, list[Cells]] = {}
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
-        stored = history.of_runs(list(own["run_id"]), str(machine))  # the oldest first
+        stored = history.rows(str(machine), list(own["run_id"]))  # the oldest first
         for row in stored[_READ].assign(few=of_few_launches(stored)).to_dict("records"):
             where = _where(side.column, str(machine), str(row["run_id"]))
             key = (*where, str(row["case"]), str(row["version"]))

@@ -4,6 +4,7 @@
 `hostbench` with all that asv has no place for. asv ignores the name's ending.
 """
 
+import errno
 import itertools
 import json
 import math
@@ -18,7 +19,15 @@ from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.files import MAX_POINTS, damaged, read_stored, unpack, write_atomic
+from hostbench.core.files import (
+    MAX_POINTS,
+    RefusedFileError,
+    damaged,
+    load_json,
+    read_stored,
+    unpack,
+    write_atomic,
+)
 from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 
@@ -76,11 +85,20 @@ def parse(path: Path, content: bytes) -> Archived:
     Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
     """
     try:
-        data = json.loads(unpack(content))["hostbench"]
+        data = load_json(unpack(content))["hostbench"]
         _check_format(path, data["format"])
-        return convert(data, Archived)
+        run = convert(data, Archived)
+        check_size(run)
+        return run
     except (OSError, *DAMAGE) as error:
         raise DataError(damaged(path, error)) from error
+
+
+def check_size(run: Run) -> None:
+    """Raises RefusedFileError for a run that plans more cases than are read."""
+    if (num := len(run.header.planned)) > MAX_POINTS:
+        limit = f"more than the {MAX_POINTS:,} that are read of a file"
+        raise RefusedFileError(errno.EFBIG, f"it plans {num:,} cases, {limit}: keep it elsewhere")
 
 
 def _check_format(path: Path, found: Any) -> None:

@@ -13,7 +13,7 @@ from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
 from hostbench.runner import places
-from hostbench.store import adopt, archive, asv_tree
+from hostbench.store import adopt, archive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ def facts_of(stored: Any) -> Facts:
 
 def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
     """The run whose archives and journals these are; None where none can be read (any more)."""
-    return next(iter(put_together(_readable(results, paths, asv_tree.quiet))), None)
+    return next(iter(put_together(_readable(results, paths, lambda _: None))), None)
 
 
 def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:

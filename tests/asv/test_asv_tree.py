@@ -226,24 +226,30 @@ def test_a_parameter_called_device_may_be_a_number(tree: Path) -> None:
     assert set(sort["device_"]) == {100, 1000} and sort["device"].isna().all()
 
 
-def test_half_characters_cost_nothing_else(tree: Path) -> None:
-    """JSON and file names may hold them; Arrow and UTF-8 do not."""
-    half = "\ud800"
-    change(
-        tree / "benchmarks.json",
-        lambda data: data["sorting.Sorting.time_sort"].update(param_names=["n", half]),
-    )
+def test_half_a_character_is_a_warning_and_the_rest_is_read(tree: Path) -> None:
+    """JSON may hold one; no table, no page and no terminal does."""
 
     def edit(data: dict[str, Any]) -> None:
-        data["results"]["sorting.Sorting.time_sort"][1][1][0] = repr(half)
+        data["results"]["sorting.Sorting.time_sort"][1][1][0] = repr("\ud800")
 
     change(result_file(tree), edit)
-    path = tree / "shelf" / "00000000-other.json"
-    path.write_text(json.dumps({"commit_hash": half, "result_columns": [], "results": {}}))
     for _ in range(2):  # written, and read from what is there
-        rows, warnings = read(tree)
-        assert warnings == [] and len(rows) == 22
-    assert rows["case"].str.contains("ud800").sum() > 0
+        rows, [warning] = read(tree)
+        assert str(result_file(tree)) in warning and "surrogates not allowed" in warning
+        assert set(rows["commit"].str[:8]) == {SECOND}
+
+
+def test_a_long_parameter_stays_text(tree: Path) -> None:
+    """Python would take a hundred times its bytes to read it."""
+    long = "[" * 40 + "1," * 600 + "]" * 40
+
+    def edit(data: dict[str, Any]) -> None:
+        data["results"]["sorting.Sorting.time_sort"][1][0] = [long, "7"]
+
+    change(result_file(tree), edit)
+    rows, warnings = read(tree)
+    first = rows[~rows["commit"].str.startswith(SECOND)]
+    assert warnings == [] and {long, 7} <= set(first["n"])
 
 
 def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:

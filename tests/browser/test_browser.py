@@ -17,7 +17,7 @@ import pytest
 
 from hostbench.report.page import page as page_of
 from hostbench.report.write import write
-from hostbench.store.history import History
+from hostbench.store.results import Results
 from tests.dashboard_page import PAGES
 from tests.fakes import histories
 
@@ -200,10 +200,12 @@ def test_the_static_report_opens_alone_on_a_dark_telephone(
     browser: Any, results: Path, tmp_path: Path
 ) -> None:
     """It asks for nothing, fits the screen, and its charts are as light as its text."""
-    history = History(results)
+    history = Results(results)
     run = history.runs()[-1]
     file = tmp_path / "report.html"
-    file.write_text(write(page_of(history.rows_of(run), history.whole(run)), "html"))
+    file.write_text(
+        write(page_of(history.rows(run.machine, [run.run_id]), history.run(run)), "html")
+    )
     page = browser.new_context(viewport=NARROW, color_scheme="dark").new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -160,7 +160,7 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
         )
         for column in found.grid.columns
     ]
-    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts, results=None)
+    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts, folder=None)
     explainer = Explainer(history, [found], Path.cwd(), "commit")
     told = explainer.tell(the_step(found), found).cause
     assert (told.label, told.why[0]) == (label, first)

@@ -16,7 +16,7 @@ from hostbench.report.judged import Explainer, judge_history
 from hostbench.report.judged_rows import SPARKS
 from hostbench.report.judging import JudgedTables, judged_tables, with_triage
 from hostbench.store import triage
-from hostbench.store.history import History
+from hostbench.store.results import Results
 from tests.fakes import builders
 from tests.fakes.history import CASES, NightlyRun, nightly, slower_and_failing, write
 
@@ -43,11 +43,11 @@ def results(made: Path, tmp_path: Path) -> Path:
 
 
 def judged(results: Path) -> JudgedTables:
-    return judged_tables(History(results), "commit", Path())
+    return judged_tables(Results(results), "commit", Path())
 
 
 def test_events_are_what_judging_and_explaining_say(made: Path) -> None:
-    history = History(made)
+    history = Results(made)
     grids = judge_history(history, "commit")
     explainer = Explainer(history, grids, Path(), "commit")
     told = [explainer.tell(*pair) for pair in events(choose(grids, Request.read([])))]
@@ -104,17 +104,17 @@ def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
 def test_it_is_judged_once_and_again_when_readings_change_or_the_file_is_damaged(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[History] = []
+    asked: list[Results] = []
     real = judging._judged
 
-    def counted(history: History, *about: Any) -> JudgedTables:
+    def counted(history: Results, *about: Any) -> JudgedTables:
         asked.append(history)
         return real(history, *about)
 
     monkeypatch.setattr(judging, "_judged", counted)
     first = judged(results)
     assert not asked
-    (saved,) = (History(results).beside / judging.FOLDER).glob("commit.*")
+    (saved,) = (Results(results).beside / judging.FOLDER).glob("commit.*")
     (saved / "series.parquet").write_bytes(b"PAR1 no more")
     pd.testing.assert_frame_equal(judged(results).series, first.series, check_dtype=False)
     assert len(asked) == 1
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_written_is_judged_all_the_same(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    shutil.rmtree(History(results).beside / judging.FOLDER)
+    shutil.rmtree(Results(results).beside / judging.FOLDER)
     monkeypatch.setattr(judging, "_write", full)
     assert len(judged(results).series) == 15
 

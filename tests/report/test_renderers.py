@@ -217,10 +217,10 @@ CHARTS = {
 def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
     """Vega-Lite's schema knows it; vega draws it."""
     chart = CHARTS[name]
-    made = charts.drawn(chart, ["A Toy GPU"])
+    made = charts.drawn(chart)
     assert made["layer"]
     altair.LayerChart.validate(made)
-    shown = charts.svg(charts.drawn(chart, ["A Toy GPU"]))
+    shown = charts.svg(charts.drawn(chart))
     assert shown.startswith("<svg") and "<script" not in shown and "NaN" not in shown
 
 
@@ -239,9 +239,8 @@ def test_a_failed_point_is_a_cross_and_on_no_line() -> None:
 
 
 def test_limits_are_said_under_the_title() -> None:
-    made = charts.drawn(CHARTS["line"], ["A Toy GPU"])
+    made = charts.drawn(CHARTS["line"])
     assert made["title"]["text"] == [
-        "A Toy GPU",
         "Dashed: limit: PCIe, 2.5 GB/s.",
         "Band: published.",
     ]

@@ -10,7 +10,7 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.records import CaseRecord
 from hostbench.report.screen import WIDTH, screen
 from hostbench.store import archive
-from hostbench.store.history import History
+from hostbench.store.results import Results
 from tests.fakes.builders import FACTS, copy_case, create_case, failed, record, run, skipped
 from tests.stored import read_tree
 
@@ -157,10 +157,12 @@ def test_a_terminal_gets_colours_and_no_markup(tmp_path: Path) -> None:
 
 
 def test_every_stored_run_fits_on_one_page() -> None:
-    history = History(RESULTS)
+    history = Results(RESULTS)
     assert history.runs()
     for about in history.runs():
-        lines = screen(history.whole(about), history.rows_of(about), NEXT).splitlines()
+        lines = screen(
+            history.run(about), history.rows(about.machine, [about.run_id]), NEXT
+        ).splitlines()
         assert 8 < len(lines) <= 45
         assert max(map(len, lines)) <= WIDTH
         assert len(lines) == len(set(lines)) + lines.count("") - 1, "no line twice"

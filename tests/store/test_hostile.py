@@ -16,8 +16,7 @@ import pytest
 from hostbench.cli import main
 from hostbench.core import files
 from hostbench.store import adopt, archive, triage
-from hostbench.store.damage import damage
-from hostbench.store.history import History
+from hostbench.store.results import Results, damage
 from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
 
@@ -127,9 +126,9 @@ HOSTILE = (
 
 @pytest.mark.parametrize("make", HOSTILE)
 def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path], Path]) -> None:
-    before = set(History(results).frame()["case"])
+    before = set(Results(results).frame()["case"])
     path = make(results)
-    history = History(results)
+    history = Results(results)
     [said] = history.warnings
     assert str(path) in said
     limits = ("1MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
@@ -137,12 +136,12 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     assert any(remedy in said for remedy in (": keep it", ": copy", ": give"))
     assert "restore" not in said  # what is refused is whole
     assert set(history.frame()["case"]) >= before
-    assert damage(results, history) == [said]
+    assert damage(history) == [said]
 
 
 def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -> None:
     many_points(results)
-    cases = set(History(results).frame()["case"])
+    cases = set(Results(results).frame()["case"])
     assert any("x.time_small" in case for case in cases)
     assert not any("x.time_huge" in case for case in cases)
 

@@ -11,8 +11,7 @@ import pytest
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import triage
-from hostbench.store.damage import damage
-from hostbench.store.history import History
+from hostbench.store.results import Results, damage
 from hostbench.store.triage import Entry, EventName, entry_for
 from tests.fakes.builders import COMMIT, copy_case
 
@@ -122,7 +121,7 @@ def test_a_damaged_line_is_named_and_the_rest_counts(tmp_path: Path, line: str, 
     assert [entry.state for entry in found.entries.values()] == ["noise"]
     ((where, text),) = found.warnings
     assert where == path and text.startswith("line 6: ") and said in text and "\x1b" not in text
-    assert damage(tmp_path, History(tmp_path)) == [f"{path}: {text}"]
+    assert damage(Results(tmp_path)) == [f"{path}: {text}"]
     triage.put(tmp_path, ENTRY)  # the file that is there, whatever it is called
     kept = path.read_text()
     assert kept.startswith("# why\n") and "state: accepted" in kept and "noise" not in kept

@@ -1,4 +1,4 @@
-"""The table holds the frame's rows, whatever changes below it; broken, it is made again."""
+"""What is stored is shown, whatever changes in the folder; a broken table is made again."""
 
 import json
 import random
@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,11 +18,10 @@ from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.measure import workload
-from hostbench.store import archive, table
-from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
-from hostbench.store.history import History
-from hostbench.store.table import asv_points, files, rows
-from hostbench.store.table.delta import MANY, DeltaTables
+from hostbench.store import archive, asv_tree, index
+from hostbench.store.columns import ABOUT, COUNTS, STATUSES
+from hostbench.store.results import Results
+from hostbench.store.table import Table
 from tests.conftest import SOAK
 from tests.fakes.builders import (
     GPU_FACTS,
@@ -46,23 +44,23 @@ OK, SKIP, FAIL, NOT = (
 )
 
 
-def same(results: Path) -> History:
+def same(results: Path) -> Results:
     """Opens the table; its rows, runs and warnings must be those of one that is made anew."""
-    found, whole = History(results), fresh(results)
+    found, whole = Results(results), fresh(results)
     same_rows(found.frame(), whole.frame())
     assert set(found.warnings) == set(whole.warnings)
     assert found.runs() == whole.runs()
     return found
 
 
-def fresh(results: Path) -> History:
+def fresh(results: Path) -> Results:
     folder = Path(tempfile.mkdtemp(dir=results.parent))
-    with mock.patch.object(table, "folder_of", lambda _: folder):
-        return History(results)
+    with mock.patch.object(index, "folder_of", lambda _: folder):
+        return Results(results)
 
 
-def tables(results: Path) -> DeltaTables:
-    return DeltaTables(str(table.folder_of(results)))
+def table_of(results: Path) -> Table:
+    return Table(str(index.folder_of(results) / "points"))
 
 
 def same_rows(first: pd.DataFrame, second: pd.DataFrame) -> None:
@@ -105,7 +103,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive.write(results, a_run(2, machine="table"))
     write_journal(results, a_run(3, machine=None), finish=False)
     asv_file(results)
-    History(results)
+    Results(results)
     return folder
 
 
@@ -123,10 +121,9 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     found = same(tree)
     assert len(found.warnings) == 2
     assert len(found.frame()) == 22 + 5 + 5 + 5
-    before = tables(tree)
+    before = table_of(tree).version
     same(tree)
-    assert tables(tree).points.version() == before.points.version()
-    assert tables(tree).files.version() == before.files.version()
+    assert table_of(tree).version == before
 
 
 @pytest.mark.parametrize(
@@ -138,8 +135,8 @@ def test_every_row_is_the_frames(tree: Path) -> None:
 )
 def test_what_counts_is_a_number_or_is_named(benchmark: str, axis: str) -> None:
     with pytest.raises(ValueError, match=f"{axis} is 'many', no number"):
-        asv_points.about_case(benchmark, ((axis, "many"),), "seconds")
-    asv_points.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
+        asv_tree.about_case(benchmark, ((axis, "many"),), "seconds")
+    asv_tree.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:
@@ -153,7 +150,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     assert found.machines() == [] and found.runs_counted().empty and found.counts("shelf").empty
     assert found.trend("shelf", "x").empty
     with pytest.raises(UsageError, match="--results"):
-        History(tmp_path / "absent")
+        Results(tmp_path / "absent")
 
 
 def add_run(tree: Path, _: random.Random) -> None:
@@ -237,10 +234,10 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
 def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None]) -> None:
-    before = tables(tree)
+    before = table_of(tree).version
     change(tree, random.Random(4))
     same(tree)
-    assert tables(tree).points.metadata().id == before.points.metadata().id
+    assert table_of(tree).version <= before + 1, "one transaction"
 
 
 @settings(
@@ -256,79 +253,66 @@ def test_after_any_changes(
         results = shutil.copytree(tree.parent, Path(folder, "tree")) / tree.name
         choice = random.Random(seed)
         for change in changes:
-            History(results)
+            Results(results)
             change(results, choice)
         same(results)
 
 
 def cut_the_log(folder: Path) -> None:
-    for path in (folder / "files" / "_delta_log").glob("*"):
+    for path in (folder / "_delta_log").glob("*"):
         path.write_text("{")
 
 
 def lose_the_log(folder: Path) -> None:
-    shutil.rmtree(folder / "points" / "_delta_log")
+    shutil.rmtree(folder / "_delta_log")
 
 
-def other_program(folder: Path) -> None:
-    path = folder / "files" / "_delta_log" / f"{0:020d}.json"
-    text = path.read_text()
-    path.write_text(text.replace(files.description(), "hostbench results, format 0"))
+def other_format(folder: Path) -> None:
+    path = folder / "_delta_log" / f"{0:020d}.json"
+    path.write_text(path.read_text().replace("results, format", "results, not format"))
 
 
-def cut_what_was_read(folder: Path) -> None:
-    for path in (folder / "files").glob("*.parquet"):
+def lose_what_was_read(folder: Path) -> None:
+    for path in (folder / "kind=file").glob("*.parquet"):
         path.write_bytes(path.read_bytes()[:100])
 
 
-def lose_points(folder: Path) -> None:
-    """As a writer whose rows were lost: `files` says more than there is."""
-    DeltaTables(str(folder)).points.delete("machine = 'shelf'")
+def garble_points(folder: Path) -> None:
+    """Of the right size: it shows only as they are read."""
+    for path in (folder / "kind=point").glob("*.parquet"):
+        path.write_bytes(b"x" * path.stat().st_size)
 
 
 @pytest.mark.parametrize(
-    "damage", [cut_the_log, lose_the_log, other_program, cut_what_was_read, lose_points]
+    "damage", [cut_the_log, lose_the_log, other_format, lose_what_was_read, garble_points]
 )
 def test_a_broken_table_is_made_anew(tree: Path, damage: Callable[[Path], None]) -> None:
-    before = tables(tree)
-    damage(table.folder_of(tree))
+    history = Results(tree)
+    expected = history.frame()
+    damage(index.folder_of(tree) / "points")
     same(tree)
-    assert tables(tree).points.metadata().id != before.points.metadata().id
-
-
-def test_a_killed_writer_leaves_nothing_that_counts(tree: Path) -> None:
-    """Its points are there, and no record of what was read names them."""
-    found = same(tree)
-    rows = tables(tree).read(None, "machine = 'shelf'")
-    orphans = rows.set_column(
-        rows.schema.get_field_index("reading"), "reading", pa.array([7] * len(rows))
-    )
-    tables(tree).append(orphans)
-    left = History(f"file://{table.folder_of(tree)}")  # a reader there sweeps nothing
-    same_rows(left.frame(), found.frame())
-    assert tables(tree).num_points == len(found.frame()) + len(rows)
-    same(tree)
-    assert tables(tree).num_points == len(found.frame())
+    damage(index.folder_of(tree) / "points")
+    same_rows(history.frame(), expected)
 
 
 def test_one_series_and_one_run(tree: Path) -> None:
-    found = History(tree)
+    found = Results(tree)
     whole = found.frame()
     rows = whole[(whole["machine"] == "shelf") & (whole["case"] == str(OK))]
     series = found.trend("shelf", str(OK))
     same_rows(series, rows[list(series.columns)])
     chosen = found.runs()[0]
-    of_run = found.rows_of(chosen)
+    of_run = found.rows(chosen.machine, [chosen.run_id])
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
-    assert len(found.whole(chosen).parts) == 2
-    assert found.of_runs([chosen.run_id], "attic").empty
+    assert len(found.run(chosen).parts) == 2
+    assert found.rows("attic", [chosen.run_id]).empty
     points = found.points("shelf", ["case", "seconds"])
     assert str(points["case"].dtype) == "category"
     assert points["seconds"].sum() == whole["seconds"][whole["machine"] == "shelf"].sum()
 
 
 def test_the_counts_are_the_frames(tree: Path) -> None:
-    found = History(tree)
+    found = Results(tree)
     whole = found.frame()
     keys = ["machine", "run_id", "family", "device", "own"]
     counted = whole.assign(
@@ -381,65 +365,80 @@ def test_what_a_row_says_follows_the_workloads_that_are_known(
     archive.write(results, run([record(case)], facts=GPU_FACTS))
     (row,) = same(results).frame().to_dict("records")
     assert "is not held against a link" in row["ceiling"]
-    assert History(results).counts(row["machine"])["own"].all(), "hostbench measured it"
+    assert Results(results).counts(row["machine"])["own"].all(), "hostbench measured it"
 
     (bench / "table_of_ones_own.py").write_text(OWN)
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(bench))
     (row,) = same(results).frame().to_dict("records")
     assert "is not held against a link" not in row["ceiling"], row["ceiling"]
-    before = files.description()
+    expected, before = same(results).frame(), table_of(results).version
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", "")
+    same_rows(Results(results).frame(), expected)  # who does not know them leaves it as it is
+    assert table_of(results).version == before
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(bench))
     (bench / "table_of_ones_own.py").write_text(f"{OWN}# another link, say")
-    assert files.description() != before
-    monkeypatch.delenv("HOSTBENCH_WORKLOADS")
-    assert files.description() != before
+    same(results)
+    assert table_of(results).version == before + 1
 
 
-def test_small_files_are_folded(tmp_path: Path) -> None:
-    for number in range(MANY + 2):
+def test_small_files_become_few_and_a_reader_goes_on(tmp_path: Path) -> None:
+    archive.write(tmp_path, a_run(0))
+    before = Results(tmp_path)
+    for number in range(1, 21):
         archive.write(tmp_path, a_run(number))
-        History(tmp_path)
-    assert len(tables(tmp_path).points.file_uris()) < MANY
-    assert len(tables(tmp_path).files.file_uris()) < MANY
+        Results(tmp_path)
+    assert len(before.frame()) == len(a_run(0).header.planned)
+    log = "".join(path.read_text() for path in index.folder_of(tmp_path).rglob("*.json"))
+    assert "OPTIMIZE" in log
     same(tmp_path)
-
-
-def test_a_large_file_is_not_written_again_for_each_few_small_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table.delta, "SMALL", 20)
-    for number in range(24):
-        archive.write(tmp_path, a_run(number))
-    History(tmp_path)
-    (large,) = tables(tmp_path).points.file_uris()
-    for number in range(24, 24 + MANY):
-        archive.write(tmp_path, a_run(number))
-        History(tmp_path)
-    left = tables(tmp_path).points.file_uris()
-    assert large in left and len(left) == 2
-    same(tmp_path)
-
-
-def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:
-    """A reader may still hold the older version."""
-    before = History(tree)
-    num_rows = len(before.frame())
-    old = set(before._tables.points.file_uris())
-    for number in range(10, 10 + MANY):
-        archive.write(tree, a_run(number))
-        History(tree)
-    assert not old <= set(tables(tree).points.file_uris()), "some were folded"
-    assert len(before.frame()) == num_rows
 
 
 def test_asv_and_git_leave_it_alone(tree: Path) -> None:
     """asv takes every .json below the results folder for a result; the log of a table is such."""
     before = sorted(tree.rglob("*"))
-    History(tree)
+    Results(tree)
     assert sorted(tree.rglob("*")) == before
-    folder = table.folder_of(tree)
+    folder = index.folder_of(tree)
     assert folder.parent == tree.parent and (folder / "points").is_dir()
     assert (folder / ".gitignore").read_text().endswith("*\n")
 
 
-def test_every_column_has_a_type() -> None:
-    assert set(rows.SCHEMA.names) == {*COLUMNS, "axes", "file", "reading", "place"}
+def test_a_folder_that_cannot_be_written(tree: Path) -> None:
+    """Its table lies elsewhere as long as the process goes on."""
+    expected = Results(tree).frame()
+    shutil.rmtree(index.folder_of(tree))
+    index.folder_of(tree).write_text("a file, where the folder should be")
+    same_rows(Results(tree).frame(), expected)
+
+
+def test_a_path_that_the_library_refuses(tree: Path) -> None:
+    moved = tree.rename(tree.with_name("re[sul]ts"))
+    assert len(Results(moved).frame()) == 37 and not index.folder_of(moved).exists()
+
+
+def test_a_folder_without_results_gets_no_table(tmp_path: Path) -> None:
+    """As /etc is, which a stranger's asv.conf.json may name."""
+    (tmp_path / "etc" / "daemon").mkdir(parents=True)
+    (tmp_path / "etc" / "daemon" / "config.json").write_text("{}")
+    history = Results(tmp_path / "etc")
+    assert history.warnings == [] and history.frame().empty
+    assert not index.folder_of(tmp_path / "etc").exists()
+
+
+def test_no_room_anywhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(index, "_refreshed", refuse)
+    with pytest.raises(UsageError, match="No space left on device; make room"):
+        Results(tree)
+
+
+def test_two_machines_whose_runs_have_one_name(tmp_path: Path) -> None:
+    for machine, seconds in (("a", 0.5), ("b" * 255, 0.25)):
+        archive.write(tmp_path, run([record(OK, 0, seconds)], machine=machine))
+    history = Results(tmp_path)
+    assert history.warnings == []
+    for one in history.runs():
+        assert history.run(one).header.machine == one.machine
+        assert [path.parts[-3] for path in history.archives(one)] == [one.machine]

@@ -9,19 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from hostbench.cli import main
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import Run
-from hostbench.store import archive, table
-from hostbench.store.history import History
-from hostbench.store.table import files, remote
-from hostbench.store.table.delta import DeltaTables
+from hostbench.store import archive
+from hostbench.store import results as opening
+from hostbench.store.publish import Published, publish
+from hostbench.store.results import Results, version
+from hostbench.store.table import Table
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import asv_file
-from tests.store.test_table import same_rows
+from tests.store.test_results import same_rows
 
 CASE = copy_case()
 SERVER = {
@@ -99,16 +102,12 @@ def another(machine: str, day: int, seconds: float = 0.25) -> Run:
     )
 
 
-def publish(results: Path, url: str) -> remote.Published:
-    return remote.publish(results, table.open_table(results), url)
-
-
 def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     write_journal(results, another("desk", 3), finish=False)
     done = publish(results, url)
     shutil.rmtree(results / ".journals")
     assert (done.runs, done.files) == (2, 1)
-    files, there = History(results), History(url)
+    files, there = Results(results), Results(url)
     same_rows(there.frame(), files.frame())
     same_rows(there.runs_counted(), files.runs_counted())
     for machine in files.machines():
@@ -117,9 +116,10 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     same_rows(there.sides(), files.sides())
     assert there.runs() == files.runs() and there.machines() == files.machines()
     for one in files.runs():
-        assert there.whole(one).results() == files.whole(one).results()
+        assert there.run(one).results() == files.run(one).results()
         assert there.facts(one) == files.facts(one)
-        same_rows(there.rows_of(one), files.rows_of(one))
+        own = one.machine, [one.run_id]
+        same_rows(there.rows(*own), files.rows(*own))
     same_rows(there.trend("shelf", str(CASE)), files.trend("shelf", str(CASE)))
 
 
@@ -127,27 +127,27 @@ def test_a_table_of_another_format_is_refused(
     results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(results, place)
-    monkeypatch.setattr(files, "HEAD", "hostbench results, format 9")
+    monkeypatch.setattr(opening, "DESCRIPTION", "hostbench results, format 9")
     with pytest.raises(UsageError, match=r"is of another version .* publish to another URL"):
-        History(place)
+        Results(place)
     with pytest.raises(UsageError, match="is of another version"):
         publish(results, place)
 
 
 def test_only_what_is_lacking_is_sent(results: Path, place: str) -> None:
     publish(results, place)
-    assert publish(results, place) == remote.Published(runs=0, files=0, rows=0)
+    assert publish(results, place) == Published(runs=0, files=0, rows=0)
     clone = shutil.copytree(results, results.parent / "clone", copy_function=shutil.copyfile)
     assert publish(clone, place).rows == 0
     archive.write(clone, another("attic", 2))
     assert publish(clone, place).rows == 1
     archive.write(results, later(another("table", 1), 10, 2, [record(CASE, 1, 0.125)]))
     assert publish(results, place).runs == 1
-    there = History(place)
+    there = Results(place)
     assert there.machines() == ["attic", "shelf", "table"]
     (resumed,) = [one for one in there.runs() if one.machine == "table"]
-    assert len(there.whole(resumed).parts) == 2
-    assert there.rows_of(resumed)["num_samples"].to_list() == [2]
+    assert len(there.run(resumed).parts) == 2
+    assert there.rows("table", [resumed.run_id])["num_samples"].to_list() == [2]
 
 
 def test_many_publish_at_once(tmp_path: Path, url: str) -> None:
@@ -155,60 +155,65 @@ def test_many_publish_at_once(tmp_path: Path, url: str) -> None:
     for machine in machines:
         archive.write(tmp_path / machine, another(machine, 1))
         archive.write(tmp_path / machine, another("shared", 2))
-        table.open_table(tmp_path / machine)
+        Results(tmp_path / machine)
     publish(tmp_path / machines[0], url)
     ready = threading.Barrier(3)
 
     def send(machine: str) -> None:
-        opened = table.open_table(tmp_path / machine)
         ready.wait()
-        remote.publish(tmp_path / machine, opened, url)
+        publish(tmp_path / machine, url)
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(send, machines[1:]))
-    there = History(url)
+    there = Results(url)
     assert there.machines() == [*machines, "shared"]
     assert len(there.frame()) == len(there.runs()) == 5
 
 
-def test_a_killed_publisher_leaves_nothing_that_counts(
+def test_a_table_with_one_more_field(results: Path, place: str) -> None:
+    """As a later hostbench, or somebody else, may have added one."""
+    publish(results, place)
+    expected = Results(place).frame()
+    row = pa.table({"kind": ["other"], "file": ["x"], "extra": ["y"]})
+    write_deltalake(place, row, mode="append", schema_mode="merge")
+    same_rows(Results(place).frame(), expected)
+    archive.write(results, another("attic", 2))
+    assert publish(results, place).rows == 1
+    same_rows(Results(place).frame(), Results(results).frame())
+
+
+def test_a_large_table_shows_its_newest(
     results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(results, place)
-    archive.write(results, another("attic", 2))
-    opened = table.open_table(results)
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DeltaTables, "replace_files", killed)
-        with pytest.raises(KeyboardInterrupt):
-            remote.publish(results, opened, place)
-    assert DeltaTables(place).num_points == len(History(place).frame()) + 1
-    assert "attic" not in History(place).machines()
-    assert "attic" not in set(History(place).frame()["machine"])
-    publish(results, place)
-    assert len(History(place).frame()) == len(History(results).frame())
+    monkeypatch.setattr(opening, "MAX_POINTS", 2)
+    there = Results(place)
+    [warning] = there.warnings
+    assert "has 4 points, more than the 2 that are read: 2 files are left out" in warning
+    assert there.machines() == ["shelf"] and len(there.frame()) == 2
+    assert len(there.points("shelf", ["case"])) == 2
+    monkeypatch.setattr(opening, "MAX_FILES", 2)
+    with pytest.raises(UsageError, match="has 4 files, more than the 2 that are read"):
+        Results(place)
 
 
 def test_others_that_are_always_faster_are_named(
     results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = table.open_table(results)
+    Results(results)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise CommitFailedError("somebody else")
 
-    monkeypatch.setattr(DeltaTables, "replace_files", refuse)
+    monkeypatch.setattr(Table, "write", refuse)
     with pytest.raises(BrokenError, match="at the same time"):
-        remote.publish(results, opened, place)
+        publish(results, place)
 
 
 def test_the_commands_read_a_url(
     results: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = History(results).runs()[0].run_id
+    chosen = Results(results).runs()[0].run_id
     assert main(["publish", url, "--results", str(results)]) == 0
     assert "2 runs, 1 other files" in capsys.readouterr().out
     said = []
@@ -222,7 +227,7 @@ def test_the_commands_read_a_url(
 
 def test_there_is_none(tmp_path: Path, results: Path) -> None:
     with pytest.raises(UsageError, match="hostbench publish"):
-        History(f"file://{tmp_path}/absent")
+        Results(f"file://{tmp_path}/absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot write"):
         publish(results, f"file://{tmp_path}/file/table")
@@ -231,7 +236,7 @@ def test_there_is_none(tmp_path: Path, results: Path) -> None:
 def test_an_unknown_scheme_is_no_table_that_is_missing(results: Path) -> None:
     said = "nothing here knows nosuch://; begin with s3://, gs://, az:// or file://"
     with pytest.raises(UsageError, match=said):
-        History("nosuch://x")
+        Results("nosuch://x")
     with pytest.raises(UsageError, match=said):
         publish(results, "nosuch://x")
 
@@ -239,14 +244,14 @@ def test_an_unknown_scheme_is_no_table_that_is_missing(results: Path) -> None:
 def test_one_that_is_damaged_is_said(tmp_path: Path, results: Path) -> None:
     place = f"file://{tmp_path}/shared"
     publish(results, place)
-    history = History(place)
-    assert remote.version(place) >= 0
-    for path in (tmp_path / "shared" / "points").rglob("*.parquet"):
+    history = Results(place)
+    assert version(place) >= 0
+    for path in (tmp_path / "shared" / "kind=point").rglob("*.parquet"):
         path.unlink()
     with pytest.raises(UsageError, match="cannot read the table at file://"):
         history.frame()
-    for path in (tmp_path / "shared" / "files" / "_delta_log").glob("*.json"):
+    for path in (tmp_path / "shared" / "_delta_log").glob("*.json"):
         path.write_text("{")
-    for ask in (History, remote.version):
+    for ask in (Results, version):
         with pytest.raises(UsageError, match="cannot read the table at file://"):
             ask(place)

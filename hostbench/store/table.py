@@ -1,0 +1,421 @@
+"""The table: one Delta Lake table of points, and of the files that they came from.
+
+Rows of the kind `point` have the tidy frame's columns (hostbench.store.frame) and `axes`, `place`.
+Rows of the kind `file` say what was read of a stored file: FileRow. Both name in `file` what they
+belong to: asv's file, or the first file of a run. What Parquet has no type for is JSON text.
+"""
+
+import json
+import math
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from deltalake import (
+    ColumnProperties,
+    DeltaTable,
+    QueryBuilder,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import DeltaError
+from msgspec import Struct
+
+from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow
+
+FORMAT = 6
+"""To be raised by hand when the columns change, or what is in them: a table of another format is
+made anew."""
+DESCRIPTION = f"hostbench results, format {FORMAT}"
+DAMAGE = (OSError, pa.ArrowException, DeltaError)
+"""What asking a table raises that is damaged, was deleted or is of another shape."""
+
+
+class FileRow(Struct, frozen=True, kw_only=True):
+    """What was read of one stored file: an archive, a journal or a file of asv's. What follows
+    `warnings` is of the first file of a run, and of files of asv's."""
+
+    part: str
+    """Its path, relative to the results folder."""
+    file: str
+    """What its points belong to: itself, or the first file of its run."""
+    size: int
+    changed_ns: int
+    """Time of its last change."""
+    depends: str = ""
+    """What its points depend on besides: where one of the three differs it is read again."""
+    digest: str = ""
+    """Of its bytes: the same in every clone."""
+    run: str | None = None
+    """The run that it is a part of: its machine and id."""
+    warnings: str | None = None
+    """JSON: what is not shown of it, and why."""
+    about: str | None = None
+    """JSON of hostbench.store.runs.AboutRun."""
+    claims: str | None = None
+    """JSON: [machine, commit, benchmark, started_at in ms] of asv's rows that the run holds."""
+    facts: str | None = None
+    """JSON: when -> the facts of the run's first part."""
+    setup: str | None = None
+    """JSON of hostbench.facts.causes.setup of them."""
+    counts: str = "[]"
+    """JSON: [family, device, own, rows of each status, rows with an unexpected finding]."""
+    rows: int = 0
+    machine: str | None = None
+    commit: str | None = None
+    run_id: str | None = None
+    hardware: str | None = None
+    torch: str | None = None
+    driver: str | None = None
+    scratch: str | None = None
+    source: str | None = None
+    first_us: int | None = None
+    """When its first point began, in microseconds since the epoch."""
+
+
+JSON = ("asynchronous", "findings", "proofs", "launches")
+INTS = ("nbytes", "peak_memory_bytes")
+TEXT = pa.dictionary(pa.int32(), pa.string())
+SHOWN = (*COLUMNS, "axes", "place", "file")
+"""What the tidy frame needs of a point."""
+_LAZY = ("facts",)
+"""Fields of a FileRow that are read when they are asked for."""
+_OPENED = tuple(name for name in FileRow.__struct_fields__ if name not in _LAZY)
+_TYPES: dict[str, Any] = (
+    dict.fromkeys(TIMES, pa.timestamp("us", tz="UTC"))
+    | dict.fromkeys(NUMBERS, pa.float64())
+    | dict.fromkeys((*INTS, "size", "changed_ns", "rows", "first_us"), pa.int64())
+    | {"place": pa.int32(), "content": pa.binary()}
+)
+_NAMES = dict.fromkeys(("kind", *SHOWN, *FileRow.__struct_fields__, "content"))
+SCHEMA = pa.schema([(name, _TYPES.get(name, TEXT)) for name in _NAMES])
+"""Of rows in memory. `content`: the bytes of an archive, in a table at a URL alone."""
+
+MAX_ROWS = 300_000
+"""Of one transaction: what is sorted at once in memory."""
+_AT_ONCE = 8192
+"""Rows that the writer is given at a time: it holds them as plain text."""
+_TIDY_EVERY = 20
+"""Transactions."""
+_SMALL_BYTES = 1 << 20
+"""Files up to this size are compacted."""
+_RETENTION_H = 1
+"""How long a reader may go on with files that were replaced; at a URL the table's own setting."""
+_SKIPPED_BY = ("machine", "case", "file")
+_SKIPPING = ColumnProperties(statistics_enabled="PAGE")
+_WRITER = WriterProperties(
+    compression="ZSTD",
+    compression_level=1,
+    max_row_group_size=32_768,
+    data_page_row_count_limit=_AT_ONCE,
+    default_column_properties=ColumnProperties(statistics_enabled="NONE"),
+    column_properties=dict.fromkeys(_SKIPPED_BY, _SKIPPING),
+)
+
+
+class Table:
+    """A table as it was when it was opened."""
+
+    def __init__(self, url: str) -> None:
+        """Raises one of DAMAGE where there is none."""
+        self.url = url
+        self._delta = DeltaTable(url)
+        self.description = str(self._delta.metadata().description)
+
+    @property
+    def version(self) -> int:
+        return self._delta.version()
+
+    def refresh(self) -> None:
+        """As it is now."""
+        self._delta.update_incremental()
+        self.__dict__.pop("files", None)
+
+    @staticmethod
+    def create(url: str) -> "Table":
+        """An empty one; one that is there already stays."""
+        fields = [pa.field(f.name, pa.string() if f.type == TEXT else f.type) for f in SCHEMA]
+        DeltaTable.create(
+            url,
+            pa.schema(fields),
+            mode="ignore",
+            partition_by=["kind"],
+            description=DESCRIPTION,
+            configuration={
+                "delta.checkpointInterval": "20",
+                "delta.logRetentionDuration": "interval 1 days",
+                "delta.dataSkippingStatsColumns": ",".join(_SKIPPED_BY),
+            },
+        )
+        return Table(url)
+
+    def num_rows(self, kind: str) -> int:
+        """As the log counts them."""
+        actions = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+        return sum(own["num_records"] or 0 for own in actions if own["partition.kind"] == kind)
+
+    @cached_property
+    def files(self) -> list[FileRow]:
+        rows = self.ask("select {} from t where kind = 'file'", _OPENED)
+        plain = (c.cast(pa.string()) if c.type == TEXT else c for c in rows.columns)
+        values = zip(*(column.to_pylist() for column in plain), strict=True)
+        return [FileRow(**dict(zip(_OPENED, row, strict=True))) for row in values]
+
+    def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
+        """Path of a file -> one of its fields, where it has one."""
+        query = f"select {{}} from t where kind = 'file' and {name} is not null and {where}"
+        rows = self.ask(query, ("part", name))
+        return dict(zip(rows["part"].to_pylist(), rows[name].to_pylist(), strict=True))
+
+    def points(self, columns: Sequence[str], where: str) -> pa.Table:
+        """In no order, text as dictionaries."""
+        return self.ask(f"select {{}} from t where kind = 'point' and {where}", columns)
+
+    def rows_of(self, files: Collection[str]) -> pa.Table:
+        """All rows of these files, of both kinds."""
+        return self.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
+
+    def ask(self, query: str, columns: Sequence[str]) -> pa.Table:
+        """What a query of the table `t` gives, text as dictionaries: Arrow cannot take rows of the
+        views that come."""
+        builder = QueryBuilder()
+        builder.register("t", self._delta)
+        names = ", ".join(f'"{name}"' for name in columns)
+        reader = pa.RecordBatchReader.from_stream(builder.execute(query.format(names)))
+        batches = [pa.table(_encoded(batch)) for batch in reader]
+        if not batches:
+            return pa.table(_encoded(reader.schema.empty_table()))
+        return pa.concat_tables(batches).unify_dictionaries()
+
+    def column(self, name: str, machine: str | None) -> pa.ChunkedArray:
+        """A column of all points of a machine, always in the same order, text as dictionaries: as
+        it is stored, where an answer to a query holds every text once more."""
+        from pyarrow import dataset  # 30 ms that no single question needs
+
+        texts = {name} if SCHEMA.field(name).type == TEXT else set()
+        read = dataset.ParquetReadOptions(dictionary_columns=texts)
+        points = self._delta.to_pyarrow_dataset(parquet_read_options=read)
+        field = dataset.field("machine")
+        own = field.is_null() if machine is None else field == machine
+        chosen = (dataset.field("kind") == "point") & own
+        return points.to_table([name], filter=chosen).unify_dictionaries().column(0)
+
+    def write(self, rows: pa.Table, replaced: Collection[str], *, is_shared: bool = False) -> None:
+        """One transaction: these rows, in place of what there is of the files `replaced`.
+
+        `is_shared`: others may be writing. Raises CommitFailedError where they were faster with one
+        of these files.
+        """
+        data = _as_written(rows).to_reader(max_chunksize=_AT_ONCE)
+        if not (replaced or is_shared):
+            write_deltalake(self._delta, data, mode="append", writer_properties=_WRITER)
+            return
+        names = {*replaced, *rows["file"].unique().to_pylist()}
+        write_deltalake(
+            self._delta,
+            data,
+            mode="overwrite",
+            predicate=is_in("file", names),
+            schema_mode="merge",
+            writer_properties=_WRITER,
+        )
+
+    def tidy(self) -> None:
+        """Now and then small files become few, and what nobody can be reading any more goes."""
+        if self.version % _TIDY_EVERY == 0:
+            self._delta.optimize.compact(target_size=_SMALL_BYTES, writer_properties=_WRITER)
+            hours = None if "://" in self.url else _RETENTION_H
+            self._delta.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+
+
+def text(value: str) -> str:
+    """A text in SQL."""
+    quoted = value.replace("'", "''")
+    return f"'{quoted}'"
+
+
+def is_in(name: str, values: Iterable[str]) -> str:
+    ordered = sorted(values)
+    if not ordered:
+        return "false"
+    within = f"{name} >= {text(ordered[0])} and {name} <= {text(ordered[-1])}"
+    return f"{within} and {name} in ({', '.join(map(text, ordered))})"
+
+
+def of_machine(machine: str | None) -> str:
+    return "machine is null" if machine is None else f"machine = {text(machine)}"
+
+
+def _encoded(batch: Any) -> dict[str, Any]:
+    arrays = {}
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        is_text = pa.types.is_string_view(array.type) or pa.types.is_string(array.type)
+        if pa.types.is_binary_view(array.type):
+            array = array.cast(pa.binary())
+        arrays[name] = array.cast(pa.string()).dictionary_encode() if is_text else array
+    return arrays
+
+
+# ---- into rows ----------------------------------------------------------------------------------
+
+
+def of_files(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """FileRows, each as a dictionary."""
+    if not rows:
+        return SCHEMA.empty_table()
+    names = [name for name in SCHEMA.names if any(row.get(name) is not None for row in rows)]
+    columns = {name: _array(name, [row.get(name) for row in rows]) for name in names}
+    kind = text_array(["file"] * len(rows))
+    return pa.table({"kind": kind, **columns})
+
+
+def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
+    """The frame's rows; columns that none of them has are left out."""
+    filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+    arrays = {n: _array(n, [row.get(n) for row in rows]) for n in filled if n not in JSON}
+    for name in JSON:  # null: the row says nothing; `null` as JSON: it says that it is not known
+        arrays[name] = text_array([json.dumps(row[name]) if name in row else None for row in rows])
+    arrays["axes"] = text_array([axes_json(row) for row in rows])
+    return pa.table(arrays)
+
+
+def of_file(points: pa.Table, file: str) -> pa.Table:
+    """Points with their file and their place in it."""
+    size = len(points)
+    codes = pa.array(np.zeros(size, np.int32))
+    columns = {
+        name: pa.DictionaryArray.from_arrays(codes, pa.array([value]))
+        for name, value in (("kind", "point"), ("file", file))
+    }
+    for name, column in {**columns, "place": pa.array(np.arange(size, dtype=np.int32))}.items():
+        points = points.append_column(name, column)
+    return points
+
+
+def axes_json(row: FrameRow) -> str:
+    """The columns of a row that are axes."""
+    return json.dumps({name: value for name, value in row.items() if name not in COLUMNS})
+
+
+def text_array(values: Sequence[Any]) -> pa.Array:
+    """Texts as a dictionary; what is no text is null."""
+    try:
+        return pa.array(values, type=pa.string()).dictionary_encode()
+    except pa.ArrowTypeError:
+        texts = [value if isinstance(value, str) else None for value in values]
+        return pa.array(texts, type=pa.string()).dictionary_encode()
+
+
+def _array(name: str, values: list[Any]) -> pa.Array:
+    kind = SCHEMA.field(name).type
+    if kind == TEXT:
+        return text_array(values)
+    if name in TIMES:
+        series = pd.Series(values, dtype=object)
+        times = pd.to_datetime(series, utc=True, format="ISO8601", errors="coerce")
+        return pa.Array.from_pandas(times.astype("datetime64[us, UTC]"))
+    if name in NUMBERS:
+        try:
+            return pa.array(values, type=pa.float64(), from_pandas=True)
+        except (pa.ArrowException, OverflowError):  # not plain numbers: slower, in every run
+            return pa.Array.from_pandas(
+                pd.to_numeric(pd.Series(values, dtype=object)).astype(float)
+            )
+    return pa.array(values, type=kind)
+
+
+def _as_written(rows: pa.Table) -> pa.Table:
+    """Every column of SCHEMA, what is absent null; by machine, case and time, so that a series lies
+    together."""
+    arrays = {
+        field.name: rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in SCHEMA
+    }
+    ranks = (_ranks(arrays[name]) for name in ("case", "machine"))
+    order = pa.array(np.lexsort((times(rows), *ranks)))
+    arrays["kind"] = arrays["kind"].cast(pa.string())  # the partition
+    return pa.table(arrays).take(order)
+
+
+def _ranks(column: Any) -> Any:
+    """A number for each text, in their order; -1 for none."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = array.unify_dictionaries().chunk(0) if array.num_chunks else pa.nulls(0, TEXT)
+    values = array.dictionary.to_pylist()
+    rank = np.empty(len(values) + 1, dtype=np.int64)
+    rank[np.argsort(np.array(values, dtype=object), kind="stable")] = np.arange(len(values))
+    rank[-1] = -1
+    return rank[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+
+
+def times(rows: pa.Table) -> Any:
+    """started_at in microseconds; the smallest integer where there is none."""
+    none = np.iinfo(np.int64).min
+    if "started_at" not in rows.column_names:
+        return np.full(len(rows), none)
+    return rows.column("started_at").cast(pa.int64()).fill_null(none).to_numpy()
+
+
+# ---- and back -----------------------------------------------------------------------------------
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """The tidy frame of these points, in their order, with the types that frame.tidy would give."""
+    table = table.combine_chunks()
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        array = table.column(name)
+        if array.null_count == len(array) and SCHEMA.field(name).type in (TEXT, pa.int64()):
+            columns[name] = np.full(len(array), None, dtype=object)
+        elif SCHEMA.field(name).type == TEXT:
+            columns[name] = _texts(array, name)
+        elif name in INTS or name == "num_samples":
+            is_whole = array.null_count == 0
+            columns[name] = (array.cast(pa.int64()) if is_whole else array).to_pandas().array
+        else:
+            columns[name] = array.to_pandas().array
+    axes = _axes(table.column("axes"))
+    return pd.DataFrame({**columns, **axes}, columns=[*COLUMNS, *axes], copy=False)
+
+
+def _texts(array: pa.ChunkedArray, name: str) -> Any:
+    codes, texts = _codes(array)
+    values: list[Any] = [*map(json.loads, texts)] if name in JSON else list(texts)
+    if name == "launches":
+        values = [own and {int(key): value for key, value in own.items()} for own in values]
+    return _taken(values, codes)
+
+
+def _taken(values: list[Any], codes: Any) -> Any:
+    """`values[codes]`; -1 is missing. The type is what pandas gives a list of them."""
+    if not values:
+        return np.full(len(codes), None, dtype=object)
+    base = pd.Series([*values, math.nan] if (codes < 0).any() else values)
+    return base.array.take(np.where(codes < 0, len(values), codes))
+
+
+def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
+    """Codes (-1: null) and only those values that are used."""
+    if not len(array):
+        return np.empty(0, dtype=np.int64), []
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    chunk = array.unify_dictionaries().combine_chunks()
+    codes = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    used, inverse = np.unique(codes, return_inverse=True)
+    values = chunk.dictionary.take(pa.array(used[used >= 0])).to_pylist()
+    return inverse - (1 if used[0] < 0 else 0), values
+
+
+def _axes(array: pa.ChunkedArray) -> dict[str, Any]:
+    """A column per axis."""
+    codes, texts = _codes(array)
+    found = [*map(json.loads, texts)]
+    names = dict.fromkeys(name for axes in found for name in axes)
+    return {name: _taken([axes.get(name, math.nan) for axes in found], codes) for name in names}
