@@ -1,7 +1,7 @@
 """`hostbench triage`: what people say of events: accepted, expected, noise, investigating."""
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,7 @@ def set_entry(
     folder = results_folder(results)
     entry, events = _with_events(folder, entry)
     largest = max((event.effect for event in events), key=abs, default=None)
-    paths = triage.put(folder, replace(entry, effect=largest))
-    for path in paths:
+    for path in triage.put(folder, replace(entry, effect=largest)):
         show(f"wrote {path}")
     if largest is None:
         warn(
@@ -87,7 +86,6 @@ def set_entry(
         num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
         change = format_change(largest)
         show(f"it names {num} {change}; one that is clearly larger than that will fail again")
-    _warn_of_others(folder, entry, events, paths)
     return EXIT_OK
 
 
@@ -95,11 +93,9 @@ def clear_entry(*, series: str, since: str, direction: str, results: str | None)
     """Delete an entry."""
     entry = Entry(series=as_stored(series), since=since, direction=direction, state="")
     folder = results_folder(results)
-    entry, events = _with_events(folder, entry)
-    paths = triage.clear(folder, entry)
-    for path in paths:
+    entry, _ = _with_events(folder, entry)
+    for path in triage.clear(folder, entry):
         show(f"deleted {path}")
-    _warn_of_others(folder, entry, events, paths)
     return EXIT_OK
 
 
@@ -124,16 +120,6 @@ def _commit(since: str, judged: Iterable[Judged]) -> str:
 def _about(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
     steps = (event for own in judged for event in own.found if event.change.kind != "break")
     return [step.event for step in steps if entry.is_about(step.event)]
-
-
-def _warn_of_others(
-    results: Path, entry: Entry, events: Sequence[EventName], paths: Sequence[Path]
-) -> None:
-    """Entries that are about the same events, too."""
-    named = EventName(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
-    for path, other in triage.read(results).entries.items():
-        if path not in paths and any(other.is_about(event) for event in (named, *events)):
-            warn(f"{path} is about it, too: {other.state}, {other.series}")
 
 
 def _row(entry: Entry, day: datetime.date) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def test_what_triage_has_taken_up_does_not_fail(
     told = json.loads(changes(copied, "--format", "json")[1])["events"]
     assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
     assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
-    (copied / "triage" / "half.txt").write_text("series: x\n")
+    (copied / "triage" / "half.txt").write_text("{}")
     assert "half.txt" in changes(copied)[2]
 
 
@@ -217,15 +217,15 @@ def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -
         return 1.35 if case == 1 and run.commit >= 20 else 1.0
 
     store(tmp_path, level, 45, cases=TWO)
-    about = f"series: {CASES[1]}@shelf\nsince: {sha(20)}\ndirection: slower\nstate: accepted\n"
+    about = {"series": f"{CASES[1]}@shelf", "since": sha(20), "direction": "slower"}
     path = tmp_path / "triage" / "mine.txt"
     path.parent.mkdir()
     for effect, code, said in (
-        ("", EXIT_OK, "confirmed, accepted "),
-        ("effect: +30%\n", EXIT_OK, "accepted at +30.0%"),
-        ("effect: +4.1%\n", EXIT_REGRESSION, "confirmed, accepted (outgrown)"),
+        (None, EXIT_OK, "confirmed, accepted "),
+        (0.3, EXIT_OK, "accepted at +30.0%"),
+        (0.041, EXIT_REGRESSION, "confirmed, accepted (outgrown)"),
     ):
-        path.write_text(about + effect)
+        path.write_text(json.dumps({**about, "state": "accepted", "effect": effect}))
         found, out, _ = changes(tmp_path)
         assert found == code and said in out
 
@@ -242,14 +242,11 @@ def test_an_entry_is_set_for_what_is_stored(
     out, err = say("set", name, sha(40)[:8], "accepted")
     assert "it names 1 event, +" in out and err == ""
     (path,) = (copied / "triage").iterdir()
-    assert f"since: {sha(40)}\n" in path.read_text()
+    assert json.loads(path.read_text())["since"] == sha(40)
     assert as_typed(name) != name
     say("set", as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
     assert list((copied / "triage").iterdir()) == [path]
-    _, err = say("set", "transfer", sha(40), "investigating")
-    assert f"{path} is about it, too: noise, {name}" in err
-    out, err = say("clear", name, sha(40)[:9])
-    assert out == f"deleted {path}\n" and "is about it, too: investigating, transfer" in err
+    assert say("clear", name, sha(40)[:9]) == (f"deleted {path}\n", "")
 
 
 def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:

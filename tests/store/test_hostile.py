@@ -15,7 +15,7 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core import files
-from hostbench.store import adopt, archive, triage
+from hostbench.store import adopt, archive
 from hostbench.store.results import Results, damage
 from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
@@ -144,14 +144,6 @@ def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -
     cases = set(Results(results).frame()["case"])
     assert any("x.time_small" in case for case in cases)
     assert not any("x.time_huge" in case for case in cases)
-
-
-def test_a_file_of_wrong_lines_is_told_in_a_few(results: Path) -> None:
-    folder = results / triage.FOLDER
-    folder.mkdir()
-    (folder / "x.txt").write_text("wrong\n" * 10_000)
-    ((_, said),) = triage.read(results).warnings
-    assert said.startswith("it has no series") and said.endswith("(and 9998 more)")
 
 
 def test_a_device_is_no_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
