@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hostbench.ranks.group import rank_group as rank_group
     from hostbench.report.kinds import Compare as Compare
     from hostbench.report.kinds import Curve as Curve
-    from hostbench.report.kinds import Enough as Enough
     from hostbench.report.kinds import Finding as Finding
     from hostbench.report.kinds import Parts as Parts
     from hostbench.report.kinds import Question as Question
@@ -39,7 +38,7 @@ _HOME = {
     "rank_group": "hostbench.ranks.group",
     "watch": "hostbench.idle.watch",
     **dict.fromkeys(
-        ("Compare", "Curve", "Enough", "Finding", "Parts", "Question", "Scaling"),
+        ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"),
         "hostbench.report.kinds",
     ),
 }

@@ -23,9 +23,7 @@ def difference(conclusion: Conclusion, name: str = "") -> str:
     """A conclusion in a few words: `direct 2.6x faster`, `same within 3 %`, or how large a
     difference may still be, or why the launches do not tell."""
     if conclusion.is_different:
-        factor = conclusion.factor
-        factor = factor if conclusion.verdict == "faster" else 1 / factor
-        return f"{name} {times(factor)} {conclusion.verdict}".strip()
+        return f"{name} {times(_at_least_1(conclusion))} {conclusion.verdict}".strip()
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:
@@ -47,6 +45,17 @@ def interval(conclusion: Conclusion) -> str:
 def times(factor: float) -> str:
     """A factor to the digits that anybody compares: `1.05x`, `2.6x`, `25x`."""
     return f"{factor:.{2 if factor < 1.2 else 1 if factor < 10 else 0}f}x"
+
+
+def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
+    """Largest of what is named first: the largest difference that is established, else the
+    comparison that leaves most possible."""
+    is_different = conclusion.is_different
+    return is_different, 0.0 if is_different else conclusion.possible, _at_least_1(conclusion)
+
+
+def _at_least_1(conclusion: Conclusion) -> float:
+    return max(conclusion.factor, 1 / conclusion.factor)
 
 
 def _percent(share: float) -> str:
@@ -78,19 +87,16 @@ class Ratio:
 
     def __str__(self) -> str:
         """A factor only where the difference is established."""
-        factor = self.conclusion.factor
-        if self.of_rates and self.conclusion.is_different:
-            return f"{factor:.0%} of that of {self.to}"
-        if self.conclusion.verdict == "faster":
-            return f"{units.format_factor(factor)} faster than {self.to}"
-        if self.conclusion.verdict == "slower":
-            return f"{units.format_factor(1 / factor)} slower than {self.to}"
-        if self.conclusion.verdict == "same":
+        conclusion = self.conclusion
+        if conclusion.is_different and self.of_rates:
+            return f"{conclusion.factor:.0%} of that of {self.to}"
+        if conclusion.is_different:
+            factor = units.format_factor(_at_least_1(conclusion))
+            return f"{factor} {conclusion.verdict} than {self.to}"
+        if conclusion.verdict == "same":
             return f"the same as {self.to}"
-        said = difference(self.conclusion)
-        if said.startswith("no difference"):
-            return f"{said} from {self.to}"
-        return f"{said}, beside {self.to}"
+        words = difference(conclusion)
+        return f"{words}{' from' if words.startswith('no difference') else ', beside'} {self.to}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +185,9 @@ class Answer:
     workload: str
     """The one that the question is about."""
     question: str
+    """Its text, with the choices that this answer is about."""
+    template: str = ""
+    """Its text, in which `{axis}` stands for a choice."""
     verdict: str
     """One short sentence; the headline."""
     state: State
@@ -192,25 +201,27 @@ class Answer:
     """The fewest of any case of its workload that has a number; None where none is stored."""
 
     @property
-    def is_told(self) -> bool:
+    def is_answered(self) -> bool:
         """False where there is nothing but the reason why: no answer and no number."""
-        return self.state != "unavailable" or any(one.value is not None for one in self.figures)
+        return self.state != "unavailable" or any(
+            figure.value is not None for figure in self.figures
+        )
 
 
 Unanswered = dict[str, list[str]]
 """Reason -> the questions that have no answer for it."""
 
 
-def by_family(found: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unanswered]]:
+def by_family(answers: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unanswered]]:
     """Each family with its answers, and what of it is not answered."""
-    for family, some in groupby(found, key=attrgetter("family")):
-        told, untold = [], Unanswered()
-        for one in some:
-            if one.is_told:
-                told.append(one)
+    for family, group in groupby(answers, key=attrgetter("family")):
+        answered, unanswered = [], Unanswered()
+        for answer in group:
+            if answer.is_answered:
+                answered.append(answer)
             else:
-                untold.setdefault(one.verdict, []).append(one.question)
-        yield family, told, untold
+                unanswered.setdefault(answer.verdict, []).append(answer.question)
+        yield family, answered, unanswered
 
 
 def in_unit(value: float, unit: FigureUnit) -> str:

@@ -33,13 +33,13 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
 def left_out(rows: Sequence[Row], found: Iterable[Answer]) -> dict[str, list[str]]:
     """Family -> the questions of it that these rows hold no case of, or too few to ask it: those
     that a quick run leaves out. Without a family that has none of its cases in the rows."""
-    answered = {(one.workload, one.question) for one in found}
+    answered = {(one.workload, one.template) for one in found}
     device = rows[0].device if rows else ""
     lacking: dict[str, list[str]] = {}
     for family in dict.fromkeys(row.family for row in rows if row.status != "not measured"):
         for one in _known(family):
             is_ours = not one.devices or device in one.devices
-            if is_ours and not any(one.is_text(*said) for said in answered):
+            if is_ours and (one.workload, one.text) not in answered:
                 lacking.setdefault(family, []).append(one.of_any())
     return lacking
 

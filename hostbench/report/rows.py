@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from hostbench.core.case import AxisValue, counts_bytes, read_case
+from hostbench.core.case import AxisValue, Case, counts_bytes, read_case
 
 if TYPE_CHECKING:  # a project's workloads come with its questions, and no worker needs pandas
     import pandas as pd
@@ -90,14 +90,12 @@ _COLUMNS = {"low_s": "ci_low_s", "high_s": "ci_high_s"}
 
 def rows_of(frame: "pd.DataFrame") -> list[Row]:
     """The rows of the tidy frame whose case can be read."""
-    return [row for cells in frame.to_dict("records") if (row := _row(cells)) is not None]
+    cases = ((cells, read_case(str(cells["case"]))) for cells in frame.to_dict("records"))
+    return [_row(cells, case) for cells, case in cases if case is not None]
 
 
-def _row(cells: Mapping[Hashable, Any]) -> Row | None:
-    case = read_case(str(cells["case"]))
-    if case is None:
-        return None
-    plain: dict[str, Any] = {name: read(cells.get(column)) for name, column, read in _PLAIN}
+def _row(cells: Mapping[Hashable, Any], case: Case) -> Row:
+    plain: dict[str, Any] = {name: read(cells.get(column)) for name, column, read in _CELLS}
     return Row(
         **plain,
         family=case.family,
@@ -106,8 +104,6 @@ def _row(cells: Mapping[Hashable, Any]) -> Row | None:
         axes={name: value for name, value in case.axes if name != "device"},
         device=_text(cells.get("device")) or str(case.values.get("device")),
         status=str(cells["status"]),
-        launches=_mapping(cells.get("launches")),
-        findings=_mapping(cells.get("findings")),
     )
 
 
@@ -124,12 +120,17 @@ def _mapping(value: Any) -> dict[Any, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-_KINDS: Mapping[Any, Callable[[Any], Any]] = {float | None: _number, str | None: _text}
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    float | None: _number,
+    str | None: _text,
+    Mapping[int, float]: _mapping,
+    Mapping[str, Any]: _mapping,
+}
 """Type of a field that is one cell -> its reader."""
-_PLAIN = [
-    (one.name, _COLUMNS.get(one.name, one.name), _KINDS[one.type])
-    for one in fields(Row)
-    if one.type in _KINDS
+_CELLS = [
+    (cell.name, _COLUMNS.get(cell.name, cell.name), _READERS[cell.type])
+    for cell in fields(Row)
+    if cell.type in _READERS
 ]
 """Field, column, reader: looked up once, for a run has thousands of rows."""
 
@@ -160,17 +161,19 @@ def grouped(
         yield dict(zip(axes, values, strict=True)), group
 
 
-def times(rows: Iterable[Row], axis: str) -> dict[int, float]:
-    """Value of the axis -> seconds of the valid rows."""
-    return {int(row.axes[axis]): row.time for row in valid(rows)}
-
-
-def distinct(rows: Iterable[Row], pick: Callable[[Row], Any]) -> list[Any]:
-    """What rows say, each once, in the order in which it comes; None is nothing."""
-    return [one for one in dict.fromkeys(map(pick, rows)) if one is not None]
+def varying(rows: Rows) -> tuple[str, ...]:
+    """The axes on which rows differ, in the order of the declaration."""
+    names = dict.fromkeys(name for row in rows for name in row.axes)
+    return tuple(n for n in names if len({row.axes.get(n) for row in rows}) > 1)
 
 
 def size_axis(rows: Iterable[Row]) -> str | None:
     """The axis that counts bytes, if there is one."""
     names = (name for row in rows for name in row.axes)
     return next(filter(counts_bytes, names), None)
+
+
+def ordered(rows: Iterable[Row], axis: str | None) -> list[Row]:
+    """The valid rows, the smallest on this axis of numbers first; as they come without one."""
+    known = valid(rows)
+    return sorted(known, key=lambda row: int(row.axes[axis])) if axis else known

@@ -167,7 +167,7 @@ def _rest(
     surprising = [row for row in rows if "unexpected:" in (row.flags or "")]
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
-    without = [one.verdict.removeprefix("skipped: ") for one in answers if not one.is_told]
+    without = [one.verdict.removeprefix("skipped: ") for one in answers if not one.is_answered]
     for label, is_gpu in (("needs a GPU", True), ("not answered", False)):
         reasons = Counter(
             why.split(NEEDS_GPU)[0] for why in without if (NEEDS_GPU in why) == is_gpu

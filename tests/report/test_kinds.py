@@ -219,7 +219,7 @@ def test_no_case_no_answer_and_each_value_has_its_own() -> None:
 
 SIZES = [KIB * 4**power for power in range(8)]
 LINE = Curve(text="?", workload=COPY, fits=({"memory": "pinned"}, {"memory": "pageable"}))
-CROSSING = Curve(text="?", workload=COPY, crossing=("memory", "pageable", "pinned"), show="seconds")
+CROSSING = Curve(text="?", workload=COPY, crossing=("memory", "pageable", "pinned"))
 
 
 def line(memory: str, latency_s: float, gb_per_s: float, sizes: list[int] = SIZES) -> list[Row]:

@@ -11,15 +11,9 @@ from hostbench.core.samples import MIN_FOR_INTERVAL, launch_interval, median
 from hostbench.families import load
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, joined
-from hostbench.report.kinds import Compare, Enough, Question
-from hostbench.report.kinds.question import (
-    LANES,
-    NOT_ASKED,
-    TIME,
-    chart,
-    time_point,
-    without_number,
-)
+from hostbench.report.kinds import Compare, Question, Scaling
+from hostbench.report.kinds.marks import LANES, TIME, chart, time_point
+from hostbench.report.kinds.question import NOT_ASKED, without_number
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
@@ -242,9 +236,6 @@ def _ends(shares: Mapping[str, float]) -> list[str]:
 class BatchMemory(Question):
     """The peak over batch sizes: what is there whatever the batch, and what each example adds."""
 
-    def asks(self, group: Rows) -> bool:
-        return len({row.axes["num_examples"] for row in group}) > 1
-
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         peaks = {
             _num(row): nbytes for row in valid(group) if (nbytes := _counted(row, "peak_allocated"))
@@ -323,11 +314,14 @@ QUESTIONS = (
         workload=MIXED,
         each=("room",),
     ),
-    BatchMemory(text="What does a larger batch cost in memory?", workload=BATCH),
-    Enough(
+    BatchMemory(
+        text="What does a larger batch cost in memory?", workload=BATCH, varies="num_examples"
+    ),
+    Scaling(
         text="What does a larger batch gain in time?",
         workload=BATCH,
         over="num_examples",
+        enough=True,
         per_item=True,
         screen="training step by batch",
     ),

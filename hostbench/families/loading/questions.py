@@ -1,15 +1,13 @@
 """What is asked of the family loading: is the device fed, and what feeds it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families import load
-from hostbench.report.kinds import Compare, Enough
-from hostbench.report.kinds.enough import items_per_s
-from hostbench.report.kinds.question import varying
-from hostbench.report.rows import Row, Rows
+from hostbench.report.kinds import Compare, Scaling
+from hostbench.report.kinds.scaling import items_per_s
+from hostbench.report.rows import Row
 
 LOOP = load(("loading",))["loading.loop"]
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -53,61 +51,58 @@ def _fed(row: Row) -> str:
     return ", ".join(filter(None, [_waits(row), f"{items_per_s(row, 'batch_size'):,.0f} items/s"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Varied(Compare):
-    """A comparison, where a run has more than one of the cases."""
-
-    def asks(self, group: Rows) -> bool:
-        return bool(varying(group))
-
-
 QUESTIONS = (
-    Enough(
+    Scaling(
         text="How many workers does this step need?",
         workload=LOOP.name,
         where=_at_base("num_workers"),
         each=("memory",),
         over="num_workers",
+        enough=True,
         beside={"way": "on_device"},
         note=_fed,
         screen="a batch, {memory}",
     ),
-    Varied(
+    Compare(
         text="Does pin_memory=True help, with {way}?",
         workload=LOOP.name,
         where={**_at_base("way"), "way": ("blocking", "non_blocking")},
         each=("way",),
+        varies="memory",
         claim={"memory": "pinned"},
         baseline={"memory": "pageable"},
         note=_fed,
         screen="pin_memory=True",
         short={"memory": {"pageable": "without", "pinned": "with"}},
     ),
-    Varied(
+    Compare(
         text="Does a side-stream prefetcher help beyond non_blocking, with {memory}?",
         workload=LOOP.name,
         where={**_at_base("way"), "way": ("non_blocking", "side_stream")},
         each=("memory",),
+        varies="way",
         claim={"way": "side_stream"},
         baseline={"way": "non_blocking"},
         note=_fed,
         screen="prefetch on a side stream",
         short={"way": {"non_blocking": "without", "side_stream": "with"}},
     ),
-    Varied(
+    Compare(
         text="What does prefetch_factor change?",
         workload=LOOP.name,
         where=_at_base("prefetch_factor"),
         each=("memory",),
+        varies="prefetch_factor",
         baseline={"prefetch_factor": LOOP.baseline["prefetch_factor"]},
         note=_fed,
     ),
-    Enough(
+    Scaling(
         text="Which batch size?",
         workload=LOOP.name,
         where=_at_base("batch_size"),
         each=("memory",),
         over="batch_size",
+        enough=True,
         per_item=True,
         note=_waits,
     ),

@@ -1,12 +1,9 @@
 """What is asked of the family point_to_point: latency, bandwidth, the cheapest way."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from hostbench.core.case import AxisValue
 from hostbench.report.kinds import Compare, Curve, Scaling
-from hostbench.report.kinds.question import varying
-from hostbench.report.rows import Rows, grouped, where
 
 PAIR = "point_to_point.pair"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -14,17 +11,6 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "stride": {1: "to the neighbour", **dict.fromkeys(range(2, 513), "across")},
     "direction": {"one_way": "one way", "both_ways": "both ways"},
 }
-
-
-def _varied(axis: str, **chosen: Any) -> Callable[[Rows], Rows]:
-    """The pairs of as many ranks of which the run has several values of the axis."""
-
-    def select(rows: Rows) -> Rows:
-        groups = grouped(where(rows, PAIR, **chosen), ("num_ranks",))
-        return [row for _, group in groups if axis in varying(group) for row in group]
-
-    return select
-
 
 QUESTIONS = (
     Curve(
@@ -38,12 +24,12 @@ QUESTIONS = (
         screen="a message, {nbytes}, 2 ranks",
     ),
     Compare(
-        text="Which way to send both ways is cheapest?", workload=PAIR,
-        select=_varied("way", num_ranks=2, direction="both_ways"), baseline={"way": "send_recv"},
+        text="Which way to send both ways is cheapest?", workload=PAIR, varies="way",
+        where={"num_ranks": 2, "direction": "both_ways"}, baseline={"way": "send_recv"},
     ),
     Compare(
         text="Does it matter to whom {num_ranks} send, all at once?", workload=PAIR,
-        select=_varied("stride"), each=("num_ranks",), baseline={"stride": 1},
+        each=("num_ranks",), varies="stride", baseline={"stride": 1},
     ),
     Scaling(
         text="What does a step around a ring reach?", workload="point_to_point.ring",

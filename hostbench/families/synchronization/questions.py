@@ -12,7 +12,8 @@ from hostbench.judge.compare import SAME_WITHIN
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.kinds.question import chart, few_launches, figure, without_number
+from hostbench.report.kinds.marks import chart
+from hostbench.report.kinds.question import few_launches, figure, without_number
 from hostbench.report.rows import Row, Rows, first, valid
 
 DEAR = 1.5
@@ -250,11 +251,6 @@ def _is_more(said: Conclusion, slowdown: float) -> bool | None:
     return False if said.low is not None and 1 / said.low < slowdown else None
 
 
-def _with_graphs(rows: Rows) -> Rows:
-    """None of a run that measures no graph, as a quick one."""
-    return rows if any(row.axes.get("trap") == "graph" for row in rows) else []
-
-
 LOOP = "synchronization.loop"
 QUESTIONS = (
     Slowdown(
@@ -293,7 +289,7 @@ QUESTIONS = (
         workload=LOOP,
         where={"step_us": 10, "trap": ("none", "graph")},
         each=("step_us",),
+        varies="trap",
         claim={"trap": "graph"},
-        select=_with_graphs,
     ),
 )

@@ -331,7 +331,6 @@ QUESTIONS = (
             workload=way,
             where={"blocking": True, "memory": ("pageable", "pinned")},
             crossing=("memory", "pageable", "pinned"),
-            show="seconds",
         )
         for way, name in DIRECTIONS.items()
     ),

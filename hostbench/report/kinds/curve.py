@@ -2,53 +2,36 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import counts_bytes
 from hostbench.core.errors import UsageError
-from hostbench.core.latency import Crossover, Fit, Times, crossover, fit
+from hostbench.core.latency import Crossover, Fit, crossover, fit
 from hostbench.core.units import GB
 from hostbench.families import declared
 from hostbench.judge.compare import MIN_EFFECT
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import (
     Answer,
-    Chart,
     Figure,
     Point,
     Ratio,
-    Rule,
     ScreenLine,
     State,
     difference,
     joined,
-)
-from hostbench.report.kinds.finding import span
-from hostbench.report.kinds.question import (
-    LOG_TIME,
-    RATE,
-    Question,
-    beside_limit,
-    by_size,
-    chart,
-    choices,
-    figure,
-    rate_point,
-    sizes_axis,
-    time_point,
-    unseen,
-    varying,
     weight,
-    without_number,
 )
-from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
+from hostbench.report.kinds import marks
+from hostbench.report.kinds import question as questions
+from hostbench.report.kinds.finding import span
+from hostbench.report.kinds.question import Question, figure
+from hostbench.report.rows import Rows, grouped, ordered, size_axis, valid, varying, where
 
 _STEPS = 60
 _CROWDED = "some of the times are oversubscribed"
 """Why times hold no latency: ranks wait for a core as well as for each other."""
-_FAR = 2.5
-"""A limit further than this factor above the points would squash them: it is only told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +40,6 @@ class Curve(Question):
     the others. With `crossing` (an axis, a value, another): from which size on the second is
     faster. With neither: the figure at the largest size beside its limit."""
 
-    show: Literal["seconds", "rate"] = "rate"
     fits: tuple[Mapping[str, Any], ...] = ()
     crossing: tuple[str, Any, Any] | None = None
 
@@ -70,25 +52,31 @@ class Curve(Question):
     def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
         yield from Question.names(self)
         for axes in self.fits:
-            yield from choices(axes)
+            yield from questions.choices(axes)
         if self.crossing:
             yield self.crossing[0], self.crossing[1:]
 
     def asks(self, group: Rows) -> bool:
         """A line, and where it crosses another, needs sizes."""
-        size = size_axis(group)
-        several = size is not None and len({row.axes[size] for row in group}) > 1
-        return several or not (self.fits or self.crossing)
+        needs_sizes = bool(self.fits or self.crossing)
+        has_sizes = size_axis(group) in varying(group)
+        return Question.asks(self, group) and (has_sizes or not needs_sizes)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group) or ""
-        state, verdict, figures = self._conclusion(group, size)
+        if self.crossing is not None:
+            state, verdict, figures = self._crossing(group, size, *self.crossing)
+        elif self.fits:
+            state, verdict, figures = self._latency(group, size)
+        else:
+            figures = self._largest(group, size)
+            state, verdict = "figure", "; ".join(map(str, figures))
         return self.made(
             text,
             state,
             verdict,
-            figures=(*figures, *without_number(group, self)),
-            notes=tuple(limits_in_words(valid(group))),
+            figures=(*figures, *questions.without_number(group, self)),
+            notes=tuple(marks.limits_in_words(valid(group))),
             chart=self._chart(group, size) if size else None,
         )
 
@@ -96,138 +84,131 @@ class Curve(Question):
         """Up to four sizes of the first series that has numbers, and where it gets fast."""
         size = size_axis(group) or ""
         series = next((some for axes in self.fits if (some := valid(where(group, **axes)))), [])
-        series = sorted(series, key=lambda row: int(row.axes[size]))
-        if len(series) < 2:
+        rates = [
+            (self.word(size, row.axes[size]), int(row.axes[size]) / row.time / GB)
+            for row in ordered(series, size)
+        ]
+        if len(rates) < 2:
             return
-        last = len(series) - 1
-        shown = [series[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
-        rates = [int(row.axes[size]) / row.time for row in series]
-        fast = next(row for row, rate in zip(series, rates, strict=True) if 2 * rate >= max(rates))
+        last, top = len(rates) - 1, max(rate for _, rate in rates)
+        shown = [rates[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
+        fast = next(name for name, rate in rates if 2 * rate >= top)
         yield ScreenLine(
-            what=self.on_screen(shown[0]),
-            figures=by_size(
-                (self.word(size, row.axes[size]), int(row.axes[size]) / row.time / GB)
-                for row in shown
-            ),
-            verdict=f"half speed by {self.word(size, fast.axes[size])}",
+            what=self.on_screen(ordered(series, size)[0]),
+            figures=questions.rates_by_size(shown),
+            verdict=f"half speed by {fast}",
         )
 
-    def _conclusion(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
-        if self.crossing is not None:
-            return self._crossing(group, size)
-        if not self.fits:
-            return self._largest(group, size)
-        found = list(self._fitted(group, size))
-        figures = [figure for name, one in found for figure in _fit_figures(name, one)]
-        said = [f"{name}: {fit_in_words(one)}" for name, one in found]
-        told = any(one.refused is None for _, one in found)
-        return ("figure" if told else "undecided", "; ".join(said) or unseen(group), figures)
+    def _latency(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+        lines = self._fitted(group, size)
+        figures = [figure for name, line in lines.items() for figure in _fit_figures(name, line)]
+        words = [f"{name}: {fit_in_words(line)}" for name, line in lines.items()]
+        is_fitted = any(line.refused is None for line in lines.values())
+        verdict = "; ".join(words) or questions.unseen(group)
+        return "figure" if is_fitted else "undecided", verdict, figures
 
-    def _fitted(self, group: Rows, size: str) -> Iterator[tuple[str, Fit]]:
+    def _fitted(self, group: Rows, size: str) -> dict[str, Fit]:
+        lines = {}
         for axes in self.fits:
-            series = where(group, **axes)
-            if valid(series):
+            series = valid(where(group, **axes))
+            if series:
                 name = " ".join(self.word(axis, value) for axis, value in axes.items())
-                crowded = any(row.is_oversubscribed for row in valid(series))
-                yield name, Fit(refused=_CROWDED) if crowded else fit(times(series, size))
+                crowded = any(row.is_oversubscribed for row in series)
+                times = {int(row.axes[size]): row.time for row in series}
+                lines[name] = Fit(refused=_CROWDED) if crowded else fit(times)
+        return lines
 
-    def _largest(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+    def _largest(self, group: Rows, size: str) -> list[Figure]:
         axes = [axis for axis in varying(group) if axis != size]
         figures = []
         for _, line in grouped(group, axes):
-            if not valid(line):
-                continue
-            row = max(valid(line), key=lambda one: int(one.axes[size]) if size else 0)
-            said = [self.name(row, axes), self.word(size, row.axes[size]) if size else ""]
-            figures.append(_beside_its_limit(" ".join(filter(None, said)), row))
-        return "figure", "; ".join(map(str, figures)), figures
+            for row in ordered(line, size)[-1:]:
+                names = [self.name(row, axes), self.name(row, [size] if size else [])]
+                label = " ".join(filter(None, names))
+                figures.append(figure(label, row, rate=True, note=questions.beside_limit(row)))
+        return figures
 
-    def _crossing(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+    def _crossing(
+        self, group: Rows, size: str, axis: str, slower: Any, faster: Any
+    ) -> tuple[State, str, list[Figure]]:
         """By the rule at each size; where the line between them lies, from the medians."""
-        axis, slow_value, fast_value = self.crossing or ("", "", "")
-        slow, fast = (where(group, **{axis: value}) for value in (slow_value, fast_value))
+        slow, fast = (where(group, **{axis: value}) for value in (slower, faster))
         if not valid(slow) or not valid(fast):
-            return "unavailable", unseen(slow if not valid(slow) else fast), []
-        name, other_name = self.word(axis, fast_value), self.word(axis, slow_value)
-        mine, others = ({int(row.axes[size]): row for row in valid(one)} for one in (fast, slow))
-        figures, found = [], {}
+            return "unavailable", questions.unseen(fast if valid(slow) else slow), []
+        name, to = self.word(axis, faster), self.word(axis, slower)
+        mine, others = ({int(r.axes[size]): r for r in valid(side)} for side in (fast, slow))
+        figures, conclusions = [], {}
         for nbytes in sorted(set(mine) & set(others)):
-            row = mine[nbytes]
-            found[nbytes] = conclude(row.by_launch, others[nbytes].by_launch)
-            ratio = Ratio(to=other_name, conclusion=found[nbytes])
+            row, other = mine[nbytes], others[nbytes]
+            conclusions[nbytes] = conclude(row.by_launch, other.by_launch)
+            ratio = Ratio(to=to, conclusion=conclusions[nbytes])
             figures.append(figure(f"{name}, {units.format_bytes(nbytes)}", row, ratio=ratio))
-        return *_crossed(found, times(fast, size), times(slow, size), name), figures
+        pairs = {n: (mine[n].time, others[n].time, known) for n, known in conclusions.items()}
+        return *_crossed(pairs, name), figures
 
-    def _chart(self, group: Rows, size: str) -> Chart | None:
-        axes = [axis for axis in varying(group) if axis != size]
-        mark = rate_point if self.show == "rate" else time_point
-        made = (mark(row, float(row.axes[size]), self.name(row, axes)) for row in group)
-        points = [one for one in made if one is not None]
-        if self.show != "rate":
-            return chart("line", sizes_axis(size), LOG_TIME, points)
-        top = max((one.y for one in points), default=0.0)
-        curve, near_ones = self._curve(group, size), near(valid(group), top)
-        return chart("line", sizes_axis(size), RATE, points, rules=near_ones, curve=curve)
+    def _chart(self, group: Rows, size: str) -> Any:
+        axes, x = [axis for axis in varying(group) if axis != size], marks.sizes_axis(size)
+        mark = marks.time_point if self.crossing else marks.rate_point
+        points = [mark(row, float(row.axes[size]), self.name(row, axes)) for row in group]
+        if self.crossing:
+            return marks.chart("line", x, marks.LOG_TIME, points)
+        rules, line = marks.near_limits(valid(group), points), self._line(group, size)
+        return marks.chart("line", x, marks.RATE, points, rules=rules, curve=line)
 
-    def _curve(self, group: Rows, size: str) -> tuple[Point, ...]:
-        """The first line that was fitted."""
-        fitted = (found for _, found in self._fitted(group, size) if found.refused is None)
-        one = next(fitted, None)
-        if one is None:
-            return ()
-        least, most = one.sizes[0], one.sizes[-1]
-        sizes = [least * (most / least) ** (step / _STEPS) for step in range(_STEPS + 1)]
-        return tuple(Point(x=n, y=n / one.seconds(n) / GB, series="fit") for n in sizes)
+    def _line(self, group: Rows, size: str) -> tuple[Point, ...]:
+        """The first that was fitted."""
+        for line in self._fitted(group, size).values():
+            if line.refused is None:
+                least, most = line.sizes[0], line.sizes[-1]
+                sizes = [least * (most / least) ** (step / _STEPS) for step in range(_STEPS + 1)]
+                return tuple(Point(x=n, y=n / line.seconds(n) / GB, series="fit") for n in sizes)
+        return ()
 
 
-def _beside_its_limit(label: str, row: Row) -> Figure:
-    return figure(label, row, rate=True, note=beside_limit(row))
-
-
-def _fit_figures(name: str, found: Fit) -> list[Figure]:
-    if found.refused:
-        refused = Figure(label=name, value=None, unit="s", status="refused", reason=found.refused)
-        return [refused]
-    quality = f"{found.error:.0%} off in all"
+def _fit_figures(name: str, line: Fit) -> list[Figure]:
+    if line.refused:
+        return [Figure(label=name, value=None, unit="s", status="refused", reason=line.refused)]
+    quality = f"{line.error:.0%} off in all"
     return [
-        Figure(label=f"{name}: latency", value=found.latency_s, unit="s", note=quality),
-        Figure(label=f"{name}: bandwidth", value=found.bytes_per_s / GB, unit="GB/s"),
-        Figure(label=f"{name}: half of it from", value=found.half_rate_bytes, unit="bytes"),
+        Figure(label=f"{name}: latency", value=line.latency_s, unit="s", note=quality),
+        Figure(label=f"{name}: bandwidth", value=line.bytes_per_s / GB, unit="GB/s"),
+        Figure(label=f"{name}: half of it from", value=line.half_rate_bytes, unit="bytes"),
     ]
 
 
-def fit_in_words(found: Fit) -> str:
+def fit_in_words(line: Fit) -> str:
     """`latency 12 us, 55.2 GB/s, half of it from 645KiB on (11 sizes, 2% off in all, ...)`."""
-    if found.refused:
-        return f"latency and bandwidth cannot be said, {found.refused}"
-    quality = f"{found.error:.0%} off in all"
-    if found.worst >= 0.01:
-        quality += f", at most {found.worst:.0%} at {units.format_bytes(found.worst_at)}"
-    rate = units.format_rate(found.bytes_per_s / GB)
-    half = units.about_bytes(found.half_rate_bytes)
-    latency = units.format_seconds(found.latency_s)
-    sizes = f"{len(found.sizes)} sizes, {quality}"
-    return f"latency {latency}, {rate}, half of it from {half} on ({sizes})"
+    if line.refused:
+        return f"latency and bandwidth cannot be said, {line.refused}"
+    quality = f"{line.error:.0%} off in all"
+    if line.worst >= 0.01:
+        quality += f", at most {line.worst:.0%} at {units.format_bytes(line.worst_at)}"
+    rate = units.format_rate(line.bytes_per_s / GB)
+    half, latency = units.about_bytes(line.half_rate_bytes), units.format_seconds(line.latency_s)
+    return (
+        f"latency {latency}, {rate}, half of it from {half} on ({len(line.sizes)} sizes, {quality})"
+    )
 
 
-def _crossed(
-    found: Mapping[int, Conclusion], fast: Times, slow: Times, name: str
-) -> tuple[State, str]:
-    """From which size on `name` is faster, or up to which one, by the sizes that are decided."""
-    decided = {n: one for n, one in found.items() if one.verdict != "undecided"}
-    if not any(one.is_different for one in decided.values()):
-        nowhere = "no size has both numbers"
-        if found:
-            nowhere = f"{difference(max(found.values(), key=weight))} {span([*found])}"
-        return "undecided", nowhere
-    # Where both are the same, `name` does not count as faster, whatever its median is.
-    held = {
-        n: slow[n] if one.is_different else min(slow[n], (1 + MIN_EFFECT) * fast[n])
-        for n, one in decided.items()
-    }
-    known = crossover(held, {n: fast[n] for n in decided})
-    unsure = [units.format_bytes(n) for n in found if n not in decided]
-    state, verdict = _crossover_in_words(known, name, bool(unsure))
+def _crossed(pairs: Mapping[int, tuple[float, float, Conclusion]], name: str) -> tuple[State, str]:
+    """From which size on `name` is faster, or up to which one, by the sizes that are decided.
+    `pairs`: bytes -> seconds of `name`, seconds of the other, what the launches say of them."""
+    conclusions = {nbytes: conclusion for nbytes, (*_, conclusion) in pairs.items()}
+    if not any(conclusion.is_different for conclusion in conclusions.values()):
+        if not pairs:
+            return "undecided", "no size has both numbers"
+        largest = max(conclusions.values(), key=weight)
+        return "undecided", f"{difference(largest)} {span([*pairs])}"
+    fast, slow, unsure = {}, {}, []
+    for nbytes, (mine_s, other_s, conclusion) in pairs.items():
+        if conclusion.verdict == "undecided":
+            unsure.append(units.format_bytes(nbytes))
+            continue
+        # Where both are the same, `name` does not count as faster, whatever its median is.
+        is_same = not conclusion.is_different
+        fast[nbytes] = mine_s
+        slow[nbytes] = min(other_s, (1 + MIN_EFFECT) * mine_s) if is_same else other_s
+    state, verdict = _crossover_in_words(crossover(slow, fast), name, bool(unsure))
     return state, verdict + (f"; undecided at {joined(unsure)}" if unsure else "")
 
 
@@ -239,45 +220,6 @@ def _crossover_in_words(known: Crossover, name: str, is_partial: bool) -> tuple[
         every = "every" if known.always else "no"
         of_them = " that is decided," if is_partial else ""
         return state, f"{name} is faster at {every} size{of_them} {span(known.sizes)}"
-    about = units.about_bytes(known.nbytes)
-    if is_partial:
-        about = f"about {about}"
+    about = f"{'about ' if is_partial else ''}{units.about_bytes(known.nbytes)}"
     where_ = f"only up to {about}" if known.only_below else f"from {about} on"
     return "partly", f"{name} is faster {where_}"
-
-
-def rules(rows: Rows) -> list[Rule]:
-    """The largest limit and the published band of these rows."""
-    found = []
-    limits = [row for row in rows if row.ceiling_gb_per_s]
-    if limits:
-        best = max(limits, key=lambda row: row.ceiling_gb_per_s or 0)
-        where_ = _from(limits, [row for row in rows if not row.ceiling_gb_per_s])
-        label = f"limit{where_}: {best.ceiling}"
-        found.append(Rule(label=label, low=best.ceiling_gb_per_s or 0))
-    cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
-    if cited:
-        low = min(row.published_low_gb_per_s or 0 for row in cited)
-        high = max(row.published_high_gb_per_s or 0 for row in cited)
-        found.append(Rule(label=f"published: {cited[0].published}", low=low, high=high))
-    return found
-
-
-def _from(limited: Rows, free: Rows) -> str:
-    """From which size on there is a limit, where smaller ones have none."""
-    size = size_axis(limited)
-    if not free or size is None:
-        return ""
-    return f" from {units.format_bytes(min(int(row.axes[size]) for row in limited))} on"
-
-
-def near(rows: Rows, top: float) -> tuple[Rule, ...]:
-    """Those that do not squash points of which `top` is the highest."""
-    return tuple(rule for rule in rules(rows) if (rule.high or rule.low) <= _FAR * top)
-
-
-def limits_in_words(rows: Rows) -> Iterator[str]:
-    for rule in rules(rows):
-        kind, _, what = rule.label.partition(": ")
-        rate = f"{units.format_rate(rule.low)}, " if kind.startswith("limit") else ""
-        yield f"{kind[:1].upper()}{kind[1:]}: {rate}{what}."

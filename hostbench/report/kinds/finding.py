@@ -7,28 +7,16 @@ from itertools import groupby
 from typing import Any
 
 from hostbench.core import units
-from hostbench.report.answer import (
-    Answer,
-    Axis,
-    Chart,
-    Figure,
-    Point,
-    ScreenLine,
-    State,
-    joined,
-)
-from hostbench.report.kinds.question import (
-    Question,
-    chart,
-    sizes_axis,
-    unseen,
-    varying,
-    without_number,
-)
-from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, where
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, ScreenLine, State, joined
+from hostbench.report.kinds import marks
+from hostbench.report.kinds.question import Question, unseen, without_number
+from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
 _ALL = {True: "at every size", False: "at no size", None: "not to be told at any size"}
+
+Says = Mapping[bool | None, str]
+"""What is said of a finding that is there, is not, or is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +28,10 @@ class Finding(Question):
 
     finding: str
     also: tuple[str, ...] = ()
-    says: Mapping[bool | None, str] = field(
+    says: Says = field(
         default_factory=lambda: {True: "yes", False: "no", None: "it cannot be told"}
     )
-    stretch: Mapping[bool | None, str] = field(
+    stretch: Says = field(
         default_factory=lambda: {True: "yes", False: "no", None: "not to be told"}
     )
     """The same for a stretch of sizes."""
@@ -62,8 +50,7 @@ class Finding(Question):
 
     def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
         """Not the axis `workload`, which the answer makes."""
-        named = Question.names(self)
-        yield from ((axis, values) for axis, values in named if axis != "workload")
+        yield from (named for named in Question.names(self) if named[0] != "workload")
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """As of one workload: the others count as further values of an axis `workload`."""
@@ -74,75 +61,71 @@ class Finding(Question):
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group)
         axes = [axis for axis in varying(group) if axis != size]
-        lines = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
-        known = [(name, some) for name, some in lines if valid(some)]
-        kinds = {_found(row, self.finding) for _, some in known for row in valid(some)}
-        is_mixed = len(kinds) > 1
-        found = next(iter(kinds), None)  # none where a row lacks an axis that others have
-        verdict = "not always" if is_mixed else self.says[found]
-        lacking = [f"{name} not known ({unseen(some)})" for name, some in lines if not valid(some)]
-        stretches = _together(
-            {name: self._by_size(some, size) for name, some in known} if size else {}
-        )
+        series = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
+        known = [(name, ordered(some, size)) for name, some in series if valid(some)]
+        findings = {_is_shown(row, self.finding) for _, some in known for row in some}
+        is_mixed = len(findings) > 1
+        shown = next(iter(findings), None)  # none where a row lacks an axis that others have
+        verdict = "not always" if is_mixed else self.says[shown]
         if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
-            verdict += f": {'; '.join(stretches)}"
+            verdict += f": {'; '.join(self._by_size(known, size))}"
+        lacking = [f"{name} not known ({unseen(some)})" for name, some in series if not valid(some)]
         figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
-        figures += [self._figure(name, some, size) for name, some in known if self.of_call]
+        figures += [self._figure(name, some[-1], size) for name, some in known if self.of_call]
         return self.made(
             text,
-            "partly" if is_mixed else _STATES[found],
+            "partly" if is_mixed else _STATES[shown],
             "; ".join([verdict, *lacking]),
             figures=(*figures, *without_number(group, self)),
-            chart=self._chart(known, size),
+            chart=self._chart(group, axes, size) if size and self.of_call else None,
         )
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
         """At the largest size, of the first that has a number."""
         size = size_axis(group)
-        row = max(valid(group), key=lambda one: int(one.axes[size]) if size else 0)
+        row = max(valid(group), key=lambda row: int(row.axes[size]) if size else 0)
         much = self._much(row)
         figures = "" if much is None else f"{self._what} {much:.2f}"
         if self.share is None and row.call_s is not None:
             call, whole = units.format_seconds(row.call_s), units.format_seconds(row.time)
             figures = f"returns after {call} of {whole}"
-        kinds = {_found(one, self.finding) for one in valid(group)}
-        verdict = "not always" if len(kinds) > 1 else self.stretch[next(iter(kinds))]
+        findings = {_is_shown(row, self.finding) for row in valid(group)}
+        verdict = "not always" if len(findings) > 1 else self.stretch[findings.pop()]
         yield ScreenLine(what=self.on_screen(row), figures=figures, verdict=verdict)
 
-    def _by_size(self, rows: Rows, size: str) -> str:
-        """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ."""
-        ordered = sorted(valid(rows), key=lambda row: int(row.axes[size]))
-        runs = [
-            (found, [int(row.axes[size]) for row in some])
-            for found, some in groupby(ordered, key=lambda row: _found(row, self.finding))
-        ]
-        if len(ordered) > 1 and len(runs) == 1:
-            return f"{_ALL[runs[0][0]]} {span(runs[0][1])}"
-        return ", ".join(f"{self.stretch[found]} {span(sizes)}" for found, sizes in runs)
+    def _by_size(self, series: Sequence[tuple[str, Rows]], size: str) -> Iterator[str]:
+        """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ; lines of which
+        the same is said, together."""
+        names: dict[str, list[str]] = {}
+        for name, rows in series:
+            stretches = [
+                (shown, [int(row.axes[size]) for row in some])
+                for shown, some in groupby(rows, key=lambda row: _is_shown(row, self.finding))
+            ]
+            words = self.stretch if len(rows) == 1 or len(stretches) > 1 else _ALL
+            text = ", ".join(f"{words[shown]} {span(sizes)}" for shown, sizes in stretches)
+            names.setdefault(text, []).append(name)
+        for text, some in names.items():
+            yield f"{joined(filter(None, some))} {text}".strip()
 
-    def _figure(self, name: str, rows: Rows, size: str | None) -> Figure:
-        """At the largest size: how much of it."""
-        row = max(valid(rows), key=lambda one: int(one.axes[size]) if size else 0)
-        label = " ".join(
-            filter(None, [units.format_bytes(int(row.axes[size])) if size else "", name])
-        )
-        what, much = self._what, self._much(row)
+    def _figure(self, name: str, row: Row, size: str | None) -> Figure:
+        """How much of it."""
+        much, label = self._much(row), name
+        if size:
+            label = f"{units.format_bytes(int(row.axes[size]))} {name}".strip()
+        lacks = "it was not observed" if self.share else "the call's own time is not stored"
         return Figure(
-            label=f"{label}: {what}" if label else what,
+            label=f"{label}: {self._what}" if label else self._what,
             value=much,
             unit="share",
             status="ok" if much is not None else "refused",
-            reason=None if much is not None else self._lacks,
+            reason=None if much is not None else lacks,
             note=_call_in_words(row, self.finding),
         )
 
     @property
     def _what(self) -> str:
         return "overlapped share of the shorter one" if self.share else "asyncness"
-
-    @property
-    def _lacks(self) -> str:
-        return "it was not observed" if self.share else "the call's own time is not stored"
 
     def _much(self, row: Row) -> float | None:
         """The observed share, else asyncness; None where that is not stored."""
@@ -153,25 +136,21 @@ class Finding(Question):
             return None
         return float(value)
 
-    def _chart(self, known: Sequence[tuple[str, Rows]], size: str | None) -> Chart | None:
-        if size is None or not self.of_call:
-            return None
+    def _chart(self, group: Rows, axes: Sequence[str], size: str) -> Chart | None:
+        ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
+        y = Axis(title=f"{self._what}{ends}", unit="share")
         points = (
             Point(
                 x=float(row.axes[size]),
                 y=much,
-                series=name,
+                series=self.name(row, axes),
                 status=row.status,
                 text=f"{row.case}: {self._what} {much:.2f}",
             )
-            for name, some in known
-            for row in some
+            for row in group
             if (much := self._much(row)) is not None
         )
-        ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
-        return chart(
-            "line", sizes_axis(size), Axis(title=f"{self._what}{ends}", unit="share"), points
-        )
+        return marks.chart("line", marks.sizes_axis(size), y, points)
 
 
 def asyncness(row: Row) -> float | None:
@@ -187,18 +166,10 @@ def span(sizes: Sequence[int]) -> str:
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
-def _found(row: Row, name: str) -> bool | None:
-    """None where it could not be found out; odd values tell nothing either."""
-    value = row.findings.get(name)
+def _is_shown(row: Row, finding: str) -> bool | None:
+    """None where it is not known; odd values tell nothing either."""
+    value = row.findings.get(finding)
     return value if isinstance(value, bool) else None
-
-
-def _together(said: Mapping[str, str]) -> list[str]:
-    """Lines of which the same is said, together."""
-    turned: dict[str, list[str]] = {}
-    for name, text in said.items():
-        turned.setdefault(text, []).append(name)
-    return [f"{joined(filter(None, names))} {text}".strip() for text, names in turned.items()]
 
 
 def _call_in_words(row: Row, finding: str) -> str:
@@ -208,9 +179,9 @@ def _call_in_words(row: Row, finding: str) -> str:
     call, whole = units.format_seconds(row.call_s), units.format_seconds(row.seconds)
     returns_early = 1 - row.call_s / row.seconds > 0.5
     words = "the call returns after" if returns_early else "the call itself takes"
-    found = _found(row, finding) if finding == "asynchronous" else None
-    if found is True and not returns_early:
+    shown = _is_shown(row, finding) if finding == "asynchronous" else None
+    if shown is True and not returns_early:
         words = "the delay probe saw it return before its stream was done, yet it takes"
-    if found is False and returns_early:
+    if shown is False and returns_early:
         words = "the delay probe saw it wait for its stream, yet it returns after"
     return f"{words} {call} of {whole}"

@@ -1,19 +1,18 @@
 """What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
-from hostbench.judge.conclude import Conclusion
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, ScreenLine, State, in_unit
-from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
+from hostbench.report.answer import Answer, Figure, ScreenLine, State, in_unit
+from hostbench.report.kinds.marks import axis_title
+from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, varying, where
 
 NOT_ASKED = "this run did not measure it"
 
@@ -36,6 +35,8 @@ class Question:
     """Only the cases with these values, or with one of the values of a tuple."""
     each: tuple[str, ...] = ()
     """One answer for every value of these axes."""
+    varies: str = ""
+    """Asked only where the cases of an answer differ on this axis."""
     words: Words = field(default_factory=dict)
     """In place of the family's own `WORDS`, which go for all of its questions."""
     devices: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class Question:
     def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
         """The axes that the question names, each with the values that it names on it."""
         yield from choices(self.where)
-        yield from ((axis, ()) for axis in self.each)
+        yield from ((axis, ()) for axis in filter(None, (*self.each, self.varies)))
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
@@ -78,15 +79,42 @@ class Question:
     def of_rows(self, chosen: Rows, rows: Rows) -> Iterator[Answer]:
         mine = [row for row in chosen if not self.devices or row.device in self.devices]
         for values, group in grouped(mine, self.each):
-            said = {axis: self.word(axis, value) for axis, value in values.items()}
-            text = self.text.format(**said)
             if not self.asks(group):
                 continue
+            text = self.text.format(**{axis: self.word(axis, n) for axis, n in values.items()})
             if valid(group):
                 lines = tuple(self.lines(group, rows)) if self.screen else ()
                 yield replace(self.answer(text, group, rows), lines=lines)
             else:
                 yield self.unavailable(text, group)
+
+    def asks(self, group: Rows) -> bool:
+        """Whether the cases of a group are enough for the question to make sense: a quick run holds
+        one size, and no curve."""
+        return not self.varies or self.varies in varying(group)
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        """The answer from the cases of one group, at least one of which has a valid number."""
+        raise NotImplementedError
+
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """Of the first screen, from the same rows as the answer."""
+        return iter(())
+
+    def made(self, text: str, state: State, verdict: str, **more: Any) -> Answer:
+        return Answer(
+            family=self.workload.partition(".")[0],
+            workload=self.workload,
+            question=text,
+            template=self.text,
+            verdict=verdict,
+            state=state,
+            **more,
+        )
+
+    def unavailable(self, text: str, group: Rows) -> Answer:
+        """No case has a valid number: the reasons, each once."""
+        return self.made(text, "unavailable", unseen(group), figures=without_number(group, self))
 
     def of_any(self) -> str:
         """The text for all values of `each`: `What does starting 1 worker or 4 workers cost?`"""
@@ -98,23 +126,17 @@ class Question:
         values = dict(choices(self.where)).get(axis, known)
         return " or ".join(self.word(axis, value) for value in values) or axis_title(axis)
 
-    def is_text(self, workload: str, text: str) -> bool:
-        """Whether an answer with this text, about this workload, is one to this question."""
-        parts = (re.escape(part) for part in re.split(r"{\w+}", self.text))
-        return workload == self.workload and re.fullmatch(".*".join(parts), text) is not None
+    def word(self, axis: str, value: AxisValue) -> str:
+        """`pinned`, `async`, `16MiB`, `4 ranks`: one choice in words."""
+        known = self.words.get(axis, {}).get(value)
+        return known if known is not None else axis_word(axis, value)
 
-    def asks(self, group: Rows) -> bool:
-        """Whether the cases of a group are enough for the question to make sense: a quick run holds
-        one size, and no curve."""
-        return True
-
-    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        """The answer from the cases of one group, at least one of which has a valid number."""
-        raise NotImplementedError
-
-    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        """Of the first screen, from the same rows as the answer."""
-        return iter(())
+    def name(self, row: Row, axes: Iterable[str], words: Words | None = None) -> str:
+        """The choices of a row on these axes; some in `words` of the caller's."""
+        values = ((axis, row.axes[axis]) for axis in axes)
+        special = words or {}
+        names = (special.get(axis, {}).get(n) or self.word(axis, n) for axis, n in values)
+        return " ".join(filter(None, names))
 
     def on_screen(self, row: Row, **more: str) -> str:
         """`screen` with the words for the choices of a row."""
@@ -124,25 +146,6 @@ class Question:
         """Axis -> the words for the choice of a row."""
         return {axis: self.word(axis, value) for axis, value in row.axes.items()}
 
-    def unavailable(self, text: str, group: Rows) -> Answer:
-        """No case has a valid number: the reasons, each once."""
-        return self.made(text, "unavailable", unseen(group), figures=without_number(group, self))
-
-    def made(self, text: str, state: State, verdict: str, **more: Any) -> Answer:
-        return Answer(
-            family=self.workload.partition(".")[0],
-            workload=self.workload,
-            question=text,
-            verdict=verdict,
-            state=state,
-            **more,
-        )
-
-    def word(self, axis: str, value: AxisValue) -> str:
-        """`pinned`, `async`, `16MiB`, `4 ranks`: one choice in words."""
-        known = self.words.get(axis, {}).get(value)
-        return known if known is not None else axis_word(axis, value)
-
     def at(self, here: Rows, axes: Sequence[str]) -> tuple[str, ...]:
         """`At 64MiB, async.`: the size and the further choices that all these rows share."""
         size = size_axis(here)
@@ -150,20 +153,11 @@ class Question:
         words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
         return (f"At {', '.join(words)}.",) if words else ()
 
-    def name(self, row: Row, axes: Sequence[str], words: Words | None = None) -> str:
-        """The choices of a row on these axes; some in `words` of the caller's."""
-        known = words or {}
-        said = (
-            known.get(axis, {}).get(row.axes[axis]) or self.word(axis, row.axes[axis])
-            for axis in axes
-        )
-        return " ".join(filter(None, said))
-
 
 def choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
     """Each axis with the value, or with the values of the tuple, that is chosen on it."""
-    for axis, asked in chosen.items():
-        yield axis, asked if isinstance(asked, tuple) else (asked,)
+    for axis, values in chosen.items():
+        yield axis, values if isinstance(values, tuple) else (values,)
 
 
 def axis_word(axis: str, value: AxisValue) -> str:
@@ -176,17 +170,6 @@ def axis_word(axis: str, value: AxisValue) -> str:
         what = axis.removeprefix("num_").replace("_", " ")
         return f"{value} {what.removesuffix('s') if value == 1 else what}"
     return str(value).replace("_", " ")
-
-
-def axis_title(axis: str) -> str:
-    """`bytes`, `batch bytes`, `ranks`: an axis as a chart calls it."""
-    return axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
-
-
-def varying(rows: Rows) -> tuple[str, ...]:
-    """The axes on which rows differ, in the order of the declaration."""
-    names = dict.fromkeys(name for row in rows for name in row.axes)
-    return tuple(n for n in names if len({row.axes.get(n) for row in rows}) > 1)
 
 
 def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
@@ -202,33 +185,39 @@ def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
 
 def unseen(rows: Rows) -> str:
     """Why there is no number: the reasons that were recorded, each once."""
-    said = []
+    parts = []
     for status in ("failed", "not measured", "skipped"):  # what another run may show comes first
-        mine = [row for row in rows if row.status == status]
-        reasons = "; ".join(distinct(mine, lambda row: row.reason)) or "without a reason"
-        said += [f"{status}: {reasons}"] if mine else []
-    return "; ".join(said) or f"not measured: {NOT_ASKED}"
+        reasons = dict.fromkeys(row.reason for row in rows if row.status == status)
+        if reasons:
+            parts.append(f"{status}: {'; '.join(filter(None, reasons)) or 'without a reason'}")
+    return "; ".join(parts) or f"not measured: {NOT_ASKED}"
 
 
 def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
     """A figure for each row without a valid number; those of one reason are one."""
-    found: dict[tuple[str, str | None], list[Row]] = {}
+    alike: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         if not row.is_valid:
-            found.setdefault(why(row), []).append(row)
+            alike.setdefault(why(row), []).append(row)
     axes = varying(rows)
     figures = []
-    for (status, reason), same in found.items():
-        name = question.name(same[0], axes) or same[0].workload.partition(".")[2]
-        label = f"{len(same)} cases" if len(same) > 1 else name
+    for (status, reason), some in alike.items():
+        label = question.name(some[0], axes) or _function(some[0])
+        label = f"{len(some)} cases" if len(some) > 1 else label
         figures.append(Figure(label=label, value=None, unit="s", status=status, reason=reason))
     return tuple(figures)
 
 
+def why(row: Row) -> tuple[str, str | None]:
+    """Status and reason of a row without a valid number."""
+    if row.status == "ok":
+        return "refused", "its time is not positive"
+    return row.status, row.reason
+
+
 def few_launches(rows: Rows) -> str:
     """What so few launches tell, and which command measures more; nothing where they are enough."""
-    here = valid(rows)
-    few = min((len(row.launches) for row in here), default=0)
+    few = min((len(row.launches) for row in valid(rows)), default=0)
     if few >= MIN_LAUNCHES:
         return ""
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
@@ -247,97 +236,32 @@ def beside_limit(row: Row) -> str:
     return f"above {limit}: what is called the limit is none, or not all bytes crossed it"
 
 
-def why(row: Row) -> tuple[str, str | None]:
-    """Status and reason of a row without a valid number."""
-    if row.status == "ok":
-        return "refused", "its time is not positive"
-    return row.status, row.reason
-
-
 def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
     """The number of a row: its rate where that is wanted and known, else its time."""
-    name = label or row.workload.partition(".")[2]
+    name = label or _function(row)
     if rate and row.gb_per_s is not None:
         return Figure(label=name, value=row.gb_per_s, unit="GB/s", **more)
     return Figure(label=name, value=row.time, unit="s", low=row.low_s, high=row.high_s, **more)
 
 
-def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
-    """What a line names first: the largest difference that is established, else the comparison
-    that leaves most possible."""
-    factor = max(conclusion.factor, 1 / conclusion.factor)
-    return conclusion.is_different, 0.0 if conclusion.is_different else conclusion.possible, factor
+def _function(row: Row) -> str:
+    return row.workload.partition(".")[2]
 
 
-def by_size(rates: Iterable[tuple[str, float]]) -> str:
-    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs."""
-    return ", ".join(f"{size} {rate:.2g}" for size, rate in rates) + " GB/s"
-
-
-def side_by_side(figures: Iterable[Figure], between: str = ", ") -> str:
+def side_by_side(figures: Iterable[tuple[str, Figure]], between: str = ", ") -> str:
     """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
     named = [
-        (
-            f"{one.label}:" if one.label.isdigit() else one.label,
-            in_unit(one.value or 0.0, one.unit).replace(",", "").partition(" "),
-        )
-        for one in figures
+        (f"{name}:" if name.isdigit() else name, in_unit(figure.value or 0.0, figure.unit))
+        for name, figure in figures
     ]
-    is_shared = len({unit for _, (_, _, unit) in named}) == 1
-    words = [
-        f"{name} {value} {'' if is_shared else unit}".strip() for name, (value, _, unit) in named
-    ]
-    return between.join(words) + (f" {named[0][1][2]}".rstrip() if is_shared else "")
+    split = [(name, *text.replace(",", "").partition(" ")) for name, text in named]
+    shared = {unit for *_, unit in split}
+    if len(shared) > 1:
+        return between.join(f"{name} {value} {unit}".strip() for name, value, _, unit in split)
+    values = between.join(f"{name} {value}".strip() for name, value, *_ in split)
+    return f"{values} {''.join(shared)}".rstrip()
 
 
-LANES = Axis(title="")
-RATE = Axis(title="GB/s", unit="GB/s", better="higher")
-TIME = Axis(title="seconds per step", unit="s", better="lower")
-LOG_TIME = replace(TIME, is_log=True)
-
-
-def sizes_axis(axis: str) -> Axis:
-    return Axis(title=axis_title(axis), unit="bytes", is_log=True)
-
-
-def chart(
-    mark: Literal["line", "bar"], x: Axis, y: Axis, points: Iterable[Point | None], **more: Any
-) -> Chart | None:
-    """None where there is nothing to draw."""
-    kept = tuple(one for one in points if one is not None)
-    return Chart(mark=mark, x=x, y=y, points=kept, **more) if kept else None
-
-
-def time_point(row: Row, x: float | str, series: str = "") -> Point | None:
-    """A mark in seconds, where there is a number, valid or not."""
-    if row.seconds is None:
-        return None
-    said = f"{row.case}: {units.format_seconds(row.seconds)}"
-    return Point(
-        x=x,
-        y=row.seconds,
-        series=series,
-        low=row.low_s,
-        high=row.high_s,
-        status=row.status,
-        text=f"{said}; {row.flags}" if row.flags else said,
-    )
-
-
-def rate_point(
-    row: Row, x: float | str, series: str = "", rate: float | None = None
-) -> Point | None:
-    """A mark in GB/s, of another rate than the row's own where one is given."""
-    rate = row.gb_per_s if rate is None else rate
-    if rate is None or row.seconds is None:
-        return None
-    moved = rate * row.seconds
-    return Point(
-        x=x,
-        y=rate,
-        series=series,
-        low=None if row.high_s is None else moved / row.high_s,
-        high=None if row.low_s is None else moved / row.low_s,
-        status=row.status,
-        text=f"{row.case}: {units.format_rate(rate)}",
-    )
+def rates_by_size(rates: Iterable[tuple[str, float]]) -> str:
+    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs."""
+    return ", ".join(f"{size} {rate:.2g}" for size, rate in rates) + " GB/s"
