@@ -93,7 +93,7 @@ def left_early(barrier: Callable[[], object]) -> str | None:
         number = next(_barriers)
         keys = [f"hostbench/barrier/{number}/{other}" for other in range(num_ranks)]
         time.sleep(LATE_S * (rank == late))
-        store.set(keys[rank], "entered")
+        store.add(keys[rank], 1)  # which waits for the store's answer, as `set` does not
         barrier()
         is_early |= not store.check(keys)
     return "it was left before all ranks had entered it" if is_early else None

@@ -73,11 +73,6 @@ def _sent(row: Row, rows: Rows) -> Figure:
     return Figure(label=label, value=sent / row.nbytes, unit="share", note=note)
 
 
-def _backend(row: Row) -> str:
-    """How ranks on that kind of device talk to each other."""
-    return f"By {BACKENDS.get(row.device, 'an unknown backend')}."
-
-
 BUS: Mapping[str, Any] = {
     "rate": bus_bytes_per_s,
     "rate_name": "bus bandwidth",
@@ -85,7 +80,8 @@ BUS: Mapping[str, Any] = {
 }
 QUESTIONS = (
     Scaling(
-        text="How does all-reduce scale?", workload=ALONE, about=_backend,
+        text="How does all-reduce scale?", workload=ALONE,
+        about=lambda row: f"By {BACKENDS.get(row.device, 'an unknown backend')}.",
         screen="all-reduce, {nbytes}, bus rate", by_size="all-reduce, {ranks}, bus rate", **BUS,
     ),
     Scaling(  # by gloo nothing queues up
