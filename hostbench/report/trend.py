@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -269,16 +269,33 @@ def chart(
     axis = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
     y, low = (field(f"{one}:Q", title=TITLES[unit], scale=limit, axis=axis) for one in ("y", "low"))
     names = list(colors)
-    color = field("series:N", scale=scale(names, list(colors.values())), legend=_legend(names))
-    at = _Channels(x=_time(points, x_title), y=y, low=low, color=color)
-    is_many = len(points) > MANY
-    drawn = [*_band(levels, at), *_rules(rules, at), *_limits(limits, at)]
-    drawn += [*_lines(points, at, is_many), *_levels(levels, at)]
-    drawn += [*_intervals(points, at)] if not is_many else []
-    drawn += _marks(points, at, is_many, height)
+    look = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
+    color = field("series:N", scale=scale(names, list(colors.values())), legend=look)
+    x, is_many = _time(points, x_title), len(points) > MANY
+    layers: list[Spec] = []
+
+    def add(rows: pd.DataFrame, kind: str, look: Spec, **channels: Spec) -> None:
+        """Marks of these rows, where there are any."""
+        if len(rows):
+            layers.append(_layer(rows, kind, look | {"clip": True}, color=color, **channels))
+
+    x2, y2, high = ({"field": name} for name in ("x2", "y2", "high"))
+    band = levels[levels["low"].notna()]
+    add(band, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high)
+    layers += _rules(rules, x)
+    tops = pd.DataFrame(limits.items(), columns=["series", "y"])
+    add(tops, "rule", {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}, y=y)
+    thin = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
+    add(lines(points), "line", thin, x=x, y=y, detail=field("piece:N"))
+    add(again(points), "rule", thin | {"strokeDash": [3, 4]}, x=x, y=y, x2=x2, y2=y2)
+    add(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y)
+    if not is_many:
+        known = points[points["low"].notna() & (points["kind"] == KINDS[0])]
+        add(known, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high)
+    layers += _marks(points, {"x": x, "y": y, "color": color}, 14 if is_many else 60, height)
     days = {"type": "interval", "encodings": ["x"], "zoom": False}
-    drawn[-1]["params"].append({"name": DAYS, "select": days})
-    spec = sized(drawn, height, about)
+    layers[-1]["params"].append({"name": DAYS, "select": days})
+    spec = sized(layers, height, about)
     return on_canvas(spec) if is_many else spec
 
 
@@ -306,25 +323,7 @@ def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HE
     )
 
 
-class _Channels(NamedTuple):
-    """What the layers share."""
-
-    x: Spec
-    y: Spec
-    low: Spec
-    color: Spec
-
-
-def _band(levels: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
-    """Within it a change would not be seen."""
-    known = levels[levels["low"].notna()]
-    if len(known):
-        ends = {"x2": {"field": "x2"}, "y2": {"field": "high"}}
-        look = {"opacity": 0.12, "clip": True}
-        yield _layer(known, "rect", look, x=at.x, y=at.low, color=at.color, **ends)
-
-
-def _rules(rules: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
+def _rules(rules: pd.DataFrame, x: Spec) -> Iterator[Spec]:
     """Where something changed; the wide ones are for the pointer."""
     # labels of neighbours stand below each other
     rules = rules.sort_values("x", ignore_index=True)
@@ -337,51 +336,17 @@ def _rules(rules: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
         shade = GREY if kind == "facts" else PINK
         for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
             look = {"color": shade, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
-            yield _layer(own, "rule", {**look, "clip": True}, x=at.x, tooltip=tip)
+            yield _layer(own, "rule", {**look, "clip": True}, x=x, tooltip=tip)
         look = {"color": shade, "align": "left", "baseline": "top", "fontSize": 11}
         look |= {"dx": 4, "dy": {"expr": "datum.down"}, "limit": 160}
         labels = own[["x", "label", "down"]].to_dict("records")
-        yield layer(labels, "text", look, x=at.x, y={"value": 2}, text=field("label:N"))
+        yield layer(labels, "text", look, x=x, y={"value": 2}, text=field("label:N"))
 
 
-def _limits(limits: Mapping[str, float], at: _Channels) -> Iterator[Spec]:
-    for name, height in limits.items():
-        look = {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}
-        row = pd.DataFrame([{"series": name, "y": height}])
-        yield _layer(row, "rule", look, y=at.y, color=at.color)
-
-
-def _lines(points: pd.DataFrame, at: _Channels, is_many: bool) -> Iterator[Spec]:
-    """Dashed where the same commit was measured again."""
-    look = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
-    pieces = lines(points)[["series", "x", "y", "piece"]]
-    piece = field("piece:N")
-    yield _layer(pieces, "line", look, x=at.x, y=at.y, color=at.color, detail=piece)
-    same = again(points)
-    if len(same):
-        ends = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
-        dashed = {**look, "strokeDash": [3, 4]}
-        yield _layer(same, "rule", dashed, x=at.x, y=at.y, color=at.color, **ends)
-
-
-def _levels(levels: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
-    if len(levels):
-        look = {"strokeWidth": 2.5, "clip": True}
-        yield _layer(levels, "rule", look, x=at.x, x2={"field": "x2"}, y=at.y, color=at.color)
-
-
-def _intervals(points: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
-    known = points[points["low"].notna() & (points["kind"] == KINDS[0])]
-    if len(known):
-        look = {"strokeWidth": 2, "opacity": 0.45, "clip": True}
-        yield _layer(known, "rule", look, x=at.x, y=at.low, y2={"field": "high"}, color=at.color)
-
-
-def _marks(points: pd.DataFrame, at: _Channels, is_many: bool, height: int) -> list[Spec]:
+def _marks(points: pd.DataFrame, at: Mapping[str, Spec], size: int, height: int) -> list[Spec]:
     """What has a number, and on the axis what has none; the last layer may be clicked."""
     several = [name for name in _SELECTED if points[name].nunique() > 1]
     tip = [field(f"{name}:N", title=_TOLD[name]) for name in _TOLD if name in ("said", *several)]
-    size = 14 if is_many else 60
     made = []
     for kind in (one for one in KINDS if one in set(points["kind"])):
         own = points[points["kind"] == kind]
@@ -390,10 +355,9 @@ def _marks(points: pd.DataFrame, at: _Channels, is_many: bool, height: int) -> l
         if kind in KINDS[2:]:
             look |= {"size": 3 * size, "strokeWidth": 2}
         with_number, without = own[own["y"].notna()], own[own["y"].isna()]
-        for some, y in ((without, {"value": height - 6}), (with_number, at.y)):
+        for some, y in ((without, {"value": height - 6}), (with_number, at["y"])):
             if len(some):
-                place = {"x": at.x, "y": y, "color": at.color}
-                made.append(_layer(some, "point", look, tooltip=tip, **place))
+                made.append(_layer(some, "point", look, tooltip=tip, **{**at, "y": y}))
     made.sort(key=lambda one: len(one["data"]["values"]))  # most of them above, to be clicked
     select = {"type": "point", "fields": list(_SELECTED)}
     made[-1]["params"] = [{"name": POINT, "select": select}]
@@ -409,10 +373,6 @@ def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
     return layer(
         rows[[name for name in rows if name in names]].to_dict("records"), kind, look, **channels
     )
-
-
-def _legend(names: Sequence[str]) -> Spec | None:
-    return legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
 
 
 def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: Mapping[str, float]) -> list[float]:
