@@ -3,33 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from operator import add
+from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch, overlap
 from hostbench.core.units import about_bytes, format_seconds
 from hostbench.families.training import KINDS
-from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Figure, Point, joined
-from hostbench.report.kinds import Compare, Enough, Parts, Question
+from hostbench.report.answer import Answer, Axis, Figure, Point, Ratio
+from hostbench.report.kinds import Compare, Parts, Question, Scaling
+from hostbench.report.kinds.marks import LANES, chart
 from hostbench.report.kinds.parts import Efficiencies
-from hostbench.report.kinds.question import LANES, TIME, chart, figure, time_point, without_number
-from hostbench.report.rows import Row, Rows, first, valid
+from hostbench.report.kinds.question import figure, without_number
+from hostbench.report.rows import Row, Rows, valid, where
 
 STEP = "training.step"
-WRAPPED = ("ddp", "zero1", "fsdp2", "tensor_parallel")
 FLOAT32: Mapping[str, AxisValue] = {"dtype": "float32"}
+WRAPPED = {**FLOAT32, "wrap": ("ddp", "zero1", "fsdp2", "tensor_parallel")}
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
-    "wrap": {
-        "plain": "one process", "ddp": "DDP", "zero1": "ZeRO-1", "fsdp2": "FSDP2",
-        "tensor_parallel": "tensor parallel",
-    },
+    "wrap": {"plain": "one process", "ddp": "DDP", "zero1": "ZeRO-1", "fsdp2": "FSDP2"},
     "batch": {"per_rank": "as many rows per rank", "total": "as many rows in all"},
-}  # fmt: skip
-
-
-def _one_process(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    """What it is held against: as many rows per rank, or in all."""
-    return STEP, {**row.axes, "num_ranks": 1, "wrap": "plain"}
+    "sync": {"each": "a sum after each", "last": "no_sync before the last"},
+}
 
 
 def _crowded(row: Row) -> str:
@@ -49,50 +43,39 @@ def _exposed(named: Mapping[str, Row]) -> str:
     return f"Exposed, the step without its compute: {format_seconds(seconds)}, of the medians."
 
 
-class SpeedOfOne(Question):
+class Speed(Scaling):
     """What ranks leave of the speed of one process: its time over theirs, of a total batch over
-    their number, too. Nothing, where the launches do not tell the times apart."""
+    their number, too."""
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        ranks = sorted(valid(group), key=lambda row: int(row.axes["num_ranks"]))
-        workload, axes = _one_process(ranks[0])
-        alone = first(rows, workload, **axes)
-        if alone is None:
-            return self.made(text, "undecided", "undecided: one process has no number in this run")
-        shares = [self._share(row, alone) for row in ranks]
-        known = [alone, *ranks]
-        times = [figure(self._over(row), row, note=_crowded(row)) for row in known]
-        points = [time_point(row, float(row.axes["num_ranks"])) for row in known]
-        ideal = (Point(x=float(row.axes["num_ranks"]), y=alone.time / _parts(row)) for row in known)
-        is_told = any(share.value is not None for share in shares)
-        return self.made(
-            text,
-            "figure" if is_told else "undecided",
-            f"of the speed of one process {joined(map(str, shares))}",
-            figures=(*times, *without_number(group, self)),
-            chart=chart("line", Axis(title="ranks"), TIME, points, curve=tuple(ideal)),
-        )
+        same = {**FLOAT32, "batch": group[0].axes["batch"]}
+        alone = where(rows, STEP, wrap="plain", **same)
+        answer = Scaling.answer(self, text, [*alone, *group], rows)
+        if answer.chart is None or not valid(alone):
+            return answer
+        ends = (alone[0], max(group, key=self._count))
+        ideal = [Point(x=self._count(row), y=alone[0].time / self._parts(row)) for row in ends]
+        return replace(answer, chart=replace(answer.chart, curve=tuple(ideal)))
 
-    def _over(self, row: Row) -> str:
-        return self.word("num_ranks", row.axes["num_ranks"])
+    def _parts(self, row: Row) -> int:
+        return self._count(row) if row.axes["batch"] == "total" else 1
 
-    def _share(self, row: Row, alone: Row) -> Figure:
-        sure, label = conclude(row.by_launch, alone.by_launch), f"over {self._over(row)}"
-        share = Figure(label=label, value=None, unit="share", note=_crowded(row))
-        if sure.verdict == "undecided":
-            return replace(share, status="undecided", reason="the launches do not tell")
-        share = replace(share, value=sure.factor / _parts(row))
-        if sure.is_few or sure.low is None or sure.high is None:
-            return share
-        return replace(share, low=sure.low / _parts(row), high=sure.high / _parts(row))
+    def _rate(self, row: Row) -> float:
+        return 1 / (self._parts(row) * row.time)
 
-
-def _parts(row: Row) -> int:
-    return int(row.axes["num_ranks"]) if row.axes["batch"] == "total" else 1
+    def _figure(self, row: Row, measured: Rows, floor: Row | None = None) -> Figure:
+        alone, notes = measured[0], [_crowded(row)]
+        if row is alone or self._count(alone) > 1:
+            return figure(self._name(row), row, note=notes[0])
+        left = self._against(row, alone)
+        if left.is_different and not left.is_few and left.low and left.high:
+            notes.append(f"99 % interval {left.low:.0%} to {left.high:.0%}")
+        ratio = Ratio(to="one process", conclusion=left, of_rates=True)
+        return figure(self._name(row), row, ratio=ratio, note=", ".join(filter(None, notes)))
 
 
 class Held(Question):
-    """What a rank holds. That it is what the formulas say is a proof: a case has no number else."""
+    """What a rank holds. That it is what the formulas say is a proof: else it has no number."""
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         figures = []
@@ -102,26 +85,25 @@ class Held(Question):
             note = ", ".join(f"{kind} {nbytes}" for kind, nbytes in parts)
             name = self.word("wrap", row.axes["wrap"])
             figures.append(Figure(label=name, value=sum(held), unit="bytes", note=note))
-        points = (Point(x=one.label, y=one.value or 0.0, text=one.note) for one in figures)
-        return self.made(
-            text,
-            "figure",
-            f"as the formulas say: {'; '.join(map(str, figures))}",
-            figures=without_number(group, self),
-            chart=chart("bar", LANES, Axis(title="bytes of a rank", unit="bytes"), points),
-        )
+        points = (Point(x=each.label, y=each.value or 0.0, text=each.note) for each in figures)
+        bars = chart("bar", LANES, Axis(title="bytes of a rank", unit="bytes"), points)
+        verdict = f"as the formulas say: {'; '.join(map(str, figures))}"
+        lost = without_number(group, self)
+        return self.made(text, "figure", verdict, figures=(*figures, *lost), chart=bars)
 
 
+EACH: dict[str, Any] = {"each": ("num_ranks",), "note": _crowded}
 QUESTIONS = (
     Compare(
         text="What does training over {num_ranks} cost beside one process, by rows per rank?",
-        workload=STEP, where={**FLOAT32, "batch": "per_rank", "wrap": WRAPPED}, each=("num_ranks",),
-        beside=_one_process, beside_name="one process", note=_crowded,
-        screen="a step over {num_ranks}", learnt="{choice} over {num_ranks}",
+        workload=STEP, where={**WRAPPED, "batch": "per_rank"}, **EACH,
+        beside=lambda row: (STEP, {**row.axes, "num_ranks": 1, "wrap": "plain"}),
+        beside_name="one process", screen="a step over {num_ranks}",
+        learnt="{choice} over {num_ranks}",
     ),
-    SpeedOfOne(
+    Speed(
         text="How does {wrap} scale, with {batch}?",
-        workload=STEP, where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"),
+        workload=STEP, where=WRAPPED, each=("wrap", "batch"),
     ),
     Held(
         text="What does each of {num_ranks} hold?",
@@ -129,7 +111,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What does bfloat16 save over {num_ranks}?",
-        workload=STEP, where={"dtype": "bfloat16"}, each=("num_ranks",), devices=("cuda",),
+        workload=STEP, where={"dtype": "bfloat16"}, devices=("cuda",), **EACH,
         beside=lambda row: (STEP, {**row.axes, **FLOAT32}), beside_name="float32",
     ),
     Parts(
@@ -140,29 +122,29 @@ QUESTIONS = (
     ),
     Compare(
         text="What does no_sync save over {num_micro_batches}, {num_ranks}?",
-        workload="training.accumulate", where={"num_micro_batches": (2, 4, 8)},
-        each=("num_micro_batches", "num_ranks"), claim={"sync": "last"},
+        workload="training.accumulate", each=("num_micro_batches", "num_ranks"),
+        claim={"sync": "last"},
     ),
-    Enough(
+    Scaling(
         text="Which size of buckets is enough over {num_ranks}?",
-        workload="training.bucket", where={"gradient_as_bucket_view": True},
-        each=("num_ranks",), over="bucket_bytes",
+        workload="training.bucket", where={"gradient_as_bucket_view": True}, each=("num_ranks",),
+        over="bucket_bytes", enough=True,
     ),
     Compare(
         text="What does gradient_as_bucket_view save over {num_ranks}?",
-        workload="training.bucket", each=("num_ranks",),
-        claim={"gradient_as_bucket_view": True}, baseline={"gradient_as_bucket_view": False},
+        workload="training.bucket", claim={"gradient_as_bucket_view": True},
+        baseline={"gradient_as_bucket_view": False}, **EACH,
     ),
     Compare(
-        text="What do resharding, prefetch and type change in FSDP2 over {num_ranks}?",
-        workload="training.reshard", each=("num_ranks",),
+        text="What do resharding, layers ahead and type change in FSDP2 over {num_ranks}?",
+        workload="training.reshard", **EACH,
     ),
     Compare(
         text="What does a block that is split over {num_ranks} cost beside one process?",
-        workload="training.tensor_parallel", each=("num_ranks",),
+        workload="training.tensor_parallel", **EACH,
         where={"layout": ("columns_and_rows", "by_sequence", "compiled", "fused")},
         beside=lambda row: (row.workload, {"num_ranks": 1, "layout": "whole"}),
-        beside_name="one process", note=_crowded,
+        beside_name="one process",
     ),
     Compare(
         text="What do workers of a DataLoader in each of {num_ranks} save?",
@@ -171,6 +153,6 @@ QUESTIONS = (
     ),
     Compare(
         text="What does reading the loss cost a job of {num_ranks}?",
-        workload="training.sync_trap", each=("num_ranks",),
+        workload="training.sync_trap", **EACH,
     ),
 )  # fmt: skip
