@@ -7,7 +7,6 @@ is older than they are. What a loader returns is shared between visits: only rea
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,14 +20,14 @@ from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url, read_stored
 from hostbench.core.units import format_bytes, format_seconds
-from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.grid import group_of, marked, settings
+from hostbench.judge.two_sides import Comparison, compare
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer
 from hostbench.report.blocks import Title
 from hostbench.report.causes import causes, with_causes
 from hostbench.report.comparison import counts as counts_of
-from hostbench.report.comparison import in_order, name_of, notes
+from hostbench.report.comparison import in_order, in_words, name_of, notes
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.judging import judged_tables, with_triage
@@ -36,8 +35,8 @@ from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
-from hostbench.report.side_runs import SideRuns
-from hostbench.report.sides import Key, both
+from hostbench.report.side_runs import Key
+from hostbench.report.sides import both
 from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.results import Results, version
@@ -48,10 +47,6 @@ UNNAMED = "(not named yet)"
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
 COMPARED = "verdict workload series change low high before after why id".split()
-HELD = (
-    "Runs made one after the other differ by what drifts between them: what they alone say is "
-    "undecided, unless the history of the series has such a change; `hostbench ab` settles it."
-)
 
 
 class Store(NamedTuple):
@@ -172,53 +167,22 @@ class Compared(NamedTuple):
 
 @st.cache_resource(max_entries=8, show_spinner="Comparing ...")
 def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> Compared:
-    """As `hostbench compare`, of the newest runs of each side; but what is provisional there counts
-    here where the history of the series has such a change between the two, else it is undecided.
-
-    Raises HostbenchError where two sides cannot be compared.
+    """As `hostbench compare`, of the newest runs of each side. The first name may be
+    hostbench.report.side_runs.LEVEL. Raises HostbenchError where two sides cannot be compared.
     """
     stored = history(store)
     every = stored.sides()
     asked = side_runs.chosen(every[every["machine"].isin(machines)], names, lambda _: None)
     first, second = (replace(side, rows=side.rows.tail(MOST_RUNS)) for side in asked)
     read = both(first, second, stored)
-    moved = _moved_between(store, first, second)
-    results = {
-        key: _held(key, one, read.confounded.get(key, []), moved)
-        for key, one in compare(read.series, read.interleaved, read.confounded).items()
-    }
-    rows = [_row(key, one, key in read.in_bytes) for key, one in in_order(results)]
+    results = compare(read.series)
+    ordered = in_order(results)
+    rows = [_row(key, one, read.series[key].in_bytes) for key, one in ordered]
     title = Title(f"{first.called} -> {second.called}: {counts_of(results)}")
-    told = table_of({key: one for key, one in results.items() if one.verdict != "same"}, read)
-    noted = [HELD, *notes(results, read)]
-    table = markdown([title, "", told, "", *noted])
-    return Compared(pd.DataFrame(rows, columns=COMPARED), noted, table)
-
-
-def _moved_between(store: Store, first: SideRuns, second: SideRuns) -> set[tuple[str, str]]:
-    """(series or machine:NAME, slower or faster) of the changes that lie between two sides."""
-    newest = [side.rows.iloc[-1] for side in (first, second)]
-    start, end = (
-        rows(store, run["machine"], run["run_id"])["committed_at"].max() for run in newest
-    )
-    events = judged(store).events
-    at = events["first_committed_at"]
-    between = events[(at > min(start, end)) & (at <= max(start, end)) & (events["kind"] == "step")]
-    slower = (between["effect"] > 0) == (start <= end)
-    return set(zip(between["id"], slower.map({True: "slower", False: "faster"}), strict=True))
-
-
-def _held(
-    key: Key, one: Comparison, differs: Sequence[str], moved: set[tuple[str, str]]
-) -> Comparison:
-    """A provisional change counts where it is one of those that `moved`, else it is undecided."""
-    names = (f"{start}{name}" for name in key[:-2] for start in (f"{key[-2]}@", "machine:"))
-    is_moved = any((name, one.verdict) in moved for name in names)
-    if is_moved or not one.is_provisional or one.verdict not in ("slower", "faster"):
-        return replace(one, is_provisional=False)
-    few = "few runs a side, and no change between them in its history"
-    why = f"the sides also differ in {'; '.join(differs)}" if differs else few
-    return replace(one, verdict="undecided", why=why)
+    listed = table_of({key: one for key, one in results.items() if one.verdict != "same"}, read)
+    noted = [*notes(results, read), *in_words(results, read)]
+    text = markdown([title, "", listed, "", *noted])
+    return Compared(pd.DataFrame(rows, columns=COMPARED), noted, text)
 
 
 def _row(key: Key, one: Comparison, in_bytes: bool) -> tuple[Any, ...]:

@@ -15,12 +15,13 @@ session  normal noise and a bias that is drawn anew about every 15 commits
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from hostbench.core.arrays import Floats
+from hostbench.judge.two_sides import TwoSides, Verdict, compare
 
 FAMILIES = ("gauss", "heavy", "drift", "bimodal", "session")
 OUTLIER_SHARE, OUTLIER_LOW, OUTLIER_HIGH = 0.02, 0.20, 1.00
@@ -101,6 +102,44 @@ def shared(
             log = common + rng.normal(0.0, 0.01, num)
             rows.append(with_steps(log, (own,) if i < 2 else ()))
         yield rows, driver
+
+
+def drifting(
+    rng: np.random.Generator,
+    num_before: int,
+    drift: float,
+    draw: Callable[[np.random.Generator, tuple[int, int]], Floats],
+    num: int = 270,
+    changed: int = 27,
+) -> Floats:
+    """Runs of a machine made one after the other, shape (num, num_before + 1): logarithms of the
+    medians of 10 launches that differ by 1 %. From run to run each series differs by a `drift` of
+    its own, log-normal around that with 0.5; `draw` gives it in units of its standard deviation.
+    In the newest run the first `changed` are slower by 10 %."""
+    scale = drift * np.exp(rng.normal(0.0, 0.5, (num, 1)))
+    shape = (num, num_before + 1)
+    logs = scale * draw(rng, shape) + rng.normal(0.0, 0.01 * math.sqrt(math.pi / 2 / 10), shape)
+    logs[:changed, -1] += math.log(1.1)
+    return logs
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return rng.normal(0.0, 1.0, shape)
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    """Student's t with 4 degrees of freedom, of standard deviation 1."""
+    return rng.standard_t(4, shape) / math.sqrt(2)
+
+
+def verdicts_of_newest(logs: Floats) -> list[Verdict]:
+    """What the rule says of the newest run of each row against those before."""
+    seconds = BASE_S * np.exp(logs)
+    table = {
+        row: TwoSides(first=[], second=[[float(own[-1])]], before=own[:-1].tolist())
+        for row, own in enumerate(seconds)
+    }
+    return [one.verdict for one in compare(table).values()]
 
 
 def _random_step(size: float, index: int, rng: np.random.Generator) -> Step:

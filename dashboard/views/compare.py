@@ -6,6 +6,9 @@ import parts
 import streamlit as st
 from words import commit8, plain
 
+from hostbench.judge.two_sides import LEVEL_RUNS
+from hostbench.report.side_runs import LEVEL
+
 KINDS = {
     "commit": "commits",
     "machine": "machines",
@@ -31,31 +34,21 @@ if len(options) < 2:
     why = f"There is one of {KINDS[kind]} here that counts: nothing to compare it with."
     parts.empty(f"{why} Two commits compared at once:", "hostbench ab main")
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
+LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
 
 
-def usual() -> int:
-    """Of commits the last one before the last change that stayed, else the newest but one."""
-    events = data.judged(store).events
-    stayed = events[(events["status"] == "confirmed") & events["machine"].isin(names)]
-    stayed = stayed.sort_values("first_committed_at", ascending=False, kind="stable")
-    before = [options.index(commit) for commit in stayed["last_commit"] if commit in options[1:]]
-    return before[0] if before and kind == "commit" else 1
+def named(text: str) -> str:
+    return LEVELS.get(text) or (commit8(text) if kind == "commit" else called.get(text, text))
 
 
-def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, index: int) -> str:
-    chosen = box.selectbox(
-        label,
-        options,
-        index=index,
-        key=key,
-        bind="query-params",
-        format_func=lambda text: commit8(text) if kind == "commit" else called.get(text, text),
-        filter_mode="contains",
-    )
-    return chosen if kind == "commit" else f"{kind}:{chosen}"
+def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
+    look = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
+    chosen = box.selectbox(label, own, key=key, **look)
+    return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
 
-before, after = side(first_box, "Before", "first", usual()), side(second_box, "After", "second", 0)
+after = side(second_box, "After", "second", options)
+before = side(first_box, "Before", "first", [*LEVELS, *options[1:], options[0]])
 if before == after:
     parts.empty("Before and after are the same: choose another one.")
 made = data.comparison(store, (before, after), tuple(names))

@@ -36,9 +36,10 @@ from hostbench.core.units import format_change, format_duration, format_interval
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
 from hostbench.families import user_families
-from hostbench.judge.compare import Comparison, compare, side_of
+from hostbench.judge.two_sides import Comparison, TwoSides, compare, side_of
 from hostbench.report import comment
-from hostbench.report.sides import Key, Sides
+from hostbench.report.side_runs import Key
+from hostbench.report.sides import Sides
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
@@ -146,8 +147,7 @@ def judged(measured: Measured) -> Comparison:
         [[record.seconds for record in records if record.seconds is not None]]
         for records in measured.records
     )
-    both = {"": (first, second)}
-    return compare(both, interleaved=both)[""]
+    return compare({"": TwoSides(first=first, second=second, interleaved=(first, second))})[""]
 
 
 def step_in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:

@@ -18,7 +18,7 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasure
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.units import format_change
 from hostbench.families import check_selects, load
-from hostbench.judge.compare import half
+from hostbench.judge.two_sides import half
 from hostbench.report.judged import judge_history
 from hostbench.runner.plan import choose
 from hostbench.vcs import repo

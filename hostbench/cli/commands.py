@@ -103,9 +103,10 @@ _command(
 _command(
     "compare",
     "Compare two commits, machines or versions. A side is a commit, branch or tag; or "
-    "machine:NAME, torch:VERSION, driver:VERSION, environment:NAME (asv's), run:ID.",
+    "machine:NAME, torch:VERSION, driver:VERSION, environment:NAME (asv's), run:ID. A commit or a "
+    "run alone is compared with the level of the runs before it.",
     click.argument("a", metavar="A"),
-    click.argument("b", metavar="B"),
+    click.argument("b", metavar="[B]", required=False),
     options.every,
     formats(),
     options.only_machine,

@@ -5,8 +5,9 @@ import math
 import random
 import time
 import traceback
-from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -31,12 +32,12 @@ from hostbench.core.clock import epoch_s, now
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import CaseRecord
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
-from hostbench.judge.compare import Comparison, compare
-from hostbench.judge.night import CONFIRMED, LaunchesOf, SeriesName
+from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
+from hostbench.judge.two_sides import Comparison, TwoSides, compare
 from hostbench.report import night_history
 from hostbench.report.blocks import Block, Page
 from hostbench.report.comparison import detectable
@@ -263,18 +264,9 @@ def _hold_against(
     earlier: Sequence[WholeRun],
     known: Sequence[StoredNight],
 ) -> None:
-    since = night_history.confirmed_at(known)
-    earlier_launches: list[LaunchesOf] = [
-        {
-            name: own
-            for name, own in _launches_of(other.winners().values()).items()
-            if epoch_s(other.header.started_at) >= since.get(name, 0.0)
-        }
-        for other in earlier
-    ]
-    newest: LaunchesOf = dict(ChainMap(*map(dict, earlier_launches)))
-    held = judge.held_against(launches, earlier_launches)
-    moved = judge.moved(launches, earlier_launches)
+    since_change, apart = _by_level(earlier, night_history.confirmed_at(known))
+    held = judge.held_against(launches, since_change)
+    moved = judge.suspects(launches, since_change, apart)
     # Of the runs that what moved was compared with the oldest: all that may have moved it is since.
     before = earlier[max((held[name][0] for name in moved), default=0)]
     lasting, passing = night_history.facts_moved(before, run)
@@ -287,7 +279,7 @@ def _hold_against(
         landed=night_history.landed(Path.cwd(), before.header.commit, run.header.commit),
         broke=night_history.lost("failed", run, earlier),
         skipped=night_history.lost("skipped", run, earlier),
-        detectable=detectable(compare(judge.sides(newest, launches))),
+        detectable=detectable(compare(judge.against_level([launches], since_change, apart))),
     )
     if not moved:
         return
@@ -297,7 +289,13 @@ def _hold_against(
     by_name = {str(case): case for work in works for case in work.cases()}
     cases = [by_name[case] for case, _ in names if case in by_name]
     try:
-        again, end = _measure_again(tonight, setup, str(before.header.commit), newest, cases)
+        again, end = _measure_again(
+            tonight,
+            setup,
+            str(before.header.commit),
+            cases,
+            lambda second: judge.against_level([launches, second], since_change, apart),
+        )
     except Interrupted:
         raise
     except HostbenchError as error:
@@ -308,12 +306,31 @@ def _hold_against(
     _note_moved(tonight, moved, again)
 
 
+def _by_level(
+    earlier: Sequence[WholeRun], changed_at: Mapping[SeriesName, Sequence[float]]
+) -> tuple[list[LaunchesOf], LevelsOf]:
+    """(of each run the series that have not changed since, of each series the seconds of the runs
+    before, those between two changes together)."""
+    since: list[LaunchesOf] = []
+    apart: dict[SeriesName, list[list[float]]] = {
+        name: [[] for _ in times] for name, times in changed_at.items()
+    }
+    for run in earlier:
+        launches, at_s = _launches_of(run.winners().values()), epoch_s(run.header.started_at)
+        num = {name: bisect_right(changed_at.get(name, ()), at_s) for name in launches}
+        since.append({n: own for n, own in launches.items() if num[n] == len(apart.get(n, ()))})
+        for name in launches.keys() - since[-1].keys():
+            apart[name][num[name]].append(median(launches[name]))
+    return since, apart
+
+
 def _note_moved(
     tonight: _Tonight,
     moved: Mapping[SeriesName, Comparison],
     again: Mapping[SeriesName, Comparison],
 ) -> None:
-    """Each series that moved with its cause, as far as it was measured `again`."""
+    """Each series that moved with its cause, as far as it was measured `again`. Of those that only
+    seemed to, the ones that were."""
     night = tonight.report
     known = {
         "same_code": night.same_code,
@@ -330,15 +347,20 @@ def _note_moved(
                 cause=judge.cause(comparison, again.get((case, version)), **known),
             )
             for (case, version), comparison in moved.items()
+            if judge.has_moved(comparison) or (case, version) in again
         )
     )
 
 
 def _measure_again(
-    tonight: _Tonight, setup: Setup, before: str, launches: LaunchesOf, cases: Sequence[Case]
+    tonight: _Tonight,
+    setup: Setup,
+    before: str,
+    cases: Sequence[Case],
+    with_second: Callable[[LaunchesOf], Mapping[SeriesName, TwoSides]],
 ) -> tuple[Mapping[SeriesName, Comparison], End]:
     """The commit `before` against the working tree, interleaved; where both are the same code, the
-    `launches` of the runs before against a second run. Raises HostbenchError where neither can be
+    runs before against tonight's with a second one. Raises HostbenchError where neither can be
     measured."""
     num, left_s = number_of(len(cases), "case"), tonight.left_s(FOR_MEASURING)
     if not left_s:
@@ -363,15 +385,16 @@ def _measure_again(
         else:
             tonight.note(again=measured.measured.run_ids)
             tonight.remark(*measured.notes)
-            both = judge.sides(*map(_launches_of, measured.measured.records))
-            return compare(both, interleaved=both), measured.measured.end
+            both = judge.interleaved(*map(_launches_of, measured.measured.records))
+            return compare(both), measured.measured.end
     warn(f"measuring {num} a second time")
     seed = random.SystemRandom().getrandbits(32)  # an order of its own
     plan = replace(planned(options, setup), cases=tuple(cases), seed=seed)
     kept = measure(replace(setup, budget_s=left_s), plan)  # asv keeps the first
     tonight.note(again=(kept.runs[0].run_id,))
     second = _launches_of(kept.runs[0].winners().values())
-    return compare(judge.sides(launches, second)), kept.end
+    every = compare(with_second(second))
+    return {name: one for name, one in every.items() if name in second}, kept.end
 
 
 # ---- handing on ---------------------------------------------------------------------------------

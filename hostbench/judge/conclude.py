@@ -2,7 +2,7 @@
 
 Every answer, table and page that names a winner or a factor asks here. The cases of one run share
 their launches, so each launch gives a pair. From MIN_LAUNCHES launches on the exact rank test over
-launches decides at ALPHA, as between interleaved runs (judge.compare). With fewer it cannot, and
+launches decides at ALPHA, as between interleaved runs (judge.two_sides). With fewer it cannot, and
 Student's interval of the paired log ratios is asked instead (samples.few_interval), of differences
 of MIN_EFFECT_FEW and more: three launches tell what differs by far more than they scatter, and
 nothing else. Pure functions.
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from hostbench.core.efficiency import Launches
 from hostbench.core.samples import MIN_LAUNCHES, few_interval, median
-from hostbench.judge.compare import MIN_EFFECT, SAME_WITHIN, Verdict
 from hostbench.judge.rank_test import shift
+from hostbench.judge.two_sides import SAME_WITHIN, Verdict
 
 ALPHA = 0.01
-MIN_EFFECT_FEW = 0.1
+MIN_EFFECT, MIN_EFFECT_FEW = 0.01, 0.1
+"""Smaller differences are never called one, with enough launches and with few."""
 
 SHORTEST, LONGEST = 1e-15, 1e15
 """Seconds. What is stored beyond them is damage, and its factors would overflow."""

@@ -1,19 +1,23 @@
 """One night against the nights before it: which series moved, and whether the code moved them.
 
-A run by itself cannot tell: what drifts from run to run is shared by all its launches. So what
-seems to have moved is measured once more in the same night: interleaved with the code of the night
-before or, where that is the same code, by a second run. Pure functions of numbers.
+A series that seems to have moved (`suspects`) is measured once more in the same night: interleaved
+with the code of the night before or, where that is the same code, by a second run. Only the rule
+for two sides (judge.two_sides) says that it has. Pure functions of numbers.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Literal
 
-from hostbench.judge.compare import Comparison, compare, half, side_of
+from hostbench.core.samples import median
+from hostbench.judge.two_sides import Comparison, TwoSides, compare, half, is_large, side_of
 
 LOOK_BACK = 2
-"""Runs before tonight that a series must have moved against, each of them: one odd night makes no
-candidate the night after."""
+"""Where there are too few runs for a level, the runs before tonight whose launches a series must
+differ from, each of them: one odd night makes no suspect the night after."""
+SUSPECT = 0.01
+"""p-value from which on a series is measured again: of 100 that have not moved about one is."""
 MOST_AGAIN, SHARE_AGAIN = 12, 0.1
 """Series that are measured again in a night: so many, or so much of the run where that is more."""
 
@@ -21,6 +25,7 @@ SeriesName = tuple[str, str]
 """Case and version, of one machine."""
 LaunchesOf = Mapping[SeriesName, Sequence[float]]
 """Of one run: the seconds of each launch."""
+LevelsOf = Mapping[SeriesName, Sequence[Sequence[float]]]
 
 NightCause = Literal[
     "code", "environment", "disturbed", "unexplained", "gone", "undecided", "not measured again"
@@ -28,22 +33,38 @@ NightCause = Literal[
 """What moved a series. `code`: interleaved with the code before, the difference is there.
 `environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`: not
 the code, and a passing fact moved (throttled, other programs). `unexplained`: none of these.
-`gone`: the second run of tonight does not show it. `undecided`: that lies too close to call."""
+`gone`: not the code, and no more than runs differ by. `undecided`: that it is the code lies too
+close to call."""
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
-def sides(
-    first: LaunchesOf, second: LaunchesOf
-) -> dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]:
-    """The series that two runs have, as `judge.compare` takes them."""
-    return {name: ([first[name]], [own]) for name, own in second.items() if name in first}
+def interleaved(first: LaunchesOf, second: LaunchesOf) -> dict[SeriesName, TwoSides]:
+    """The series that two runs have whose launches were interleaved."""
+    return {name: _pair(first[name], own) for name, own in second.items() if name in first}
+
+
+def against_level(
+    tonight: Sequence[LaunchesOf],
+    earlier: Sequence[LaunchesOf],
+    apart: LevelsOf = MappingProxyType({}),
+) -> dict[SeriesName, TwoSides]:
+    """Tonight's runs against those `earlier`, the newest first. `apart`: of each series the seconds
+    of the runs before its last confirmed change, those of each level together."""
+    return {
+        name: TwoSides(
+            first=[],
+            second=[run[name] for run in tonight if name in run],
+            before=[median(run[name]) for run in reversed(earlier) if name in run],
+            apart=apart.get(name, ()),
+        )
+        for name in held_against(tonight[0], earlier)
+    }
 
 
 def held_against(
     tonight: LaunchesOf, earlier: Sequence[LaunchesOf]
 ) -> dict[SeriesName, tuple[int, ...]]:
-    """Which of the runs `earlier`, the newest first, each series is compared with: the last
-    LOOK_BACK that have it."""
+    """The newest LOOK_BACK of the runs `earlier`, the newest first, that have each series."""
     indexes = {
         name: tuple(islice((at for at, run in enumerate(earlier) if name in run), LOOK_BACK))
         for name in tonight
@@ -51,40 +72,56 @@ def held_against(
     return {name: own for name, own in indexes.items() if own}
 
 
-def moved(tonight: LaunchesOf, earlier: Sequence[LaunchesOf]) -> dict[SeriesName, Comparison]:
-    """Series whose launches tonight differ, in one direction, from those of each of the runs that
-    they are held against; compared with the last."""
-    tables: list[dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]] = [
-        {} for _ in range(LOOK_BACK)
-    ]
-    for name, indexes in held_against(tonight, earlier).items():
-        for table, at in zip(tables, indexes, strict=False):
-            table[name] = ([earlier[at][name]], [tonight[name]])
-    last, *others = map(compare, tables)
-    return {
-        name: result
-        for name, result in last.items()
-        if result.verdict in ("slower", "faster")
-        and all(name not in other or other[name].verdict == result.verdict for other in others)
+def suspects(
+    tonight: LaunchesOf, earlier: Sequence[LaunchesOf], apart: LevelsOf = MappingProxyType({})
+) -> dict[SeriesName, Comparison]:
+    """Series that seem to have moved; of a few of them the rule says so (`has_moved`). Without
+    enough runs for a level launches tell what to measure again, and nothing else."""
+    by_level = compare(against_level([tonight], earlier, apart))
+    found = {
+        name: one
+        for name, one in by_level.items()
+        if has_moved(one) or (is_large(one) and one.p_value is not None and one.p_value <= SUSPECT)
     }
+    tables: list[dict[SeriesName, TwoSides]] = [{} for _ in range(LOOK_BACK)]
+    for name, indexes in held_against(tonight, earlier).items():
+        if by_level[name].lacks_runs:
+            for table, at in zip(tables, indexes, strict=False):
+                table[name] = _pair(earlier[at][name], tonight[name])
+    last, *others = map(compare, tables)
+    return found | {
+        name: one
+        for name, one in last.items()
+        if one.verdict in ("slower", "faster")
+        and all(name not in other or other[name].verdict == one.verdict for other in others)
+    }
+
+
+def _pair(first: Sequence[float], second: Sequence[float]) -> TwoSides:
+    return TwoSides(first=[first], second=[second], interleaved=([first], [second]))
+
+
+def has_moved(tonight: Comparison) -> bool:
+    """Whether the rule says so of runs, not of launches that were not interleaved."""
+    return tonight.unit == "run" and tonight.verdict in ("slower", "faster")
 
 
 def cause(
     tonight: Comparison, again: Comparison | None, *, same_code: bool, lasting: bool, passing: bool
 ) -> NightCause:
     """Why a series moved. `again`: the code before against tonight's, interleaved; of the
-    `same_code` the night before against tonight's second run. It counts as there again where its
-    99 % interval lies beyond half of what was seen (`compare.side_of`). `lasting`, `passing`:
-    whether such facts differ from the night before."""
+    `same_code` the level against both runs of tonight. The code's counts as there where its 99 %
+    interval lies beyond half of what was seen (`two_sides.side_of`). `lasting`, `passing`: whether
+    such facts differ from the night before."""
     if again is None or tonight.effect is None:
         return "not measured again"
     lies = side_of(again, half(tonight.effect))
-    if lies == "undecided":
-        return "undecided"
-    if lies == "good" and same_code:
-        return "gone"
     if lies == "bad" and not same_code:
         return "code"
+    if not has_moved(again if same_code else tonight):
+        return "gone"
+    if lies == "undecided" and not same_code:
+        return "undecided"
     if passing:  # it may hide what a fact that lasts has done: the next night tells
         return "disturbed"
     return "environment" if lasting else "unexplained"
@@ -93,11 +130,11 @@ def cause(
 def to_measure_again(
     changes: Mapping[SeriesName, Comparison], num_series: int
 ) -> tuple[SeriesName, ...]:
-    """The series to measure again, of so many in the run: all, or those that moved furthest where
-    they are more than MOST_AGAIN and than SHARE_AGAIN of the run."""
+    """The series to measure again, of so many in the run: all, or where they are more than
+    MOST_AGAIN and than SHARE_AGAIN of the run those that have moved, the furthest first."""
     most = max(MOST_AGAIN, round(SHARE_AGAIN * num_series))
 
-    def size(name: SeriesName) -> tuple[float, SeriesName]:
-        return -abs(changes[name].effect or 0.0), name
+    def order(name: SeriesName) -> tuple[bool, float, SeriesName]:
+        return not has_moved(changes[name]), -abs(changes[name].effect or 0.0), name
 
-    return tuple(sorted(changes, key=size)[:most])
+    return tuple(sorted(changes, key=order)[:most])

@@ -7,9 +7,10 @@ anywhere by it: all of it is code, where nothing is markup, a link or a mention.
 from collections.abc import Iterator, Mapping, Sequence
 
 from hostbench.core.case import as_typed
-from hostbench.judge.compare import Comparison
+from hostbench.judge.two_sides import Comparison
 from hostbench.report.comparison import counts, in_order, in_words, name_of, table
-from hostbench.report.sides import Key, Sides
+from hostbench.report.side_runs import Key
+from hostbench.report.sides import Sides
 from hostbench.report.write import code, markdown
 
 MARKER = "<!-- hostbench: ab -->"

@@ -13,10 +13,11 @@ from hostbench.core.units import (
     format_seconds,
     number_of,
 )
-from hostbench.judge.compare import Comparison, KeyT
 from hostbench.judge.grid import short_version
+from hostbench.judge.two_sides import Comparison, KeyT
 from hostbench.report.blocks import Block, Column, Item, Table, Title
-from hostbench.report.sides import Key, Lacking, Sides
+from hostbench.report.side_runs import Key
+from hostbench.report.sides import Lacking, Sides
 from hostbench.report.write import values
 
 _CHANGED = ("slower", "faster")
@@ -102,19 +103,26 @@ def detectable(comparisons: Mapping[KeyT, Comparison]) -> float | None:
 
 
 def in_words(comparisons: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
-    """One line on what is undecided, why, and what helps; one on how small a change shows."""
+    """What is undecided, why, and what helps; one line on how small a change shows."""
     undecided = [one for one in comparisons.values() if one.verdict == "undecided"]
-    spreads = [one.spread or 0.0 for one in undecided if not one.has_few]
-    few = len(undecided) - len(spreads)
+    few_runs = [one.lacks_runs for one in undecided if one.lacks_runs]
+    if few_runs:
+        yield (
+            f"{len(few_runs)} undecided: made one after the other; `hostbench ab` or "
+            f"{number_of(max(few_runs), 'more run')} decide"
+        )
+    others = [one for one in undecided if not one.lacks_runs]
+    spreads = [one.spread or 0.0 for one in others if not one.has_few]
+    few = len(others) - len(spreads)
     why = f"fewer than {MIN_LAUNCHES} launches a side"
-    by_run = any(one.unit == "run" for one in undecided)
-    helps = "more runs" if by_run else "more launches (measured with --launches 20)"
+    by_run = any(one.unit == "run" for one in others)
+    helps = "`hostbench ab`" if by_run else "more launches (measured with --launches 20)"
     if spreads:
         apart = f"{'runs' if by_run else 'launches'} differ by {median(spreads):.0%}"
         why = f"{few} have {why}; of the others {apart}" if few else apart
         helps += f" or a quieter machine{f' ({sides.busy})' if sides.busy else ''}"
-    if undecided:
-        yield f"{len(undecided)} undecided: {why}; {helps} will help"
+    if others:
+        yield f"{len(others)} undecided: {why}; {helps} will help"
     least = detectable(comparisons)
     if least is not None:
         yield f"Half of the series would show a change of {least:.1%}."
@@ -149,7 +157,7 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
 def notes(comparisons: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     """What has to be known to read the verdicts."""
     lines = list(sides.remarks)
-    if in_bytes := sum(key in sides.in_bytes for key in comparisons):
+    if in_bytes := sum(sides.series[key].in_bytes for key in comparisons):
         lines.append(f"{in_bytes} series are memory in bytes: there, slower means more of it")
     provisional = {
         key for key, one in comparisons.items() if one.is_provisional and one.verdict != "undecided"
@@ -161,11 +169,6 @@ def notes(comparisons: Mapping[Key, Comparison], sides: Sides) -> list[str]:
         lines.append(
             f"provisional (?): the sides differ in more than what is compared "
             f"({'; '.join(differs)}), and all of it counts"
-        )
-    if provisional - sides.confounded.keys():
-        lines.append(
-            "provisional (?): runs made one after the other also differ by what drifts between "
-            "them; `hostbench ab`, or 6 runs a side, settle it"
         )
     return lines
 
@@ -180,7 +183,7 @@ def _why(one: Comparison, sides: Sides) -> str:
 def _as_measured(key: Key, one: Comparison, sides: Sides) -> dict[str, float | None]:
     """Both sides' numbers, in seconds or in bytes."""
     numbers = {"before": one.before, "after": one.after}
-    own = "bytes" if key in sides.in_bytes else "s"
+    own = "bytes" if sides.series[key].in_bytes else "s"
     return {
         f"{name}_{unit}": number if unit == own else None
         for unit in ("s", "bytes")

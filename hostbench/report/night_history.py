@@ -11,9 +11,9 @@ from hostbench.core.units import format_change
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import in_words
-from hostbench.judge.compare import half
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
+from hostbench.judge.two_sides import LEVEL_RUNS, half
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results
@@ -21,8 +21,6 @@ from hostbench.store.runs import WholeRun, facts_of
 from hostbench.store.triage import Entry, EventName, entry_for
 from hostbench.vcs import repo
 
-MOST_RUNS = 8
-"""Runs before tonight that are read: a series may be missing from the newest of them."""
 _LONGEST_SUBJECT = 72
 """Letters of a commit's first line."""
 
@@ -48,20 +46,21 @@ def runs_before(
         whole = history.run(about)
         if whole.header.scratch is None:
             runs.append(whole)
-        if len(runs) == MOST_RUNS:
+        if len(runs) == LEVEL_RUNS:
             break
     return runs
 
 
-def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], float]:
-    """(case, version) -> when a night last confirmed a change of it, in seconds since the epoch:
-    runs from before say nothing of its level."""
-    return {
-        (change.case, change.version): epoch_s(night.started_at)
-        for night in known
-        for change in night.changes
-        if change.cause in CONFIRMED
-    }
+def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], list[float]]:
+    """(case, version) -> when nights confirmed a change of it, in seconds since the epoch, the
+    oldest first: runs from before the last say nothing of its level."""
+    times: dict[tuple[str, str], list[float]] = {}
+    for night in known:
+        for change in night.changes:
+            if change.cause in CONFIRMED:
+                own = times.setdefault((change.case, change.version), [])
+                own.append(epoch_s(night.started_at))
+    return times
 
 
 def launch_s(run: WholeRun) -> float:

@@ -21,8 +21,8 @@ from hostbench.core.units import (
     number_of,
     one_line,
 )
-from hostbench.judge.compare import Comparison
 from hostbench.judge.night import CONFIRMED, NightCause
+from hostbench.judge.two_sides import Comparison, Verdict
 from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
 from hostbench.report.judged import ExplainedEvent
 from hostbench.report.night_history import key_of
@@ -33,7 +33,7 @@ _CAUSES: Mapping[NightCause, str] = {
     "environment": "{same}, but software, driver or settings are not, and are the likely cause",
     "disturbed": "{same}, but throttling, temperature or load are not: not judged tonight",
     "unexplained": "{same}, and no recorded fact that would explain it has changed",
-    "gone": "a second run tonight does not show it",
+    "gone": "measured again it is not the code, and no more than runs differ by",
     "undecided": "measured again, too close to call",
     "not measured again": "seen in one run alone, which proves nothing",
 }
@@ -54,6 +54,10 @@ class MovedSeries:
     def shown(self) -> Comparison:
         """What counts of the two."""
         return self.again if self.again is not None and self.cause == "code" else self.tonight
+
+    @property
+    def direction(self) -> Verdict:
+        return "slower" if (self.tonight.effect or 0.0) > 0 else "faster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,7 @@ class NightReport:
         chosen = [
             series
             for series in self.moved
-            if series.cause in causes and verdict in ("", series.tonight.verdict)
+            if series.cause in causes and verdict in ("", series.direction)
         ]
         return sorted(chosen, key=lambda series: -abs(series.shown.effect or 0.0))
 
@@ -204,8 +208,10 @@ def _quiet(night: NightReport) -> Iterator[str]:
     elif not (night.events or len(night.of("gone")) < len(night.moved)):
         compared = f", {night.compared} of them compared" * (night.compared < num)
         later = f", {number_of(left, 'case')} not" * (left > 0)
-        least = f", smallest detectable change {night.detectable or 0.0:.1%} (median)"
-        yield f"no new change: {measured}{compared}{later}{least * (night.detectable is not None)}"
+        least = "too few nights yet to judge more than the code"
+        if night.detectable is not None:
+            least = f"smallest detectable change {night.detectable:.1%} (median)"
+        yield f"no new change: {measured}{compared}{later}, {least}"
 
 
 def _summed(night: NightReport, series: Sequence[MovedSeries]) -> str:
@@ -282,7 +288,7 @@ def table(night: NightReport) -> Table:
 def _row(series: MovedSeries) -> dict[str, Any]:
     shown = series.shown
     return {
-        "verdict": series.tonight.verdict,
+        "verdict": series.direction,
         "cause": series.cause,
         "effect": shown.effect,
         "low": shown.low,

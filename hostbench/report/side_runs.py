@@ -9,9 +9,13 @@ import pandas as pd
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.suggest import did_you_mean
 
+Key = tuple[str, ...]
+"""Where a series was measured, case, version."""
 COLUMNS = {name: name for name in ("machine", "torch", "driver", "environment")} | {"run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""
 _PREFIXES = ", ".join(f"{name}:" for name in COLUMNS)
+LEVEL = "level"
+"""A first side: the runs before the second one."""
 _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 
@@ -33,26 +37,38 @@ class SideRuns:
         return set(zip(self.rows["machine"], self.rows["run_id"], strict=True))
 
     @property
+    def is_level(self) -> bool:
+        return self.text == LEVEL and self.rows.empty
+
+    @property
     def called(self) -> str:
         """What a page calls it: `main (03845e94)`, for main moves on."""
+        if self.is_level:
+            return "the level of the runs before"
         commit = str(self.rows["commit"].iloc[0])
         is_name = self.column == "commit" and not commit.startswith(self.text)
         return f"{self.text} ({commit[:8]})" if is_name else self.text
 
 
 def chosen(runs: pd.DataFrame, names: Sequence[str], resolve: Resolve) -> list[SideRuns]:
-    """For each name the runs that may be judged; a run by its id may be scratch, too.
+    """For each name the runs that may be judged; a run by its id may be scratch, too. A first name
+    LEVEL stands for the runs before the second side, a commit or a run.
 
     Raises UsageError for a name that means nothing, and then NothingMeasured for one that no run
     has.
     """
-    sides = [_side(runs, text, resolve) for text in names]
+    is_level = names[0] == LEVEL
+    sides = [_side(runs, text, resolve) for text in (names[1:] if is_level else names)]
     for side in sides:
         if side.rows.empty:
             raise NothingMeasured(_no_run(runs, side, resolve))
         named = side.rows[side.column].nunique()
         if named > 1:
             raise UsageError(f"{side.text!r} names {named} of {side.column}: write more of it")
+    if is_level:
+        if sides[0].column not in ("commit", "run_id"):
+            raise UsageError(f"{names[1]!r} has no runs before it: name a commit or a run, or two")
+        sides.insert(0, SideRuns(text=LEVEL, column=sides[0].column, rows=runs.iloc[:0]))
     return sides
 
 

@@ -9,14 +9,13 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import PROOF_FAILED
 from hostbench.core.units import number_of
 from hostbench.facts import record
-from hostbench.judge.compare import RunsOfLaunches
 from hostbench.judge.grid import of_few_launches
-from hostbench.report.side_runs import SideRuns, check
+from hostbench.judge.two_sides import RunsOfLaunches, TwoSides
+from hostbench.report.levels import RunsBefore, runs_before, where_of
+from hostbench.report.side_runs import Key, SideRuns, check
 from hostbench.store.asv_tree import environment_of
 from hostbench.store.results import Results
 
-Key = tuple[str, ...]
-"""Where a series was measured, case, version."""
 Cells = dict[Any, Any]
 """A row of the tidy frame: column -> value."""
 
@@ -43,17 +42,12 @@ class Lacking:
 class Sides:
     """The series that both sides have."""
 
-    series: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
-    """Launches of the first and of the second, run by run."""
-    interleaved: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
-    """The same of the runs whose launches were interleaved; without a series that has none."""
+    series: dict[Key, TwoSides]
     confounded: dict[Key, list[str]]
     """In what else than what is compared the sides of a series differ; without those that do not.
     """
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
-    in_bytes: set[Key]
-    """Series of memory; all others are of seconds."""
     remarks: list[str]
     """What else has to be known of the sides."""
     busy: str = ""
@@ -76,23 +70,35 @@ def both(first: SideRuns, second: SideRuns, history: Results) -> Sides:
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
             "compare like with like"
         )
-    shared = [key for key in left if key in right]
-    confounded: dict[Key, list[str]] = {}
-    for key in shared:
-        alike = True
-        if first.column not in ("commit", "run_id"):
+    interleaved = {key: _interleaved(left[key], right[key]) for key in left if key in right}
+    in_time = second.column in ("commit", "run_id")
+    needed = in_time and (first.is_level or not all(interleaved.values()))
+    before = runs_before(first, second, history) if needed else {}
+    if first.is_level:
+        left = {key: [] for key in before}
+    series, confounded = dict[Key, TwoSides](), dict[Key, list[str]]()
+    for key in [key for key in left if key in right]:
+        alike, known = True, before.get(key, RunsBefore(older=0, seconds=()))
+        if not in_time:
             left[key], right[key], alike = _same_commits(left[key], right[key])
-        differs = [*_confounds(first.column, left[key], right[key])]
-        if differs or not alike:
-            confounded[key] = differs if alike else ["other commits and dates", *differs]
+        differs = [] if alike else ["other commits and dates"]
+        differs += _confounds(first.column, left[key], right[key])
+        if differs:
+            confounded[key] = differs
+        series[key] = TwoSides(
+            first=_runs(left[key]),
+            second=_runs(right[key]),
+            before=known.seconds,
+            older=known.older,
+            interleaved=interleaved.get(key),
+            machine=key[0] if len(key) > 2 else "",
+            in_bytes=right[key][0]["unit"] == "bytes",
+            is_confounded=bool(differs),
+        )
     return Sides(
-        interleaved={
-            key: pairs for key in shared if (pairs := _interleaved(left[key], right[key]))
-        },
-        series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
+        series=series,
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
-        in_bytes={key for key in shared if left[key][0]["unit"] == "bytes"},
         remarks=[*_not_judged({**ends, **right_ends})],
         busy=_busy(history, first, second),
     )
@@ -100,7 +106,7 @@ def both(first: SideRuns, second: SideRuns, history: Results) -> Sides:
 
 def _busy(history: Results, *sides: SideRuns) -> str:
     """Of the newest run of each side, the second's last."""
-    newest = {tuple(side.rows.iloc[-1][["machine", "run_id"]]) for side in sides}
+    newest = {tuple(side.rows.iloc[-1][["machine", "run_id"]]) for side in sides if len(side.rows)}
     busy = ""
     for run in (run for run in history.runs() if (run.machine, run.run_id) in newest):
         facts = history.facts(run)
@@ -136,10 +142,10 @@ def _rows(side: SideRuns, history: Results) -> tuple[dict[Key, list[Cells]], dic
 def _where(column: str, machine: str, run_id: str) -> tuple[str, ...]:
     """The beginning of a series' key: its machine, and another project's environment there. Without
     what is compared."""
-    environment = None if column == "environment" else environment_of(run_id)
+    environment = environment_of(run_id)
     if column == "machine":
         return (environment,) if environment else ()
-    return (f"{machine}/{environment}" if environment else machine,)
+    return (machine if column == "environment" else where_of(machine, run_id),)
 
 
 def _with_enough(rows: list[Cells]) -> list[Cells]:

@@ -197,7 +197,7 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
         (("triage", "sett"), "'set'"),
         (("run", "--quic"), "'--quick'"),
         (("run", "--launches", "many"), "'many'"),
-        (("compare", "A"), "'B'"),
+        (("compare",), "'A'"),
     ],
 )
 def test_what_the_parser_refuses(

@@ -259,23 +259,25 @@ def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
     assert len(points) == 10 * points["series"].nunique()
 
 
-def test_compare_counts_only_what_the_history_knows(open_page, history: Path) -> None:
-    """By default the newest commit against the one before the last change; of two neighbours
-    without a change between them nothing is slower."""
+def test_compare_opens_with_the_newest_run_against_the_level_before(
+    open_page, history: Path
+) -> None:
+    """The change is part of that level by now. Of two commits it is between them."""
     app = open_page("compare", history)
+    assert app.selectbox(key="first").value == "level"
+    (table,) = tables(app, "verdict")
+    assert set(table["verdict"]) <= {"same", "undecided"} and len(table)
+    assert not re.search(r"\| (slower|faster|same)", app.code[-1].value)
+    import data
+
+    runs = data.runs(data.Store(str(history), data.signature(str(history))))
+    commits = list(dict.fromkeys(runs["commit"]))
+    app = open_page("compare", history, first=commits[20][:8], second=commits[19][:8])
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
     for verdict in ("slower", "faster", "undecided"):
         assert app.code[-1].value.count(f"| {verdict} |") == (table["verdict"] == verdict).sum()
-    import data
-
-    runs = data.runs(data.Store(str(history), data.signature(str(history))))
-    commits = list(dict.fromkeys(runs["commit"]))
-    same = open_page("compare", history, first=commits[5][:8], second=commits[4][:8])
-    (table,) = tables(same, "verdict")
-    assert set(table["verdict"]) <= {"same", "undecided"}
-    assert not re.search(r"\| (slower|faster|same)", same.code[-1].value)
     assert "are the same" in said(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )

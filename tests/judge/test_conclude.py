@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hostbench.core.efficiency import Launches
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.judge.compare import MIN_EFFECT, SAME_WITHIN
-from hostbench.judge.conclude import MIN_EFFECT_FEW, Conclusion, conclude
+from hostbench.judge.conclude import MIN_EFFECT, MIN_EFFECT_FEW, Conclusion, conclude
+from hostbench.judge.two_sides import SAME_WITHIN
 from tests.conftest import SoakSeeds
 
 OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same", "undecided": "undecided"}

@@ -1,14 +1,16 @@
 """The comment on a pull request: the answer first, and no markup of anybody else's."""
 
 import re
+from collections import defaultdict
 from html import escape
 
 import pytest
 from markdown_it import MarkdownIt
 
-from hostbench.judge.compare import Comparison, Verdict
+from hostbench.judge.two_sides import Comparison, TwoSides, Verdict
 from hostbench.report.comment import MARKER, of_nothing, of_result
-from hostbench.report.sides import Key, Lacking, Sides
+from hostbench.report.side_runs import Key
+from hostbench.report.sides import Lacking, Sides
 from hostbench.report.write import code
 from tests.report.test_compare_command import CASES
 
@@ -44,11 +46,9 @@ def one(verdict: Verdict, effect: float) -> Comparison:
 
 def sides(*lacking: Lacking) -> Sides:
     return Sides(
-        series={},
-        interleaved={},
+        series=defaultdict(lambda: TwoSides(first=[], second=[])),
         confounded={},
         lacking=[*lacking],
-        in_bytes=set(),
         remarks=[],
     )
 

@@ -19,6 +19,7 @@ from hostbench.core.errors import (
     EXIT_REGRESSION,
     EXIT_USAGE,
 )
+from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.store import archive
 from tests.fakes import builders
 
@@ -47,17 +48,23 @@ def stored(
     return run_id
 
 
+def level(results: Path, factors: tuple[float, ...], commit: str = OLD, **header: Any) -> None:
+    """As many runs as a level needs."""
+    for _ in range(LEAST_RUNS):
+        stored(results, commit, factors, **header)
+
+
 def test_slower_rows_are_named_and_the_exit_code_is_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    level(tmp_path, (1.0, 1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 1.5, 0.8))
     assert main(["compare", OLD[:8], NEW[:8], "--results", str(tmp_path)]) == EXIT_REGRESSION
     said = capsys.readouterr().out
     assert said.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
-    assert re.search(r"slower\? .* 1\.5\d? s +\+50\.0%", said) and "-20.0%" in said
+    assert re.search(r"slower .* 1\.5\d? s +\+50\.0% .* 5\+1 runs", said) and "-20.0%" in said
     assert "Half of the series would show a change of 0." in said
-    assert "nbytes=1KiB" not in said and "provisional" in said
+    assert "nbytes=1KiB" not in said
     again = f"hostbench compare {OLD[:8]} {NEW[:8]} --results {tmp_path} --all"
     assert f"not listed: 1 same; `{again}` lists them\n" in said
     assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
@@ -68,15 +75,15 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
 def test_launches_of_partial_runs_never_add_up_to_a_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two runs of 4 launches are 8; each is scratch. Beside a whole run they count for nothing."""
-    for _ in range(2):
+    """A run of 4 launches is never judged. Beside whole runs it counts for nothing."""
+    for _ in range(5):
         stored(tmp_path, OLD, (1.0,), launches=4)
     stored(tmp_path, NEW, (2.0,))
     args = ["compare", OLD, NEW, "--all", "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
     said = capsys.readouterr().out
-    assert "1 undecided: fewer than 7 launches" in said and "4+10 " in said
-    stored(tmp_path, OLD, (2.0,))
+    assert "1 undecided: made one after the other; `hostbench ab` or 4 more runs decide" in said
+    level(tmp_path, (2.0,))
     assert main(args) == EXIT_OK
     assert "1 same" in capsys.readouterr().out
 
@@ -84,7 +91,7 @@ def test_launches_of_partial_runs_never_add_up_to_a_verdict(
 def test_the_verdict_stands_when_nobody_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unread: IO[str]
 ) -> None:
-    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    level(tmp_path, (1.0, 1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 1.5, 0.8))
     args = ["compare", OLD, NEW, "--results", str(tmp_path)]
     monkeypatch.setattr(sys, "stdout", unread)
@@ -94,19 +101,41 @@ def test_the_verdict_stands_when_nobody_reads_it(
 def test_nothing_slower_is_0_and_nothing_decided_is_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(tmp_path, OLD, (1.0, 1.0))
+    level(tmp_path, (1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 0.9))
     folder = ["--results", str(tmp_path)]
     assert main(["compare", OLD, NEW, *folder]) == EXIT_OK
     few = tmp_path / "few"
-    stored(few, OLD, (1.0,), launches=3)
-    stored(few, NEW, (2.0,), launches=3)
+    stored(few, OLD, (1.0,))
+    stored(few, NEW, (2.0,))
     assert main(["compare", OLD, NEW, "--results", str(few)]) == EXIT_NOTHING_MEASURED
-    assert "3 and 3 launches: 7 a side are needed" in capsys.readouterr().out
+    assert "made one after the other; `hostbench ab` or 4 more runs" in capsys.readouterr().out
+
+
+def test_one_side_alone_is_held_against_the_runs_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also the older of two that has too few runs of its own; whichever is named first. What left
+    that level before is not called."""
+    folder = ["--results", str(tmp_path)]
+    for day in range(8):
+        at = f"2026-11-{day + 1:02d}T00:00:00Z"
+        seconds = (1.0, 1.0, 1.2 if day > 5 else 1.0) if day < 7 else (1.0, 1.5, 1.2)
+        stored(tmp_path, f"{day}" * 40, seconds, committed_at=at)
+    assert main(["compare", "7777", *folder, "--all"]) == EXIT_REGRESSION
+    said = capsys.readouterr().out
+    assert said.startswith("the level of the runs before -> 7777: 1 slower, 1 undecided, 1 same\n")
+    assert "7+1 runs" in said
+    assert main(["compare", "6666", "7777", *folder]) == EXIT_REGRESSION
+    assert capsys.readouterr().out.startswith("6666 -> 7777: 1 slower, 1 undecided, 1 same\n")
+    assert main(["compare", "7777", "6666", *folder]) == EXIT_OK
+    assert "1+7 runs" in capsys.readouterr().out
+    assert main(["compare", "machine:shelf", *folder]) == EXIT_USAGE
+    assert "has no runs before it: name a commit or a run, or two" in capsys.readouterr().err
 
 
 def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    level(tmp_path, (1.0, 1.0, 1.0))
     stored(tmp_path, NEW, (1.05, 1.5))
     args = ["compare", OLD, NEW, "--format", "json", "--results", str(tmp_path)]
     assert main(args) == EXIT_REGRESSION
@@ -116,7 +145,7 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert first["series"] == f"{CASES[1]}@{builders.header().machine}"
     assert (first["before_s"], first["after_s"]) == pytest.approx((1.0, 1.5), rel=0.01)
     assert 0 < said["detectable_effect"] < 0.02
-    assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num_first"] == 10
+    assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num_first"] == 5
     assert said["without_number"] == [
         {
             "series": f"{CASES[2]}@{builders.header().machine}",
@@ -129,12 +158,12 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(tmp_path, OLD, (1.0,))
+    level(tmp_path, (1.0,))
     stored(tmp_path, NEW, (2.0,))
     main(["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)])
     said = capsys.readouterr().out
     assert said.startswith(f"## {OLD} -\\> {NEW}: 1 slower\n\n| verdict |")
-    assert "| slower? | 1 s | 2.01 s | +100.0% |" in said or "| slower? | 1 s | 2 s |" in said
+    assert "| slower | 1 s | 2.01 s | +100.0% |" in said or "| slower | 1 s | 2 s |" in said
     assert f"| `{SHOWN[0]}@{builders.header().machine}` |" in said
 
 
@@ -146,12 +175,11 @@ def test_runs_and_machines_are_sides_too(
     folder = ["--results", str(tmp_path)]
     assert main(["compare", f"run:{first}", f"run:{second}", *folder]) == EXIT_NOTHING_MEASURED
     capsys.readouterr()  # two machines are two series, unless machines are compared
-    third = stored(tmp_path, OLD, (1.5,), machine="third")
+    level(tmp_path, (1.5,), machine="third")
     assert main(["compare", "machine:left", "machine:third", *folder]) == EXIT_REGRESSION
     assert f"{SHOWN[0]}\n" in capsys.readouterr().out
     assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_NOTHING_MEASURED
     assert "no run that may be judged has 'machine:right'" in capsys.readouterr().err
-    assert third
 
 
 @pytest.mark.parametrize(
@@ -186,7 +214,7 @@ def test_scratch_runs_and_other_machines_are_no_side(
 def test_a_version_is_named_by_its_beginning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(tmp_path, OLD, (1.0,), facts={"software": {"torch": "2.1.0"}})
+    level(tmp_path, (1.0,), facts={"software": {"torch": "2.1.0"}})
     stored(tmp_path, NEW, (1.5,), facts={"software": {"torch": "2.13.0+cpu"}})
     args = ["compare", "torch:2.1", "torch:2.13", "--results", str(tmp_path)]
     assert main(args) == EXIT_REGRESSION
@@ -207,7 +235,7 @@ def test_an_old_version_is_another_series(
 
 
 def test_text_from_files_is_cleaned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(tmp_path, OLD, (1.0,), machine="a`b\u202e")
+    level(tmp_path, (1.0,), machine="a`b\u202e")
     stored(tmp_path, NEW, (2.0,), machine="a`b\u202e")
     args = ["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)]
     assert main(args) == EXIT_REGRESSION

@@ -19,7 +19,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import CaseRecord
 from hostbench.store import archive
 from tests.fakes import builders
-from tests.report.test_compare_command import CASES, NEW, OLD, stored
+from tests.report.test_compare_command import CASES, NEW, OLD, level, stored
 
 
 def said(capsys: pytest.CaptureFixture[str], results: Path, *args: str) -> tuple[int, Any]:
@@ -44,7 +44,7 @@ def test_a_failure_in_the_newest_run_is_no_number_of_an_older_one(
         monkeypatch.setitem(sys.modules, "hostbench.store.table", None)
         monkeypatch.delattr("hostbench.store.table", raising=False)
     good = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
-    stored(tmp_path, OLD, (1.0,))
+    level(tmp_path, (1.0,))
     on_day(tmp_path, 27, good)
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, told["without_number"]) == (EXIT_OK, [])
@@ -64,7 +64,7 @@ def test_a_failure_in_the_newest_run_is_no_number_of_an_older_one(
 def test_a_run_that_did_not_come_to_a_series_has_not_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(tmp_path, OLD, (1.0, 1.0))
+    level(tmp_path, (1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 1.0))
     planned = tuple(map(str, CASES[:2]))
     other = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
@@ -126,7 +126,7 @@ def test_sides_of_two_kinds_are_not_compared(
         stored(tmp_path, commit, (1.0,), machine=machine, facts=facts)
     assert main(["compare", first, second, "--results", str(tmp_path)]) == EXIT_USAGE
     assert message in capsys.readouterr().err
-    assert main(["compare", OLD, OLD[:8], "--results", str(tmp_path)]) == EXIT_OK
+    assert main(["compare", OLD, OLD[:8], "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
 
 
 def verdicts(told: Any) -> set[tuple[str, bool]]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
-from hostbench.judge.compare import Comparison
 from hostbench.judge.night import NightCause
+from hostbench.judge.two_sides import Comparison
 from hostbench.report.night_history import still_slower
 from hostbench.report.nightly import MovedSeries, NightReport, answer, blocks, exit_code
 from hostbench.report.write import markdown, text

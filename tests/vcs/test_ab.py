@@ -26,7 +26,7 @@ from hostbench.core.errors import (
     BrokenError,
 )
 from hostbench.core.records import Launch, Outcome
-from hostbench.judge.compare import MIN_RUNS, compare
+from hostbench.judge.two_sides import TwoSides, compare
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
 from hostbench.vcs import side
@@ -368,24 +368,20 @@ def test_ten_interleaved_find_five_percent_and_are_seldom_wrong() -> None:
     for level, num in ((1.0, 10_000), (1.05, 3_000)):
         verdicts = []
         for _ in range(num):
-            both = {"": ([launches(rng)], [launches(rng, level)])}
-            found = compare(both, both)[""]
-            assert (found.unit, found.is_provisional) == ("launch", False)
+            both = [launches(rng)], [launches(rng, level)]
+            found = compare({"": TwoSides(first=[], second=[], interleaved=both)})[""]
+            assert found.unit == "launch"
             verdicts.append(found.verdict)
         called[level] = sum(verdict in ("slower", "faster") for verdict in verdicts) / num
     assert called[1.0] <= 0.005 and called[1.05] >= 0.95, called
 
 
-def test_only_the_runs_that_were_interleaved_count_until_there_are_enough_runs() -> None:
+def test_only_the_launches_that_were_interleaved_count() -> None:
     rng = random.Random(2)
-    turned = {"": ([launches(rng)], [launches(rng, 1.2)])}
-    drifted = ([*turned[""][0], launches(rng, 2.0)], turned[""][1])
-    found = compare({"": drifted}, turned)[""]
-    assert found.num == (10, 10) and found.verdict == "slower" and not found.is_provisional
-    alone = compare({"": drifted})[""]
-    assert alone.num == (20, 10) and alone.is_provisional
-    many = tuple([launches(rng) for _ in range(MIN_RUNS)] for _ in range(2))
-    assert compare({"": many}, turned)[""].unit == "run"  # type: ignore[dict-item]
+    turned = [launches(rng)], [launches(rng, 1.2)]
+    drifted = TwoSides(first=[*turned[0], launches(rng, 2.0)], second=turned[1], interleaved=turned)
+    found = compare({"": drifted})[""]
+    assert found.num == (10, 10) and found.verdict == "slower"
 
 
 # The real thing

@@ -8,8 +8,8 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.judge.compare import SAME_WITHIN
 from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.judge.two_sides import SAME_WITHIN
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import Compare, Question
 from hostbench.report.kinds.marks import chart

@@ -10,8 +10,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.latency import Crossover, Fit, crossover, fit
 from hostbench.core.units import GB
 from hostbench.families import declared
-from hostbench.judge.compare import MIN_EFFECT
-from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.judge.conclude import MIN_EFFECT, Conclusion, conclude
 from hostbench.report.answer import (
     Answer,
     Figure,

@@ -1,8 +1,10 @@
-"""Comparing two sides: the rank test against known tables, verdicts, false alarms."""
+"""The rule for two sides: its tests against known tables, verdicts, false alarms."""
 
 import itertools
 import math
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostbench.judge.compare import FALSE_DISCOVERY_RATE as RATE
-from hostbench.judge.compare import Comparison, compare
+from hostbench.judge import moderated
 from hostbench.judge.rank_test import shift
-from tests.conftest import examples
+from hostbench.judge.two_sides import FALSE_DISCOVERY_RATE as RATE
+from hostbench.judge.two_sides import Comparison, TwoSides, compare
+from tests import known_changes
+from tests.conftest import SoakSeeds, examples
 
 TEN = [1.0 + 0.001 * n for n in range(10)]
 
@@ -94,18 +98,27 @@ def test_large_samples_take_the_normal_approximation() -> None:
     assert found.p_value < 1e-12 and found.low < 2.0 < found.high
 
 
+def interleaved(first: list[list[float]], second: list[list[float]]) -> TwoSides:
+    return TwoSides(first=first, second=second, interleaved=(first, second))
+
+
 def one(first: list[list[float]], second: list[list[float]]) -> Comparison:
-    return compare({"series": (first, second)})["series"]
+    return compare({"series": interleaved(first, second)})["series"]
+
+
+def by_runs(before: Sequence[float], *second: float, **more: Any) -> Comparison:
+    sides = TwoSides(first=[], second=[[seconds] for seconds in second], before=before, **more)
+    return compare({"series": sides})["series"]
 
 
 def noisy(rng: random.Random, level: float, num: int = 10, spread: float = 0.01) -> list[float]:
     return [level * math.exp(rng.gauss(0, spread)) for _ in range(num)]
 
 
-def test_verdicts_of_single_runs_are_provisional() -> None:
+def test_interleaved_launches_decide() -> None:
     rng = random.Random(3)
     slower = one([noisy(rng, 1.0)], [noisy(rng, 1.2)])
-    assert (slower.verdict, slower.unit, slower.is_provisional) == ("slower", "launch", True)
+    assert (slower.verdict, slower.unit, slower.num) == ("slower", "launch", (10, 10))
     assert slower.effect == pytest.approx(0.2, abs=0.03)
     assert slower.low is not None and slower.high is not None and slower.effect is not None
     assert slower.low < slower.effect < slower.high
@@ -117,19 +130,64 @@ def test_verdicts_of_single_runs_are_provisional() -> None:
     assert wide.why == f"launches differ by {wide.spread:.0%}" and 0.3 < wide.spread < 4
 
 
-def test_a_change_under_one_percent_is_never_called_one() -> None:
-    first = [1.0 + 1e-6 * n for n in range(10)]
-    assert one([first], [[value * 1.005 for value in first]]).verdict == "same"
+def test_launches_of_runs_made_one_after_the_other_decide_nothing() -> None:
+    rng = random.Random(3)
+    first, second = [noisy(rng, 1.0, spread=0.001)], [noisy(rng, 1.5, spread=0.001)]
+    found = compare({"": TwoSides(first=first, second=second)})[""]
+    assert (found.verdict, found.unit, found.num) == ("undecided", "run", (1, 1))
+    assert found.why == "made one after the other; `hostbench ab` or 4 more runs decide"
+    before = [1.0, 1.01, 0.99, 1.02]
+    found = compare({"": TwoSides(first=first, second=second, before=before)})[""]
+    assert (found.verdict, found.num) == ("slower", (5, 1))
+    assert found.before == pytest.approx(1.0, abs=0.01)
+    turned = TwoSides(first=second, second=first, before=before, older=1)
+    assert compare({"": turned})[""].verdict == "faster"
+
+
+@pytest.mark.parametrize("by", [by_runs, lambda before, *second: one([before], [list(second)])])
+@pytest.mark.parametrize(
+    ("scale", "change", "verdict"),
+    [
+        (1.0, 1.018, "same"),
+        (1.0, 1.022, "slower"),
+        (1.0, 0.978, "faster"),
+        (1e-6, 1.045, "same"),
+        (1e-6, 1.055, "slower"),
+        (2e-7, 1.2, "undecided"),
+        (2e-7, 1.3, "slower"),
+    ],
+)
+def test_nothing_under_two_percent_or_fifty_nanoseconds_is_called(
+    by: Any, scale: float, change: float, verdict: str
+) -> None:
+    before = [scale * (1 + 1e-6 * n) for n in range(10)]
+    assert by(before, *[change * seconds for seconds in before]).verdict == verdict
+
+
+def test_bytes_have_no_clock() -> None:
+    assert by_runs([1e-7] * 5, 1.1e-7, in_bytes=True).verdict == "slower"
+
+
+def test_the_level_begins_at_its_last_step() -> None:
+    rng = random.Random(1)
+    before = [*noisy(rng, 2.0, 30), *noisy(rng, 1.0, 9)]
+    found = by_runs(before, 1.1)
+    assert (found.verdict, found.num) == ("slower", (9, 1))
+    assert by_runs(before, 1.0).verdict != "faster"
+
+
+def test_where_the_older_side_had_left_its_level_nothing_is_called() -> None:
+    both = TwoSides(first=[[1.2]], second=[[1.2]], before=[1.0] * 10)
+    found = compare({"": both})[""]
+    assert found.verdict == "undecided" and "own runs do not lie at the level" in found.why
 
 
 def test_an_interval_that_leaves_zero_out_is_not_the_same() -> None:
     """Among 40 series without a change its p-value alone does not count."""
     rng = random.Random(8)
-    table = {
-        n: ([noisy(rng, 1.0, spread=0.012)], [noisy(rng, 1.0, spread=0.012)]) for n in range(40)
-    }
-    table[40] = (table[0][0], [[value * 1.023 for value in table[0][0][0]]])
-    found = compare(table)[40]
+    pairs = [(noisy(rng, 1.0, spread=0.012), noisy(rng, 1.0, spread=0.012)) for _ in range(40)]
+    pairs.append((pairs[0][0], [value * 1.023 for value in pairs[0][0]]))
+    found = compare({n: interleaved([a], [b]) for n, (a, b) in enumerate(pairs)})[40]
     assert found.low is not None and found.high is not None and found.p_value is not None
     assert 0 < found.low and 0.01 < found.high < 0.05 and found.p_value > 0.01 / 41
     assert found.verdict == "undecided"
@@ -148,19 +206,55 @@ def test_too_few_is_said(first: list[list[float]], second: list[list[float]], wh
     assert (found.verdict, found.why) == ("undecided", why)
 
 
-def test_from_six_runs_on_the_run_is_the_observation() -> None:
-    """Runs that drift by 5 %: launches alone would be sure of a difference that is none."""
-    rng = random.Random(5)
-    first, second = (
-        [noisy(rng, math.exp(rng.gauss(0, 0.05)), spread=0.001) for _ in range(6)] for _ in range(2)
-    )
-    found = one(first, second)
-    assert (found.unit, found.num, found.is_provisional) == ("run", (6, 6), False)
-    assert found.verdict == "undecided"
-    launches = one([first[0]], [second[0]])
-    assert launches.verdict in ("slower", "faster") and launches.is_provisional
-    lifted = [[2 * value for value in run] for run in second]
-    assert one(first, lifted).verdict == "slower"
+DRIFTS = {"normal": known_changes.normal, "heavy": known_changes.heavy}
+
+
+@pytest.mark.parametrize("kind", DRIFTS)
+@pytest.mark.parametrize(
+    ("drift", "num_before", "least"), [(0.01, 5, 0.8), (0.02, 20, 0.55), (0.03, 10, 0.0)]
+)
+def test_one_in_a_hundred_unchanged_series_is_called_at_most(
+    kind: str, drift: float, num_before: int, least: float, soak_seeds: SoakSeeds
+) -> None:
+    """270 series, 27 of them slower by 10 %."""
+    false, found = [], []
+    for seed in soak_seeds(10, 300):
+        logs = known_changes.drifting(np.random.default_rng(seed), num_before, drift, DRIFTS[kind])
+        verdicts = known_changes.verdicts_of_newest(logs)
+        false += [verdict in ("slower", "faster") for verdict in verdicts[27:]]
+        found += [verdict == "slower" for verdict in verdicts[:27]]
+    assert np.mean(false) <= 0.01
+    assert np.mean(found) >= least
+
+
+@pytest.mark.parametrize("degrees", [1.0, 4.0, 7.3, 60.0, 1000.0])
+def test_students_distribution(degrees: float) -> None:
+    """The tail is the integral of the density."""
+    t = np.linspace(0, 4000, 4_000_001)
+    log_front = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    log_front -= 0.5 * math.log(degrees * math.pi)
+    density = np.exp(log_front - (degrees + 1) / 2 * np.log1p(t**2 / degrees))
+    inner = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * 1e-3])
+    for at in (0.0, 0.5, 2.0, 5.0):
+        expected = 1 - 2 * inner[round(at * 1000)]
+        (p_value,) = moderated.p_value(np.array([at]), np.array([degrees]))
+        assert p_value == pytest.approx(expected, rel=1e-4, abs=1e-9)
+        if 0 < at < 5:
+            back = moderated.quantile(float(p_value), np.array([degrees]))
+            assert back[0] == pytest.approx(at, rel=1e-6)
+
+
+def test_variances_are_shrunk_as_far_as_they_are_alike() -> None:
+    rng = np.random.default_rng(5)
+    degrees = np.full(4000, 4.0)
+    alike = 0.01 * rng.chisquare(4, 4000) / 4
+    variance, freedom = moderated.shrunk(alike, degrees)
+    assert variance == pytest.approx(np.full(4000, 0.01), rel=0.15) and freedom.min() > 100
+    # Drawn as the model has it: d0 = 6 degrees of freedom around 0.01.
+    own = 0.01 * 6 / rng.chisquare(6, 4000)
+    variance, freedom = moderated.shrunk(own * rng.chisquare(4, 4000) / 4, degrees)
+    assert freedom == pytest.approx(np.full(4000, 10.0), rel=0.1)
+    assert moderated.shrunk(alike[:1], degrees[:1])[1] == 4.0
 
 
 SECONDS = st.floats(min_value=1e-9, max_value=1e9)
@@ -180,7 +274,7 @@ def test_halves_of_a_run_of_up_to_13_launches_are_never_different(
     for key, launches in enumerate(runs):
         dealt = rng.choice((sorted(launches), rng.sample(launches, len(launches))))
         half = len(dealt) // 2
-        table[key] = ([dealt[:half]], [dealt[half:]])
+        table[key] = interleaved([dealt[:half]], [dealt[half:]])
     assert {found.verdict for found in compare(table).values()} == {"undecided"}
 
 
@@ -236,7 +330,7 @@ def test_halves_of_longer_runs_alarm_in_at_most_one_table_of_a_hundred() -> None
         table = {}
         for key in range(100):
             launches = [math.exp(noise(rng)) for _ in range(20)]
-            table[key] = ([launches[:10]], [launches[10:]])
+            table[key] = interleaved([launches[:10]], [launches[10:]])
         verdicts = {found.verdict for found in compare(table).values()}
         alarmed += bool(verdicts & {"slower", "faster"})
     assert alarmed <= 1
@@ -251,19 +345,13 @@ def test_sure_changes_that_are_too_small_do_not_let_false_ones_in() -> None:
         table = {}
         for key in range(150):
             tiny = noisy(rng, 1.0, spread=0.001), noisy(rng, 1.005, spread=0.001)
-            table[f"tiny {key}"] = ([tiny[0]], [tiny[1]])
-            table[f"none {key}"] = ([noisy(rng, 1.0, 10, 0.05)], [noisy(rng, 1.0, 10, 0.05)])
+            table[f"tiny {key}"] = interleaved([tiny[0]], [tiny[1]])
+            none = noisy(rng, 1.0, 10, 0.05), noisy(rng, 1.0, 10, 0.05)
+            table[f"none {key}"] = interleaved([none[0]], [none[1]])
         for key in range(2):
-            table[f"real {key}"] = ([noisy(rng, 1.0, 10, 0.02)], [noisy(rng, 1.1, 10, 0.02)])
+            real = noisy(rng, 1.0, 10, 0.02), noisy(rng, 1.1, 10, 0.02)
+            table[f"real {key}"] = interleaved([real[0]], [real[1]])
         found = compare(table)
         told += [key for key, one in found.items() if one.verdict in ("slower", "faster")]
     assert sum(key.startswith("real") for key in told) >= 35
     assert not [key for key in told if not key.startswith("real")]
-
-
-def test_one_change_in_a_table_is_found() -> None:
-    rng = random.Random(12)
-    table = {key: ([noisy(rng, 1.0)], [noisy(rng, 1.1 if key == 7 else 1.0)]) for key in range(100)}
-    found = compare(table)
-    assert [key for key, value in found.items() if value.verdict == "slower"] == [7]
-    assert not [key for key, value in found.items() if value.verdict == "faster"]
