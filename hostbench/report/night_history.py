@@ -1,20 +1,24 @@
 """What a night is held against: the machine's runs before, and what earlier nights concluded."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s, today
 from hostbench.core.records import RunHeader
+from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import format_change
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import in_words
 from hostbench.judge.events import DetectedEvent
-from hostbench.judge.night import CONFIRMED
+from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
 from hostbench.judge.two_sides import LEVEL_RUNS, half
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results
 from hostbench.store.runs import WholeRun, facts_of
@@ -63,22 +67,56 @@ def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], list[flo
     return times
 
 
-def launch_s(run: WholeRun) -> float:
+def launches_of(run: WholeRun) -> LaunchesOf:
+    """Of each series that has enough launches for a verdict, without the observing pass."""
+    launches: dict[SeriesName, list[float]] = {}
+    for record in run.winners().values():
+        if record.status == "ok" and record.seconds is not None:
+            launches.setdefault((str(record.case), record.version), []).append(record.seconds)
+    return {name: own for name, own in launches.items() if len(own) >= MIN_LAUNCHES}
+
+
+def by_level(
+    earlier: Sequence[WholeRun], changed_at: Mapping[SeriesName, Sequence[float]]
+) -> tuple[list[LaunchesOf], LevelsOf]:
+    """(of each run the series that have not changed since, of each series the seconds of the runs
+    before, those between two changes together)."""
+    since: list[LaunchesOf] = []
+    apart: dict[SeriesName, list[list[float]]] = {
+        name: [[] for _ in times] for name, times in changed_at.items()
+    }
+    for run in earlier:
+        launches, at_s = launches_of(run), epoch_s(run.header.started_at)
+        num = {name: bisect_right(changed_at.get(name, ()), at_s) for name in launches}
+        since.append({n: own for n, own in launches.items() if num[n] == len(apart.get(n, ()))})
+        for name in launches.keys() - since[-1].keys():
+            apart[name][num[name]].append(median(launches[name]))
+    return since, apart
+
+
+def that_fits(plan: Plan, earlier: Sequence[WholeRun], seconds: float) -> Plan:
+    """As many launches of as many cases as there is time for, going by the last run, those first
+    that were measured longest ago; all where there was none. `earlier`: the newest first."""
+    if not earlier:
+        return plan
+    measured_at: dict[str, float] = {}
+    for run in earlier:
+        for result in run.results():
+            if result.status == "ok":
+                measured_at.setdefault(str(result.case), epoch_s(run.header.started_at))
+    oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), 0.0))
+    costs_s = dict.fromkeys(oldest_first, _launch_s(earlier[0]))
+    launches, fit = fitting(costs_s, seconds, plan.profile.launches)
+    cases = tuple(case for case in plan.cases if case in (fit or oldest_first[:1]))
+    return replace(plan, cases=cases, profile=plan.profile.of(launches))
+
+
+def _launch_s(run: WholeRun) -> float:
     """Seconds from one record to the next: what a launch of a case takes, with its share of
     starting processes. 0 where that cannot be told."""
     part = max(run.parts, key=lambda part: len(part.records))
     times = [epoch_s(record.started_at) for record in part.records]
     return (max(times) - min(times)) / (len(times) - 1) if len(times) > 1 else 0.0
-
-
-def measured_at(runs: Sequence[WholeRun]) -> dict[str, float]:
-    """Case -> when it last had a number; `runs`: the newest first."""
-    times: dict[str, float] = {}
-    for run in runs:
-        for result in run.results():
-            if result.status == "ok":
-                times.setdefault(str(result.case), epoch_s(run.header.started_at))
-    return times
 
 
 def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -109,20 +147,25 @@ def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ..
     )
 
 
+def with_status(status: str, tonight: WholeRun) -> tuple[str, ...]:
+    """`case: reason` of the cases with that status, `failed` or `skipped`."""
+    return tuple(
+        f"{as_typed(str(result.case))}: {result.reason}"
+        for result in tonight.results()
+        if result.status == status
+    )
+
+
 def lost(status: str, tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[str, ...]:
-    """`case: reason` of the cases with that status, `failed` or `skipped`, that had a number in a
-    run before."""
+    """Those of them that had a number in a run before."""
     had_number = {
-        str(record.case)
+        as_typed(str(record.case))
         for run in earlier
         for record in run.winners().values()
         if record.status == "ok"
     }
-    return tuple(
-        f"{as_typed(str(result.case))}: {result.reason}"
-        for result in tonight.results()
-        if result.status == status and str(result.case) in had_number
-    )
+    lines = with_status(status, tonight)
+    return tuple(line for line in lines if line.partition(": ")[0] in had_number)
 
 
 def still_slower(

@@ -60,9 +60,9 @@ class MovedSeries:
         return "slower" if (self.tonight.effect or 0.0) > 0 else "faster"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightReport:
-    """One night of one machine. Where nothing was measured `error` says why."""
+@dataclass(slots=True, kw_only=True)
+class Night:
+    """A night of a machine, as far as it has come; `error` says why nothing was measured."""
 
     machine: str = ""
     device: str = ""
@@ -108,8 +108,8 @@ class NightReport:
     """The smallest change that tonight's launches tell, in half of the series."""
     again: tuple[str, ...] = ()
     """run_ids of what was measured once more."""
-    remarks: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
+    remarks: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
     """What failed beside the measuring (asv, the page, a damaged file), in words."""
 
     def of(self, *causes: NightCause, verdict: str = "") -> list[MovedSeries]:
@@ -128,7 +128,7 @@ class NightReport:
         return self.scratch or ("" if self.enough else few)
 
 
-def exit_code(night: NightReport) -> int:
+def exit_code(night: Night) -> int:
     """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
     if night.error_code == EXIT_USAGE:
         return EXIT_USAGE
@@ -139,14 +139,14 @@ def exit_code(night: NightReport) -> int:
     return EXIT_NOTHING_MEASURED if night.unjudged else EXIT_OK
 
 
-def answer(night: NightReport) -> str:
+def answer(night: Night) -> str:
     """The first line: what a person has to know. Text from anywhere may be in it."""
     where = f" [{night.machine}]" if night.machine else ""
     text = "; ".join(_clauses(night))
     return one_line(f"{text[:1].upper()}{text[1:]}{where}")
 
 
-def _clauses(night: NightReport) -> Iterator[str]:
+def _clauses(night: Night) -> Iterator[str]:
     """The worst first."""
     yield from _what_failed(night)
     yield from _what_moved(night)
@@ -160,7 +160,7 @@ def _clauses(night: NightReport) -> Iterator[str]:
     yield from night.broken
 
 
-def _what_failed(night: NightReport) -> Iterator[str]:
+def _what_failed(night: Night) -> Iterator[str]:
     if night.error:
         is_broken = night.error_code == EXIT_FAILED
         yield f"{'broken off' if is_broken else 'nothing measured'}: {night.error}"
@@ -178,7 +178,7 @@ def _what_failed(night: NightReport) -> Iterator[str]:
         yield f"{number_of(len(night.failed), 'case')} failed{new}"
 
 
-def _what_moved(night: NightReport) -> Iterator[str]:
+def _what_moved(night: Night) -> Iterator[str]:
     for verdict in ("slower", "faster"):
         for cause in CONFIRMED:
             if series := night.of(cause, verdict=verdict):
@@ -195,7 +195,7 @@ def _what_moved(night: NightReport) -> Iterator[str]:
             yield f"{words}: {_summed(night, series)}"
 
 
-def _quiet(night: NightReport) -> Iterator[str]:
+def _quiet(night: Night) -> Iterator[str]:
     num, left = night.counts.get("ok", 0), night.counts.get("not measured", 0)
     measured = f"{number_of(num, 'series', 'series')} measured"
     if not num:
@@ -214,7 +214,7 @@ def _quiet(night: NightReport) -> Iterator[str]:
         yield f"no new change: {measured}{compared}{later}, {least}"
 
 
-def _summed(night: NightReport, series: Sequence[MovedSeries]) -> str:
+def _summed(night: Night, series: Sequence[MovedSeries]) -> str:
     """`3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
     worst = series[0]
     num = number_of(len(series), "series", "series")
@@ -226,13 +226,13 @@ def _summed(night: NightReport, series: Sequence[MovedSeries]) -> str:
     return f"{num}{most} {as_typed(worst.case)} {effect}{because}"
 
 
-def _evidence(night: NightReport, cause: NightCause) -> tuple[str, ...]:
+def _evidence(night: Night, cause: NightCause) -> tuple[str, ...]:
     """What speaks for a cause: the commits, or the facts."""
     facts = {"code": night.landed, "environment": night.lasting, "disturbed": night.passing}
     return facts.get(cause, ())
 
 
-def blocks(night: NightReport) -> list[Block]:
+def blocks(night: Night) -> list[Block]:
     """The answer, what it rests on, and what to do next."""
     parts: list[Block] = [Title(answer(night)), *map(Item, _about(night))]
     if night.moved:
@@ -262,7 +262,7 @@ def _of_history(explained: ExplainedEvent) -> str:
     return f"{as_typed(event.event.id)} {effect} since {since} ({explained.cause.label})"
 
 
-def _about(night: NightReport) -> Iterator[str]:
+def _about(night: Night) -> Iterator[str]:
     counts = ", ".join(f"{num} {status}" for status, num in night.counts.items() if num)
     commit = f"commit {night.commit[:8]}" if night.commit else "no commit"
     if night.same_code:
@@ -279,7 +279,7 @@ def _about(night: NightReport) -> Iterator[str]:
     yield f"{began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
 
 
-def table(night: NightReport) -> Table:
+def table(night: Night) -> Table:
     """A row for each series that moved."""
     rows = [series for cause in _CAUSES for series in night.of(cause)]
     return Table(_COLUMNS, list(map(_row, rows)))
@@ -313,7 +313,7 @@ _COLUMNS = (
 )
 
 
-def to_store(night: NightReport) -> StoredNight:
+def to_store(night: Night) -> StoredNight:
     """What later nights need of it. It has a run."""
     assert night.run_id is not None
     return StoredNight(
@@ -335,7 +335,7 @@ def to_store(night: NightReport) -> StoredNight:
     )
 
 
-def as_json(night: NightReport) -> dict[str, Any]:
+def as_json(night: Night) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "answer": answer(night),

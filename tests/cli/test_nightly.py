@@ -240,7 +240,7 @@ def test_a_night_interrupted_while_it_is_judged_ends(
     story.commit("begin")
     story.night(1)
     with monkeypatch.context() as patch:
-        patch.setattr(command, where, _raises(raised))
+        patch.setattr(command._Tonight, where, _raises(raised))
         assert story.night(2, slower=1.2) == EXIT_FAILED
     assert story.answer.startswith("Interrupted, nothing judged: 2 of 2 cases, 10 launches measure")
     assert len(story.stored()) == 1, "no later night is held against it"

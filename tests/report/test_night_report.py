@@ -8,7 +8,7 @@ from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, E
 from hostbench.judge.night import NightCause
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.night_history import still_slower
-from hostbench.report.nightly import MovedSeries, NightReport, answer, blocks, exit_code
+from hostbench.report.nightly import MovedSeries, Night, answer, blocks, exit_code
 from hostbench.report.write import markdown, text
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.triage import Entry
@@ -16,7 +16,7 @@ from hostbench.store.triage import Entry
 CASE = "steps.copies[device=cpu,way=to]"
 
 
-def night(**more: Any) -> NightReport:
+def night(**more: Any) -> Night:
     usual: dict[str, Any] = {
         "machine": "box",
         "run_id": "20260301T020000Z-1a2b3c4d-0001",
@@ -28,7 +28,7 @@ def night(**more: Any) -> NightReport:
         "compared": 2,
         "detectable": 0.01,
     }
-    return NightReport(**usual | more)
+    return Night(**usual | more)
 
 
 def moved(cause: NightCause) -> MovedSeries:
