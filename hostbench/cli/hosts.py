@@ -91,7 +91,7 @@ def _conduct(member: Member, options: RunOptions) -> int:
     try:
         setup = set_up(options)
         adopt_left_over(setup)
-        hellos = launch.gather(mail, member.num_ranks)
+        hellos = launch.greet(mail, member.num_ranks)
         require_alike(hellos)
         num_ranks = Counter(hello.member.node for hello in hellos)
         hosts = [(num_ranks[h.member.node], h.machine) for h in hellos if h.machine]

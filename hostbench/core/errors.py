@@ -61,6 +61,18 @@ class DataError(HostbenchError):
     exit_code = EXIT_FAILED
 
 
+class CollectiveError(RuntimeError):
+    """A collective failed: often because another rank did, so this rank is the last to blame."""
+
+
+class RankFailure(Exception):
+    """A rank was lost, raised or did not answer; the message names it."""
+
+    def __init__(self, reason: str, traceback: str | None = None) -> None:
+        super().__init__(reason)
+        self.traceback = traceback
+
+
 class Unavailable(NotImplementedError):
     """This machine cannot do this case. It is a skip with a reason, never a failure.
 

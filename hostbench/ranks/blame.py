@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import RankFailure, Unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,6 @@ Replies = Mapping[int, Reply]
 """Rank -> what came back, in the order in which it was noticed; silent ranks are missing."""
 
 
-class RankFailure(Exception):
-    """A rank was lost, raised or did not answer; the message names it."""
-
-    def __init__(self, reason: str, traceback: str | None = None) -> None:
-        super().__init__(reason)
-        self.traceback = traceback
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankState:
     """How far a rank has come, as its parent sees it from outside."""
@@ -51,11 +43,10 @@ class RankState:
     """Collectives entered since it joined its group, and how many of them it has left again."""
     operation: str = ""  # the last one entered
     state: str | None = None
-    """The kernel's letter for the process; it and the next two of one that says nothing only."""
+    """The kernel's letter for the process; it and what follows of one that says nothing only."""
     line: str = ""  # where its main thread is in a file outside of torch and hostbench's ranks
     in_torch: bool | None = None  # whether that waits in torch.distributed; None: nobody knows
-    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """By torch's flight recorder, where it answers: see `device.flight_recorder`."""
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)  # flight_recorder.Calls
 
     def __str__(self) -> str:
         """`inside DDP step, its collective 7 (torch: all_reduce 41)`, and the line."""
@@ -104,10 +95,10 @@ def failure(
         who = ", ".join(names[rank] for rank in without)
         return RankFailure(f"{who} left out a collective that others wait in: {waiting[0]}")
     ranks, why = (stopped, "stopped (SIGSTOP or a debugger); ") if stopped else _silent(silent)
-    named = ", ".join(names[rank] for rank in ranks)
     where = {names[rank]: str(silent[rank]) for rank in ranks}
     texts = {*where.values()} if len({*where.values()}) == 1 else map(" ".join, where.items())
-    return RankFailure(f"{named} did not answer within {waited_s:g} s: {why}{', '.join(texts)}")
+    silence = f"{', '.join(where)} did not answer within {waited_s:g} s"
+    return RankFailure(f"{silence}: {why}{', '.join(texts)}")
 
 
 def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:

@@ -13,15 +13,11 @@ from typing import Any, Self
 import torch
 import torch.distributed as dist
 
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.device import num_devices, open_device
 from hostbench.device.base import Device, Step
 from hostbench.device.traced import CallLog
 from hostbench.measure.workload import ASYNCHRONOUS
-
-
-class CollectiveError(RuntimeError):
-    """A collective failed: often because another rank did, so this rank is the last to blame."""
 
 
 class Counters(ctypes.Structure):

@@ -1,6 +1,5 @@
-"""Ranks over many hosts: each process that torchrun, srun or mpirun starts is one rank's agent.
-
-For each group of ranks it forks a fresh child, so it must not have run any torch operation. Rank 0
+"""Ranks over many hosts: each process that torchrun, srun or mpirun starts is one rank's agent. It
+forks a fresh child for each group of ranks, so it must not have run any torch operation. Rank 0
 conducts: what a pool has in pipes is a row of messages in the launcher's store, which every agent
 carries out, and a box of replies to each.
 """
@@ -34,7 +33,7 @@ LEAVE_S = 2.0  # for the agents to read the last message, while rank 0 keeps the
 LATE_S = 30.0  # the same where nothing was measured: some may only start
 STATES_SHARE = 0.15  # of an order's time: for the agents to say how far their ranks are
 LOOK_SHARE = 0.01  # of a case's deadline: an agent whose rank is busy looks for a message so often
-SIGNAL_S = 0.05  # while the ranks start, rank 0 answers Ctrl-C so soon
+SIGNAL_S = 0.05  # while the ranks start or leave, rank 0 answers Ctrl-C so soon
 LOST_S = 1.0  # for a rank whose pipe is closed to end
 
 
@@ -70,18 +69,14 @@ class Mail:
         self._store.wait([key], timedelta(seconds=max(0.001, seconds)))
         return pickle.loads(self._store.get(key))
 
-    def has(self, key: str) -> bool:
-        return bool(self._store.check([key]))
+    def has(self, *keys: str) -> bool:
+        return bool(self._store.check(list(keys)))
 
     def drop(self, box: str, value: object) -> int:
-        """Into the next slot of a box, beside what others drop there; the slot's number."""
+        """Into the next slot of a box; the slot's number. All agents read the box `message`."""
         slot = int(self._store.add(f"{box}/count", 1))
         self.put(f"{box}/{slot}", value)
         return slot
-
-    def post(self, *message: object) -> int:
-        """To every agent; the message's number. Only rank 0 posts."""
-        return self.drop("message", message)
 
     def take(self, box: str, num: int, until: Callable[[], float]) -> Iterator[Any]:
         """`num` values from a box as they come, fewer where the moment comes first."""
@@ -89,6 +84,13 @@ class Mail:
             for slot in range(1, num + 1):
                 yield self.get(f"{box}/{slot}", until() - time.monotonic())
                 self._store.delete_key(f"{box}/{slot}")
+
+    def gather(self, box: str, num: int, seconds: float) -> list[Any]:
+        """As `take`, and meanwhile Python answers signals: for rank 0 while nothing is timed."""
+        slots, until = [f"{box}/{slot}" for slot in range(1, num + 1)], time.monotonic() + seconds
+        while not self.has(*slots) and time.monotonic() < until:
+            time.sleep(SIGNAL_S)
+        return [self.get(slot, LOST_S) for slot in slots if self.has(slot)]
 
 
 class Agents:
@@ -99,28 +101,27 @@ class Agents:
         self._mail = Mail(connect(Member.from_environ()))
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
-            raise Unavailable(f"num_ranks is {group.num_ranks}, the launcher started {len(world)}")
+            raise Unavailable(f"not for the {len(world)} ranks that the launcher started")
         self._names = [member.name for member in world]
-        self._mail.post("fork", group, Counter(member.node for member in world))
+        self._mail.drop("message", ("fork", group, Counter(member.node for member in world)))
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         """As a Pool's. Raises DeviceLost as well, where an agent is gone."""
-        number = self._mail.post("order", order, arguments)
+        number = self._mail.drop("message", ("order", order, arguments))
         replies: dict[int, Reply] = {}
         late = [deadline.at]
-        box = self._mail.take(f"reply/{number}", len(self._names), lambda: min(late))
-        for rank, reply in box:
+        for rank, reply in self._mail.take(f"reply/{number}", len(self._names), lambda: min(late)):
             replies[rank] = reply
             if reply.kind != "done":
                 late.append(time.monotonic() + LOST_S + GRACE_S)
         return answers(replies, lambda _: self._states(deadline), deadline.given_s, self._names)
 
     def close(self) -> None:
-        self._mail.post("end")
+        self._mail.drop("message", ("end",))
 
     def _states(self, deadline: Deadline) -> list[RankState]:
         until = deadline.at + STATES_SHARE * deadline.given_s
-        box = f"reply/{self._mail.post('state')}"
+        box = f"reply/{self._mail.drop('message', ('state',))}"
         states: dict[int, RankState] = dict(self._mail.take(box, len(self._names), lambda: until))
         if gone := [name for rank, name in enumerate(self._names) if rank not in states]:
             raise DeviceLost(f"no agent answers for {', '.join(gone)}: it or its host is gone")
@@ -175,18 +176,13 @@ def _carry_out(member: Member, mail: Mail) -> None:
 
 def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
     """Let the agents end while their store is there, also where they had nothing to do."""
-    until = time.monotonic() + (LEAVE_S if was_measured else LATE_S)
-    mail.post("bye")
-    list(mail.take("left", num_ranks, lambda: until))
+    mail.drop("message", ("bye",))
+    mail.gather("left", num_ranks, LEAVE_S if was_measured else LATE_S)
 
 
-def gather(mail: Mail, num_ranks: int) -> list[Hello]:
+def greet(mail: Mail, num_ranks: int) -> list[Hello]:
     """What every rank says, by rank. Raises BrokenError, which names who is missing."""
-    until = time.monotonic() + JOIN_S
-    while not mail.has(f"hello/{num_ranks}") and time.monotonic() < until:
-        time.sleep(SIGNAL_S)
-    started = list(mail.take("hello", num_ranks, lambda: time.monotonic() + SIGNAL_S))
-    hellos = {hello.member.rank: hello for hello in started}
+    hellos = {hello.member.rank: hello for hello in mail.gather("hello", num_ranks, JOIN_S)}
     if missing := [str(rank) for rank in range(num_ranks) if rank not in hellos]:
         late = f"did not start within {JOIN_S:g} s, or have another's number"
         raise BrokenError(f"of {num_ranks} ranks these {late}: {', '.join(missing)}")

@@ -1,7 +1,5 @@
-"""A case over ranks: all of them in lock step, the slowest one counts.
-
-The parent decides how often the step runs and says so to all ranks in one order, by the stop rule
-of `hostbench.measure.measure` on the slowest rank's times: so they never disagree.
+"""A case over ranks: all of them in lock step, the slowest one counts. Their parent decides how
+often the step runs, by `measure`'s stop rule on the slowest rank's times: so they never disagree.
 """
 
 import os
@@ -14,13 +12,12 @@ from typing import Any
 from msgspec import structs
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.lanes import Lane, from_zero
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median
 from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_enough
 from hostbench.measure.workload import Workload
-from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Deadline, Pool

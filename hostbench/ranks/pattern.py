@@ -44,9 +44,8 @@ class Pattern:
         is_power = num & (num - 1) == 0 and float(num) ** times * self.prime <= _LARGEST
         if self.prime <= num or (times > 1 and not is_power):
             name = str(self.dtype).removeprefix("torch.")
-            sums, ranks = "a sum is", "fewer ranks than"
-            if times > 1:
-                sums, ranks = f"{times} sums in a row are", "a small power of two of ranks, not"
+            sums = f"{times} sums in a row are" if times > 1 else "a sum is"
+            ranks = "a small power of two of ranks, not" if times > 1 else "fewer ranks than"
             raise Unavailable(f"cannot be checked: {sums} exact in {name} only over {ranks} {num}")
 
     @property

@@ -3,6 +3,7 @@ any torch operation; ranks stay in its group of processes and die with it."""
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch.distributed as dist
 
@@ -27,6 +28,7 @@ GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to bla
 LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end
 REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
 _POLL_S = 0.001
+_OURS = re.compile("/torch/|/hostbench/ranks/")  # files that say nothing of the user's step
 
 
 class Deadline(NamedTuple):
@@ -67,8 +69,7 @@ class Child:
         """The next reply, once there is one; or how the process ended whose pipe is closed, which a
         driver may hold for seconds, or for good."""
         with contextlib.suppress(EOFError, OSError):
-            reply: Reply = self.channel.recv()
-            return reply
+            return cast(Reply, self.channel.recv())
         if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
             why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
             return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
@@ -102,11 +103,7 @@ class Child:
             return state
         recorded = flight_recorder.ask(self._recorder)
         letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
-        lines = (
-            line_of(Path(file), line)
-            for file, line in frames
-            if "/torch/" not in file and "/hostbench/ranks/" not in file
-        )
+        lines = (line_of(Path(file), line) for file, line in frames if not _OURS.search(file))
         in_torch = "/torch/distributed/" in frames[0][0] if frames else None
         line = next(lines, "")
         return replace(state, state=letter, line=line, in_torch=in_torch, recorded=recorded)

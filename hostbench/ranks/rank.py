@@ -9,7 +9,7 @@ import torch
 
 from hostbench.core import stacks
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.core.lanes import Lane
 from hostbench.core.processes import die_with_parent
 from hostbench.core.records import Measurement
@@ -21,7 +21,7 @@ from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
-from hostbench.ranks.group import CollectiveError, RankConfig, join
+from hostbench.ranks.group import RankConfig, join
 
 DOCUMENTED = "sends_as_documented"
 SENT_SHARE = 0.1  # so far the bytes sent may be from those documented, headers aside
@@ -189,11 +189,10 @@ class Rank:
         sample()
         self._meet()
         try:
-            lanes: list[Lane] = device.trace(sample)
+            return cast(list[Lane], device.trace(sample))
         finally:
             self.group.log = None
             self._leave()
-        return lanes
 
     def _meet(self) -> None:
         """What has to be so before each reading."""

@@ -71,7 +71,5 @@ def require_alike(hellos: Sequence[Hello]) -> None:
         for what in {**first.alike, **hello.alike}:
             value, usual = hello.alike.get(what, "none"), first.alike.get(what, "none")
             if value != usual:
-                raise UsageError(
-                    f"{hello.member.name} has {what}: {value}, {first.member.name} {usual}: every "
-                    "host needs the same"
-                )
+                differing = f"{hello.member.name} has {what}: {value}, {first.member.name} {usual}"
+                raise UsageError(f"{differing}: every host needs the same")

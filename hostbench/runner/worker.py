@@ -10,7 +10,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
+from hostbench.core.errors import BrokenError, DeviceLost, RankFailure, Unavailable
 from hostbench.core.records import (
     PROOF_FAILED,
     Launch,
@@ -30,7 +30,6 @@ from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
 from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare
-from hostbench.ranks.blame import RankFailure
 
 if TYPE_CHECKING:
     from hostbench.ranks.lockstep import Ranks

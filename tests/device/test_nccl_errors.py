@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from hostbench.core.errors import CollectiveError
 from hostbench.device.errors import fatal_reason
 
 torch = pytest.importorskip("torch")
 rank = pytest.importorskip("hostbench.ranks.rank")
-group = pytest.importorskip("hostbench.ranks.group")
 
 HEAD = "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, "
 SYSTEM = (
@@ -59,7 +59,7 @@ def test_it_comes_through_a_rank_whole() -> None:
             try:
                 raise raised(text)
             except Exception as error:
-                raise group.CollectiveError(str(error)) from error
+                raise CollectiveError(str(error)) from error
 
     reply: Any = rank.obey(Rank(), "iterate", ())
     assert reply.by_others

@@ -17,9 +17,9 @@ import torch.distributed as dist
 
 from hostbench import rank_group
 from hostbench.core.case import Case
+from hostbench.core.errors import RankFailure
 from hostbench.device.base import Device, Step
 from hostbench.measure.workload import Workload, register
-from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.pool import Deadline, Pool
 

@@ -18,7 +18,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import HostbenchError, UsageError
 from hostbench.families import load
 from hostbench.ranks import launch
-from hostbench.ranks.launch import Mail, gather
+from hostbench.ranks.launch import Mail, greet
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
 from tests.ranks.conftest import cases, culprit_of
@@ -87,7 +87,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
         assert status == "failed" and text.startswith(name + reason), (seed, text)
     for kind in ("fine", "gone"):
         assert outcomes[2, kind] == ("ok", "None")
-        assert outcomes[4, kind] == ("skipped", "num_ranks is 4, the launcher started 2")
+        assert outcomes[4, kind] == ("skipped", "not for the 2 ranks that the launcher started")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_who_differs_or_is_missing_is_named(
         mail.drop("hello", Hello(member=Member(1, 2, 1, "b", "b"), alike=alike))
     mail.drop("hello", Hello(member=Member(0, 2, 0, "a", "a"), alike={"hostbench": "1.0"}))
     with pytest.raises(HostbenchError, match=error) if error else nullcontext():
-        hellos = gather(mail, 2)
+        hellos = greet(mail, 2)
         assert [hello.member.rank for hello in hellos] == [0, 1]
         require_alike(hellos)
 

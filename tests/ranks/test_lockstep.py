@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
@@ -15,7 +15,6 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, rank
-from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline

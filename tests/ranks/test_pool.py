@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from hostbench.core.errors import RankFailure
 from hostbench.ranks import pool
-from hostbench.ranks.blame import RankFailure, Reply
+from hostbench.ranks.blame import Reply
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.pool import Deadline, Pool
 
