@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
 from hostbench.families import load
@@ -19,7 +19,6 @@ from hostbench.families.training.parts import bucket_lengths
 from hostbench.families.training.trainer import Trainer, one_process
 from hostbench.measure.measure import Prepared, Settings
 from hostbench.measure.workload import Workload
-from hostbench.ranks.blame import RankFailure
 from hostbench.ranks.lockstep import Ranks
 
 WORKLOADS = load(("training",))
