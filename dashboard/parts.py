@@ -9,7 +9,7 @@ import streamlit as st
 import words
 from data import Store
 
-from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.report.charts import Spec
 
 LOOKS_EVERY_S = 10

@@ -17,9 +17,9 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
+from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along
-from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
 from hostbench.report.blocks import Page
 from hostbench.report.choice import Request, Selection, choose

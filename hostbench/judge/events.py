@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.change import Change, Judgement
-from hostbench.judge.detector import SETTLED, relative
-from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.changepoint.change import Change, Judgement
+from hostbench.judge.changepoint.detector import SETTLED, relative
+from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
+from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
 from hostbench.judge.grid import Grid, GridColumn
-from hostbench.judge.machine import JudgedMachine, judge_machine
 from hostbench.store.triage import EventName
 
 Places: TypeAlias = NDArray[np.intp]

@@ -20,8 +20,8 @@ import pandas as pd
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
-from hostbench.judge.detector import log_seconds
-from hostbench.judge.levels import Bools
+from hostbench.judge.changepoint.detector import log_seconds
+from hostbench.judge.changepoint.levels import Bools
 from hostbench.store.asv_tree import environment_of
 
 Along = Literal["commit", "run-time"]

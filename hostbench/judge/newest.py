@@ -4,8 +4,8 @@ frame."""
 import numpy as np
 import pandas as pd
 
+from hostbench.judge.changepoint.levels import Integers
 from hostbench.judge.grid import ORDER, Along, marked, settings
-from hostbench.judge.levels import Integers
 
 _CAME = ("ok", "failed", "skipped")
 _LATER = 1 << 60

@@ -9,10 +9,10 @@ import numpy as np
 
 from hostbench.core.arrays import Floats
 from hostbench.facts.causes import Difference
+from hostbench.judge.changepoint.levels import Bools, Integers
+from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
 from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.grid import Rerun
-from hostbench.judge.levels import Bools, Integers
-from hostbench.judge.prune import TEMPORARY_POINTS
 
 Differing = tuple[Difference, ...] | None
 """Possible causes, the likeliest first; None where a side has no facts."""

@@ -24,8 +24,8 @@ from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import format_seconds
 from hostbench.judge import moderated
-from hostbench.judge.detector import judge, log_seconds, relative
-from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.changepoint.detector import judge, log_seconds, relative
+from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.rank_test import ALPHA, shift
 
 Verdict = Literal["same", "faster", "slower", "undecided"]

@@ -6,8 +6,8 @@ from itertools import compress
 
 from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
 from hostbench.families import check_selects, load
-from hostbench.judge.change import Judgement
-from hostbench.judge.detector import longest_piece
+from hostbench.judge.changepoint.change import Judgement
+from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import MACHINE, DetectedEvent, Judged
 from hostbench.judge.grid import Grid, Stopped
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.units import number_of
-from hostbench.judge.change import Judgement
-from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.changepoint.change import Judgement
+from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, DetectedEvent, Judged
 from hostbench.judge.grid import Along, Grid, Stopped
 from hostbench.report.blocks import Column

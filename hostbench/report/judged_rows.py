@@ -14,8 +14,8 @@ import pandas as pd
 from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
 from hostbench.judge.causes import Cause
-from hostbench.judge.change import Change
-from hostbench.judge.detector import FEWEST_POINTS, SETTLED, longest_piece, relative
+from hostbench.judge.changepoint.change import Change
+from hostbench.judge.changepoint.detector import FEWEST_POINTS, SETTLED, longest_piece, relative
 from hostbench.judge.events import DetectedEvent, Judged, changes_of
 from hostbench.judge.grid import GridColumn, Stopped, group_of
 from hostbench.report.event_words import workload_of

@@ -13,8 +13,8 @@ import pytest
 from hostbench import facts
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_REGRESSION
-from hostbench.judge.detector import log_seconds
-from hostbench.judge.machine import judge_machine
+from hostbench.judge.changepoint.detector import log_seconds
+from hostbench.judge.changepoint.machine import judge_machine
 from hostbench.store import runs
 from tests.fakes import histories
 from tests.stored import Tree, read_tree

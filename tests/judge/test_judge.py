@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hostbench.judge.change import Change
-from hostbench.judge.detector import detect, judge, log_seconds
-from hostbench.judge.evidence import MIN_EFFECT
+from hostbench.judge.changepoint.change import Change
+from hostbench.judge.changepoint.detector import detect, judge, log_seconds
+from hostbench.judge.changepoint.evidence import MIN_EFFECT
 from tests import known_changes as noise
 from tests.conftest import SoakSeeds
 from tests.known_changes import noise as noise_of_family

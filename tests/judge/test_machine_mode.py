@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hostbench.judge.machine import common_mode, judge_machine
+from hostbench.judge.changepoint.machine import common_mode, judge_machine
 from tests import known_changes as noise
 
 

@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strictness:
-    """The thresholds that are others for a machine's common mode (judge/machine.py)."""
+    """The thresholds that are others for a machine's common mode (machine.py)."""
 
     threshold: float = 4.0
     """Standard errors that a change must reach between segments of SETTLED points or more."""

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.change import OF_A_SERIES, Judgement, Strictness
-from hostbench.judge.detector import judge, stretches
-from hostbench.judge.evidence import MEDIAN_VARIANCE
-from hostbench.judge.levels import MIN_NOISE, Bools, noise_of
+from hostbench.judge.changepoint.change import OF_A_SERIES, Judgement, Strictness
+from hostbench.judge.changepoint.detector import judge, stretches
+from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
+from hostbench.judge.changepoint.levels import MIN_NOISE, Bools, noise_of
 
 MIN_SERIES = 6
 """With fewer series of a machine its common mode is not told from their own changes."""

@@ -8,9 +8,9 @@ from statistics import median
 
 import numpy as np
 
-from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
-from hostbench.judge.levels import MAD_TO_SIGMA
-from hostbench.judge.segments import (
+from hostbench.judge.changepoint.evidence import long_run_variance, residuals_of, shape, size
+from hostbench.judge.changepoint.levels import MAD_TO_SIGMA
+from hostbench.judge.changepoint.segments import (
     Episode,
     Segment,
     band,

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from hostbench.judge.evidence import BLOCK, MEDIAN_VARIANCE
-from hostbench.judge.levels import CAP
-from hostbench.judge.prune import Steps
-from hostbench.judge.segments import band, runs_off
+from hostbench.judge.changepoint.evidence import BLOCK, MEDIAN_VARIANCE
+from hostbench.judge.changepoint.levels import CAP
+from hostbench.judge.changepoint.prune import Steps
+from hostbench.judge.changepoint.segments import band, runs_off
 
 LENGTHS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30)
 """Of the tails that are tried."""

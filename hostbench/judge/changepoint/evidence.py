@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.levels import CAP, MAD_TO_SIGMA
-from hostbench.judge.segments import Segment
+from hostbench.judge.changepoint.levels import CAP, MAD_TO_SIGMA
+from hostbench.judge.changepoint.segments import Segment
 
 MIN_EFFECT = 0.015
 """Nothing smaller is reported, as a difference of logarithms."""

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hostbench.core.arrays import Floats
-from hostbench.judge import levels
-from hostbench.judge.change import OF_A_SERIES, Certainty, Change, Judgement, Strictness
-from hostbench.judge.evidence import MEDIAN_VARIANCE, MIN_EFFECT
-from hostbench.judge.prune import AROUND, Steps, analyse
-from hostbench.judge.segments import fold, recurrent_gap, split
-from hostbench.judge.tail import LEAST_HISTORY, tail_change
+from hostbench.judge.changepoint import levels
+from hostbench.judge.changepoint.change import OF_A_SERIES, Certainty, Change, Judgement, Strictness
+from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE, MIN_EFFECT
+from hostbench.judge.changepoint.prune import AROUND, Steps, analyse
+from hostbench.judge.changepoint.segments import fold, recurrent_gap, split
+from hostbench.judge.changepoint.tail import LEAST_HISTORY, tail_change
 
 FEWEST_POINTS = LEAST_HISTORY + 3
 """A piece with fewer points is not judged."""
