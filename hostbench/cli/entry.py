@@ -12,7 +12,14 @@ import click
 
 from hostbench.cli.commands import COMMANDS
 from hostbench.cli.output import drop_output, replace_closed, show, warn
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, HostbenchError
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    INSTALL_TABLE,
+    TABLE,
+    HostbenchError,
+)
 from hostbench.core.processes import terminate_as_interrupt
 
 _COMPLETE = "_HOSTBENCH_COMPLETE"
@@ -70,6 +77,10 @@ def _guarded(work: Callable[[], int | None]) -> int:
     except (KeyboardInterrupt, click.Abort):
         warn("interrupted")
         return EXIT_FAILED
-    except Exception:  # Python's own exit code, 1, would say that something regressed
+    except Exception as error:  # Python's own exit code, 1, would say that something regressed
+        lacking = str(getattr(error, "name", "")).partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and lacking in TABLE:
+            warn(f"{lacking} is missing, which reads what is stored: {INSTALL_TABLE}")
+            return EXIT_USAGE
         traceback.print_exc()
         return EXIT_FAILED

@@ -13,6 +13,10 @@ EXIT_FAILED = 4
 Warn = Callable[[str], None]
 """Takes a warning in words."""
 
+TABLE = ("deltalake", "pyarrow", "pandas", "numpy")
+"""What reads stored results."""
+INSTALL_TABLE = f"pip install {' '.join(TABLE)}"
+
 
 def install(extra: str) -> str:
     """How to get what an extra of pyproject.toml brings: hostbench itself is in no index."""

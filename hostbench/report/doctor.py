@@ -1,6 +1,7 @@
 """The doctor: the machine, what runs, what is skipped, what looks wrong, and what to do about it.
 Pure functions on facts."""
 
+import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.core.case import Case
-from hostbench.core.errors import install
+from hostbench.core.errors import INSTALL_TABLE, TABLE, install
 from hostbench.core.units import GB, format_bytes, format_rate
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
@@ -125,6 +126,9 @@ def _tools(facts: Facts, has_git: bool) -> Iterator[Diagnosis]:
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
         yield Diagnosis("warn", text, "install git")
+    if missing := [name for name in TABLE if importlib.util.find_spec(name) is None]:
+        text = f"{' and '.join(missing)} is missing: what is stored cannot be read"
+        yield Diagnosis("broken", text, INSTALL_TABLE)
 
 
 def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:

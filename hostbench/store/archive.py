@@ -15,12 +15,12 @@ from typing import Any
 
 from msgspec import convert, structs, to_builtins
 
+from hostbench.core import files
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
 from hostbench.core.files import (
-    MAX_POINTS,
     RefusedFileError,
     damaged,
     load_json,
@@ -88,17 +88,14 @@ def parse(path: Path, content: bytes) -> Archived:
         data = load_json(unpack(content))["hostbench"]
         _check_format(path, data["format"])
         run = convert(data, Archived)
-        check_size(run)
+        if (num := len(run.header.planned)) > files.MAX_POINTS:
+            limit = f"more than the {files.MAX_POINTS:,} that are read of a file"
+            raise RefusedFileError(
+                errno.EFBIG, f"it plans {num:,} cases, {limit}: keep it elsewhere"
+            )
         return run
     except (OSError, *DAMAGE) as error:
         raise DataError(damaged(path, error)) from error
-
-
-def check_size(run: Run) -> None:
-    """Raises RefusedFileError for a run that plans more cases than are read."""
-    if (num := len(run.header.planned)) > MAX_POINTS:
-        limit = f"more than the {MAX_POINTS:,} that are read of a file"
-        raise RefusedFileError(errno.EFBIG, f"it plans {num:,} cases, {limit}: keep it elsewhere")
 
 
 def _check_format(path: Path, found: Any) -> None:
@@ -159,7 +156,7 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
                 medians.setdefault(key, []).append(record.seconds)
             elif record.status == "skipped":
                 skipped.add(key)
-        if math.prod(map(len, values)) > MAX_POINTS:
+        if math.prod(map(len, values)) > files.MAX_POINTS:
             continue  # nobody measured that; the records are all there
         product = list(itertools.product(*values))
         stats = [_stats(medians.get(key, [])) for key in product]

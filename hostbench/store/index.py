@@ -31,7 +31,7 @@ from hostbench.facts import causes
 from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.runner import places
-from hostbench.store import adopt, archive, asv_tree, frame, runs, table
+from hostbench.store import adopt, archive, asv_points, asv_tree, frame, runs, table
 from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.columns import STATUSES, FrameRow
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, Table
@@ -105,7 +105,7 @@ def _refreshed(listing: "Listing", stored: Table, on_file: OnFile) -> tuple[Tabl
         stored.write(rows, replaced)
     if update.has_changes:
         stored.tidy()
-        stored = Table(stored.url)
+        stored.refresh()
     return stored, update.warnings
 
 
@@ -168,7 +168,7 @@ class Update:
         self._points: list[pa.Table] = []
         self._gone: set[str] = set()
         """Files whose rows the next batch replaces."""
-        self._claims: dict[str, dict[str, set[asv_tree.Started]]] = {}
+        self._claims: dict[str, dict[str, set[asv_points.Started]]] = {}
         """Machine -> commit -> rows of asv's files that runs hold too."""
 
     def batches(self) -> Iterator[tuple[pa.Table, set[str]]]:
@@ -180,7 +180,7 @@ class Update:
         described = asv_tree.described(self.results, self.warnings.append)
         for machine, stats in self._now.asv.items():
             if stats:
-                suite = asv_tree.suite(self.results, machine, described, self.warnings.append)
+                suite = asv_points.suite(self.results, machine, described, self.warnings.append)
                 yield from self._read_asv(suite, stats)
         yield from self._batch(at_least=0)
 
@@ -342,7 +342,7 @@ class Update:
     # ---- asv's files ----------------------------------------------------------------------------
 
     def _read_asv(
-        self, suite: asv_tree.Suite, stats: dict[str, Stat]
+        self, suite: asv_points.Suite, stats: dict[str, Stat]
     ) -> Iterator[tuple[pa.Table, set[str]]]:
         claims = self._claims.get(suite.machine, {})
         about = digest_of(suite.depends)
@@ -370,7 +370,7 @@ class Update:
             }
             points, shared = None, dict[str, Any]()
             if data is not None:
-                points, shared = asv_tree.points(path, data, suite, claims, warnings.append)
+                points, shared = asv_points.points(path, data, suite, claims, warnings.append)
             base = depends(shared.get("commit"))
             whole = self._depends(base, shared.get("counts", "[]"))
             self._add({**row, **shared, "warnings": warnings, "depends": whole}, points)

@@ -15,6 +15,9 @@ from hostbench.facts.record import Facts, from_json
 from hostbench.runner import places
 from hostbench.store import adopt, archive
 
+MAX_REASON = 4000
+"""Characters of a reason that are shown."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
@@ -227,7 +230,7 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         case=last.case,
         version=last.version,
         status=last.status,
-        reason=last.reason,
+        reason=last.reason and last.reason[:MAX_REASON],
         launches=tuple(r.launch for r in measured),
         seconds=tuple(r.seconds for r in measured if r.seconds is not None),
         call_s=_medians(measured, "call_s"),

@@ -268,8 +268,8 @@ def of_files(rows: Sequence[dict[str, Any]]) -> pa.Table:
         return SCHEMA.empty_table()
     names = [name for name in SCHEMA.names if any(row.get(name) is not None for row in rows)]
     columns = {name: _array(name, [row.get(name) for row in rows]) for name in names}
-    kind = text_array(["file"] * len(rows))
-    return pa.table({"kind": kind, **columns})
+    none = {name: pa.nulls(len(rows), TEXT) for name in ("case", "machine")}
+    return pa.table({"kind": text_array(["file"] * len(rows)), **none, **columns})
 
 
 def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
@@ -328,25 +328,22 @@ def _array(name: str, values: list[Any]) -> pa.Array:
 
 
 def _as_written(rows: pa.Table) -> pa.Table:
-    """Every column of SCHEMA, what is absent null; by machine, case and time, so that a series lies
-    together."""
-    arrays = {
-        field.name: rows.column(field.name).cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in SCHEMA
+    """By machine, case and time, so that a series lies together; every column of SCHEMA, what is
+    absent null."""
+    ranks = (_ranks(rows.column(name)) for name in ("case", "machine"))
+    rows = rows.take(pa.array(np.lexsort((times(rows), *ranks))))
+    columns = {
+        name: rows.column(name) if name in rows.column_names else pa.nulls(len(rows))
+        for name in SCHEMA.names
     }
-    ranks = (_ranks(arrays[name]) for name in ("case", "machine"))
-    order = pa.array(np.lexsort((times(rows), *ranks)))
-    arrays["kind"] = arrays["kind"].cast(pa.string())  # the partition
-    return pa.table(arrays).take(order)
+    columns["kind"] = columns["kind"].cast(pa.string())  # the partition
+    plain = [field.with_type(pa.string()) if field.name == "kind" else field for field in SCHEMA]
+    return pa.table(columns).cast(pa.schema(plain))
 
 
-def _ranks(column: Any) -> Any:
+def _ranks(column: pa.ChunkedArray) -> Any:
     """A number for each text, in their order; -1 for none."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = array.unify_dictionaries().chunk(0) if array.num_chunks else pa.nulls(0, TEXT)
+    array = column.unify_dictionaries().combine_chunks()
     values = array.dictionary.to_pylist()
     rank = np.empty(len(values) + 1, dtype=np.int64)
     rank[np.argsort(np.array(values, dtype=object), kind="stable")] = np.arange(len(values))

@@ -1,5 +1,7 @@
 """Reading a large tree says how far it has come, and keeps what it worked out from file to file."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,15 @@ def test_a_small_tree_is_read_without_a_word(
 ) -> None:
     main(["changes", "--results", str(results)])
     assert "reading" not in capsys.readouterr().err
+
+
+def test_what_reads_results_is_named_where_it_is_missing(results: Path) -> None:
+    start = "import sys; sys.modules['deltalake'] = None; from hostbench.cli import main"
+    words = [sys.executable, "-c", f"{start}; sys.exit(main(sys.argv[1:]))"]
+    for command in ("changes", "report", "publish file:///nowhere"):
+        done = subprocess.run(
+            [*words, *command.split(), "--results", str(results)], capture_output=True, text=True
+        )
+        assert done.returncode == 2 and done.stdout == ""
+        [line] = done.stderr.splitlines()
+        assert "deltalake is missing" in line and "pip install deltalake" in line

@@ -1,6 +1,7 @@
 """The doctor: what looks wrong, what runs, and the exit code. No hardware is asked."""
 
 import json
+import sys
 
 import pytest
 from msgspec.structs import replace
@@ -246,3 +247,8 @@ def test_the_command_exits_4_when_something_is_broken(stage, capsys):
     assert page["findings"][0]["level"] == "broken"
     assert [(link["group"], link["kind"]) for link in page["links"]] == [("gpu0", "fine")]
     assert page["facts"]["gpu0"]["name"] == "NVIDIA H200"
+
+
+def test_what_reads_results_and_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    assert levels(diagnose(), "deltalake is missing: what is stored cannot be read") == ["broken"]

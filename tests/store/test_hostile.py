@@ -17,7 +17,7 @@ from hostbench.cli import main
 from hostbench.core import files
 from hostbench.store import adopt, archive
 from hostbench.store.results import Results, damage
-from tests.fakes.builders import copy_case, record, run, write_journal
+from tests.fakes.builders import copy_case, failed, record, run, write_journal
 from tests.store.test_frame import asv_file
 
 LARGE, MANY, POINTS = 1 << 20, 20_000, 1000
@@ -110,8 +110,21 @@ def many_points(results: Path) -> Path:
     return path
 
 
+def link_to_itself(results: Path) -> Path:
+    path = results / "shelf" / "runs" / f"{NAME}.json.gz"
+    path.symlink_to(path)
+    return path
+
+
+def many_planned_cases(results: Path) -> Path:
+    planned = tuple(f"a.b[n={number}]" for number in range(POINTS + 1))
+    return archive.write(results, run([record(copy_case())], run_id=NAME, planned=planned))
+
+
 HOSTILE = (
     bomb,
+    link_to_itself,
+    many_planned_cases,
     link_to_a_device,
     link_out,
     fifo,
@@ -131,9 +144,9 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     history = Results(results)
     [said] = history.warnings
     assert str(path) in said
-    limits = ("1MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
+    limits = ("1MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link ")
     assert any(limit in said for limit in limits)
-    assert any(remedy in said for remedy in (": keep it", ": copy", ": give"))
+    assert any(remedy in said for remedy in (": keep it", ": copy", ": give", ": delete"))
     assert "restore" not in said  # what is refused is whole
     assert set(history.frame()["case"]) >= before
     assert damage(history) == [said]
@@ -144,6 +157,19 @@ def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -
     cases = set(Results(results).frame()["case"])
     assert any("x.time_small" in case for case in cases)
     assert not any("x.time_huge" in case for case in cases)
+
+
+def test_half_a_character_is_a_warning(results: Path) -> None:
+    path = archive.write(results, run([failed(copy_case(), "half \ud800")], run_id=NAME))
+    history = Results(results)
+    [warning] = history.warnings
+    assert str(path) in warning and "surrogates not allowed" in warning
+    assert len(history.runs()) == 1
+
+
+def test_a_long_reason_is_cut(results: Path) -> None:
+    archive.write(results, run([failed(copy_case(), "x" * 100_000)], run_id=NAME))
+    assert Results(results).frame()["reason"].str.len().max() == 4000
 
 
 def test_a_device_is_no_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.measure import workload
-from hostbench.store import archive, asv_tree, index
+from hostbench.store import archive, asv_points, index
 from hostbench.store.columns import ABOUT, COUNTS, STATUSES
 from hostbench.store.results import Results
 from hostbench.store.table import Table
@@ -135,8 +135,8 @@ def test_every_row_is_the_frames(tree: Path) -> None:
 )
 def test_what_counts_is_a_number_or_is_named(benchmark: str, axis: str) -> None:
     with pytest.raises(ValueError, match=f"{axis} is 'many', no number"):
-        asv_tree.about_case(benchmark, ((axis, "many"),), "seconds")
-    asv_tree.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
+        asv_points.about_case(benchmark, ((axis, "many"),), "seconds")
+    asv_points.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:
