@@ -86,9 +86,9 @@ for color, ((case, group), own) in zip(PALETTE[: trend.MOST], lines.items(), str
     for event in events.to_dict("records"):
         text = f"{words.change(event['effect'])} {str(event['what']).removeprefix('commit ')}"
         kind = SERIES if event["case"] else MACHINE
-        rules.append({"x": event["x"], "kind": kind, "said": f"{name}: {text}", "label": text})
+        rules.append({"x": event["x"], "kind": kind, "text": f"{name}: {text}", "label": text})
     for at, text in trend.facts_changed(own, date):
-        rules.append({"x": at, "kind": "facts", "said": f"{group}: {text}", "label": text})
+        rules.append({"x": at, "kind": "facts", "text": f"{group}: {text}", "label": text})
     about = judged.series[judged.series["id"] == ids[0]]
     if about["judged"].any():
         half = about["detectable"].dropna()
@@ -103,7 +103,7 @@ nothing = trend.levels(shown_points.head(0), [], None).assign(series="")
 spec = trend.chart(
     shown_points,
     pd.concat(level_rows or [nothing], ignore_index=True),
-    pd.DataFrame(rules, columns=["x", "kind", "said", "label"]).drop_duplicates("x"),
+    pd.DataFrame(rules, columns=["x", "kind", "text", "label"]).drop_duplicates("x"),
     limits,
     colors,
     unit=unit,

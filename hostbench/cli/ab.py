@@ -5,6 +5,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -94,7 +95,8 @@ def execute(**given: Any) -> int:
         answer = "Nothing measured" if nothing else "Failed"
         _write_comment(options, comment.of_nothing(answer, why, _about(options)))
         raise
-    failed = any(one.status == "failed" for records in both.measured.records for one in records)
+    records = chain(*both.measured.records)
+    failed = any(record.status == "failed" for record in records)
     cut_off = both.measured.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else verdict
 
@@ -291,9 +293,7 @@ def _remarks(
     for reason, num in Counter(first[case] for case in first if case in second).items():
         yield f"skipped on both sides: {num} of {len(cases)} cases: {reason}"
     num_launches = Counter(record.case for record in measured.records[0])
-    without = {
-        record.case for records in measured.records for record in records if record.status != "ok"
-    }
+    without = {record.case for record in chain(*measured.records) if record.status != "ok"}
     few = [
         as_typed(str(case))
         for case in cases

@@ -29,7 +29,7 @@ def _of_project(folder: Path) -> Path:
     if (folder / CONFIG).is_file():
         return asv_results(folder)
     below = [folder, folder / "results", folder / ".asv" / "results"]
-    return next((one for one in below if any(one.glob("*/machine.json"))), folder)
+    return next((path for path in below if any(path.glob("*/machine.json"))), folder)
 
 
 def stored_results(named: str | None) -> Path:

@@ -64,7 +64,7 @@ _SVG_LOOK: Mapping[str, Any] = {
 MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
 _HOURS_MS = 3 * 86_400_000
-"""A shorter time is told in hours."""
+"""A shorter time is shown in hours."""
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
 Spec: TypeAlias = dict[str, Any]
@@ -74,7 +74,7 @@ Spec: TypeAlias = dict[str, Any]
 def drawn(chart: Chart) -> Spec:
     """The chart with what its dashed lines are over it; its title is the answer's question."""
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
-    lanes = len({one.x for one in chart.points})
+    lanes = len({point.x for point in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
     return sized(layers, height, map(one_line, _rules_in_words(chart)))
 
@@ -128,8 +128,8 @@ def svg(spec: Spec) -> str:
     texts are escaped by vega."""
     import vl_convert
 
-    made: str = vl_convert.vegalite_to_svg(printable(spec) | _SVG_LOOK)
-    return made
+    document: str = vl_convert.vegalite_to_svg(printable(spec) | _SVG_LOOK)
+    return document
 
 
 def printable(part: Any) -> Any:
@@ -180,9 +180,11 @@ def _bars(chart: Chart) -> list[Spec]:
     widest = _WIDEST * max((row["y"] for row in rows), default=0.0)  # a whisker beyond it is cut
     for row in rows:
         row["lane"] = "\n".join(textwrap.wrap(str(row["x"]), _LANE_LENGTH))
-        row["said"] = _number(row["y"], chart.y)
+        row["number"] = _number(row["y"], chart.y)
         row["end"] = min(max(row["y"], row["high"] or row["y"]), widest)
-    top = _ROOM * max([row["end"] for row in rows] + [one.low for one in chart.rules], default=1.0)
+    top = _ROOM * max(
+        [row["end"] for row in rows] + [rule.low for rule in chart.rules], default=1.0
+    )
     domain = {"domain": [0, top or 1.0], "nice": False}
     title = f"{chart.y.title}{_BETTER[chart.y.better]}"
     ticks = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN), "tickCount": 4}
@@ -206,7 +208,7 @@ def _bars(chart: Chart) -> list[Spec]:
     layers = [
         layer(rows, "bar", bar, x=x, y=y, opacity=pale, tooltip=tip),
         layer(known, "rule", whisker, x=low, x2={"field": "end"}, y=y),
-        layer(rows, "text", text, x=end, y=y, text=field("said:N")),
+        layer(rows, "text", text, x=end, y=y, text=field("number:N")),
         layer(bad, "point", cross, x=x, y=y),
     ]
     for rule, color in zip(chart.rules, cycle((GREEN, PINK, ORANGE))):
@@ -236,7 +238,7 @@ def _curve(chart: Chart, x: Spec, y: Spec) -> list[Spec]:
 
 
 def _x(chart: Chart) -> Spec:
-    values = list(dict.fromkeys(one.x for one in chart.points))
+    values = list(dict.fromkeys(point.x for point in chart.points))
     if any(isinstance(value, str) for value in values):
         order = [one_line(str(value)) for value in values]
         return field("x:N", sort=order, title=chart.x.title, axis={"labelAngle": 0})
@@ -253,7 +255,7 @@ def _x(chart: Chart) -> Spec:
 
 
 def _y(chart: Chart, column: str = "y") -> Spec:
-    values = [one.y for one in chart.points if one.y > 0]
+    values = [point.y for point in chart.points if point.y > 0]
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
     scale: Spec = {"zero": True, "nice": True, "clamp": True}
     if chart.y.unit == "bytes" and values:
@@ -261,7 +263,10 @@ def _y(chart: Chart, column: str = "y") -> Spec:
         scale |= {"domain": [0, axis["values"][-1]], "nice": False}
     if chart.y.unit == "share":  # all of its range, so that nothing looks like something
         ends = [
-            end for one in chart.points for end in (one.y, one.low, one.high) if end is not None
+            end
+            for point in chart.points
+            for end in (point.y, point.low, point.high)
+            if end is not None
         ]
         scale = {"domain": [min(0.0, *ends), max(1.0, *ends)], "nice": True, "clamp": True}
     if chart.y.is_log and values:
@@ -280,10 +285,10 @@ def _round_bytes(top: float) -> list[float]:
 
 def _tens(low: float, high: float) -> list[float]:
     """The powers of ten from below `low` to above `high`."""
-    powers = [10.0**power for power in range(-12, 13)]
-    first = max(one for one in powers if one <= max(low, powers[0]))
-    last = min(one for one in powers if one >= min(high, powers[-1]))
-    return [one for one in powers if first <= one <= max(last, 10 * first)]
+    powers = [10.0**exponent for exponent in range(-12, 13)]
+    first = max(power for power in powers if power <= max(low, powers[0]))
+    last = min(power for power in powers if power >= min(high, powers[-1]))
+    return [power for power in powers if first <= power <= max(last, 10 * first)]
 
 
 def scale(names: Sequence[str], values: Sequence[Any]) -> Spec:

@@ -9,7 +9,7 @@ from hostbench.families import check_selects, load
 from hostbench.judge.changepoint.change import Judgement
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import MACHINE, DetectedEvent, Judged
-from hostbench.judge.grid import Grid, Stopped
+from hostbench.judge.grid import Stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,11 @@ class Selection:
     def counted(self) -> Iterator[tuple[Judgement, int]]:
         """Each series that what is listed rests on, and how many points its longest piece has: the
         series asked for, or all of a machine that was asked for alone."""
-        grid, own = self.judged.grid, self.judged.machine.own
-        wanted = self.series if any(self.series) else [self.machine] * len(own)
-        for one, logs, resets in compress(zip(own, grid.logs, grid.resets, strict=True), wanted):
-            yield one, longest_piece(logs, resets)
+        grid, judgements = self.judged.grid, self.judged.machine.own
+        wanted = self.series if any(self.series) else [self.machine] * len(judgements)
+        rows = zip(judgements, grid.logs, grid.resets, strict=True)
+        for judgement, logs, resets in compress(rows, wanted):
+            yield judgement, longest_piece(logs, resets)
 
 
 def choose(
@@ -58,83 +59,79 @@ def choose(
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
-    stored = {text for one in judged for text in one.grid.cases} if wanted.series else set()
-    cases = {text: _case(text) for text in stored}
+    stored = {text for own in judged for text in own.grid.cases} if wanted.series else set()
+    # A name that is no case has parameters that are no axes.
+    cases = {text: read_case(text) or Case(text.partition("[")[0], {}) for text in stored}
     for selector in wanted.series:
         if not any(selector.case.selects(case) for case in cases.values()):
             check_selects(selector.case, load(), "nothing like it is stored, and ")
-    found = []
-    for one in judged:
-        grid = one.grid
+    selections = []
+    for own in judged:
+        grid = own.grid
         if machine in (None, grid.machine):
-            series = tuple(_series(grid, wanted, cases))
-            named = not wanted.machines.isdisjoint({grid.machine, grid.group})
-            own = wanted.everything or named or any(series)
-            found.append(Selection(judged=one, series=series, machine=own))
-    return found
-
-
-def _case(text: str) -> Case:
-    return read_case(text) or Case(text.partition("[")[0], {})  # parameters that are no axes
-
-
-def _series(grid: Grid, wanted: Request, cases: dict[str, Case]) -> Iterator[bool]:
-    here = [one.case for one in wanted.series if one.machine in (None, grid.machine, grid.group)]
-    for text in grid.cases:
-        yield wanted.everything or any(selector.selects(cases[text]) for selector in here)
+            names = (None, grid.machine, grid.group)
+            here = [selector.case for selector in wanted.series if selector.machine in names]
+            series = tuple(
+                wanted.everything or any(selector.selects(cases[text]) for selector in here)
+                for text in grid.cases
+            )
+            is_named = not wanted.machines.isdisjoint({grid.machine, grid.group})
+            of_machine = wanted.everything or is_named or any(series)
+            selections.append(Selection(judged=own, series=series, machine=of_machine))
+    return selections
 
 
 def events(chosen: Sequence[Selection]) -> list[tuple[DetectedEvent, Judged]]:
-    """What was found in the series asked for, and of their machines; the machines' own first, then
-    the largest."""
-    found = [
-        (one, own.judged)
-        for own in chosen
-        for one in own.judged.found
-        if (own.machine if one.series is None else own.series[one.series])
+    """What was detected in the series asked for, and of their machines; the machines' own first,
+    then what stayed before what is over, the largest first."""
+
+    def order(pair: tuple[DetectedEvent, Judged]) -> tuple[bool, int, float, str]:
+        event = pair[0]
+        rank = _ORDER.index(event.status)
+        return event.series is not None, rank, -abs(event.change.effect), event.event.id
+
+    pairs = [
+        (event, selection.judged)
+        for selection in chosen
+        for event in selection.judged.found
+        if (selection.machine if event.series is None else selection.series[event.series])
     ]
-    return sorted(found, key=_place)
+    return sorted(pairs, key=order)
 
 
 _ORDER = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
 
 
-def _place(item: tuple[DetectedEvent, Judged]) -> tuple[bool, int, float, str]:
-    """confirmed before provisional before what is over."""
-    one = item[0]
-    return one.series is not None, _ORDER.index(one.status), -abs(one.change.effect), one.event.id
-
-
 def stopped(chosen: Sequence[Selection]) -> list[tuple[Stopped, Judged]]:
     """Series asked for that had numbers and have none any more; those that fail first."""
-    found = [
-        (one, own.judged)
-        for own in chosen
-        for one in own.judged.grid.stopped
-        if own.series[one.series]
+    pairs = [
+        (series, selection.judged)
+        for selection in chosen
+        for series in selection.judged.grid.stopped
+        if selection.series[series.series]
     ]
-    return sorted(found, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
+    return sorted(pairs, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
 
 
 def has_failed(chosen: Sequence[Selection]) -> bool:
     """Whether a series that had numbers fails in its machine's newest run."""
-    return any(one.status == "failed" and one.is_newest for one, _ in stopped(chosen))
+    return any(series.status == "failed" and series.is_newest for series, _ in stopped(chosen))
 
 
 def series(chosen: Sequence[Selection]) -> list[tuple[str, Judgement]]:
     """(id, judgement) of every series asked for."""
     return [
-        (own.judged.grid.id(i), one)
-        for own in chosen
-        for i, one in enumerate(own.judged.machine.own)
-        if own.series[i]
+        (selection.judged.grid.id(index), judgement)
+        for selection in chosen
+        for index, judgement in enumerate(selection.judged.machine.own)
+        if selection.series[index]
     ]
 
 
 def machines(chosen: Sequence[Selection]) -> list[tuple[str, Judgement]]:
     """The same of each machine that has a common mode."""
     return [
-        (f"{MACHINE}{own.judged.grid.group}", own.judged.machine.common)
-        for own in chosen
-        if own.judged.machine.common is not None and own.machine
+        (f"{MACHINE}{selection.judged.grid.group}", selection.judged.machine.common)
+        for selection in chosen
+        if selection.judged.machine.common is not None and selection.machine
     ]

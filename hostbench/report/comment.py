@@ -28,14 +28,14 @@ def of_result(
 ) -> str:
     """The answer, a row for each case that is not the same, and what was not measured. `about`:
     what was compared."""
-    shown = [(key, one) for key, one in in_order(comparisons) if one.verdict != "same"]
-    failed = [one for one in sides.lacking if "failed" in one.status]
+    shown = [(key, own) for key, own in in_order(comparisons) if own.verdict != "same"]
+    failed = [lack for lack in sides.lacking if "failed" in lack.status]
     answer = "Nothing measured"
     if sides.broke:
         answer = "Failed"
     elif comparisons:
         answer = in_order(comparisons)[0][1].verdict.capitalize()
-    num_failed = len({one.key for one in failed})
+    num_failed = len({lack.key for lack in failed})
     lines = [
         MARKER,
         f"**{answer}:** {counts(comparisons)}{f'; {num_failed} failed' * bool(failed)}",
@@ -46,8 +46,8 @@ def of_result(
     if len(shown) > _ROWS:
         lines += [f"{len(shown) - _ROWS} more are not listed.", ""]
     reasons = [
-        f"{one.status} at {'AB'[one.side]}: {as_typed(name_of(one.key))}: {one.reason}"
-        for one in failed
+        f"{lack.status} at {'AB'[lack.side]}: {as_typed(name_of(lack.key))}: {lack.reason}"
+        for lack in failed
     ]
     known = [*reasons, *in_words(comparisons, sides), *remarks]
     return "\n".join([*lines, *_items(known), *_compared(about)]) + "\n"
@@ -70,5 +70,5 @@ def _items(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _short(text: str, most: int = _WIDTH) -> str:
-    kept = text.strip()
-    return code(kept if len(kept) <= most else f"{kept[:most]} ...")
+    line = text.strip()
+    return code(line if len(line) <= most else f"{line[:most]} ...")

@@ -236,7 +236,7 @@ def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchStat
 
 
 def blocks(
-    machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
+    machine: str, facts: Facts, torch: TorchState, diagnoses: list[Diagnosis], covered: Coverage
 ) -> list[Block]:
     """The machine, what runs, what is skipped, and last what to know."""
     columns = (Column(("part",), "machine"), Column(("is",), machine))
@@ -250,13 +250,15 @@ def blocks(
         f"Skipped: {sum(covered.skipped.values())} cases",
         *_counted("why", covered.skipped),
         "",
-        table(found),
+        table(diagnoses),
     ]
 
 
-def table(found: list[Diagnosis]) -> Table:
+def table(diagnoses: list[Diagnosis]) -> Table:
     """What to know of the machine: a row for each finding."""
-    rows = [{"level": one.level, "what_to_know": one.text, "remedy": one.remedy} for one in found]
+    rows = [
+        {"level": own.level, "what_to_know": own.text, "remedy": own.remedy} for own in diagnoses
+    ]
     return Table(_COLUMNS, rows)
 
 
@@ -304,9 +306,9 @@ def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
 
 def _memory_copy(facts: Facts) -> Iterator[tuple[str, str]]:
     """What was measured of the host's memory, if it was."""
-    one, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
-    if one is not None and all_cores is not None:
-        rates = format_rate(one / GB), format_rate(all_cores / GB)
+    one_thread, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
+    if one_thread is not None and all_cores is not None:
+        rates = format_rate(one_thread / GB), format_rate(all_cores / GB)
         yield "memory", f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"
 
 

@@ -109,14 +109,15 @@ def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[Line]:
     """The largest established effects: what costs, what pays."""
     known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
-    sure = [(name, one) for name, one in known if one.is_different and name]
+    sure = [(name, conclusion) for name, conclusion in known if conclusion.is_different and name]
     if known and not any(conclusion.is_different for _, conclusion in known):
         yield Line("No difference between two habits is established by these launches.", "bold")
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
         factors: dict[str, float] = {}
-        for name, one in sure:
-            if one.verdict == verdict:  # a habit once, where it shows most
-                factors[name] = max(one.factor, 1 / one.factor, factors.get(name, 1.0))
+        for name, conclusion in sure:
+            if conclusion.verdict == verdict:  # a habit once, where it shows most
+                factor = max(conclusion.factor, 1 / conclusion.factor)
+                factors[name] = max(factor, factors.get(name, 1.0))
         largest = sorted(factors, key=lambda name: -round(factors[name], 1))[:MOST_LEARNT]
         named = [one_line(f"{name} {times(factors[name])}") for name in largest]
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
@@ -167,7 +168,7 @@ def _rest(
     surprising = [row for row in rows if "unexpected:" in (row.flags or "")]
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
-    without = [one.verdict.removeprefix("skipped: ") for one in answers if not one.is_answered]
+    without = [own.verdict.removeprefix("skipped: ") for own in answers if not own.is_answered]
     for label, is_gpu in (("needs a GPU", True), ("not answered", False)):
         reasons = Counter(
             why.split(NEEDS_GPU)[0] for why in without if (NEEDS_GPU in why) == is_gpu
@@ -175,12 +176,12 @@ def _rest(
         if reasons:
             first = reasons.most_common(1)[0][0]
             yield label, f"{number_of(reasons.total(), 'question')}: {first}"
-    said = "; ".join(without)
+    all_of_them = "; ".join(without)
     skips = Counter(row.reason for row in rows if row.status == "skipped")
-    untold = Counter({why: num for why, num in skips.items() if why and why not in said})
-    if untold:
-        first = untold.most_common(1)[0][0]
-        yield "skipped", f"{number_of(untold.total(), 'case')}: {first}"
+    others = Counter({why: num for why, num in skips.items() if why and why not in all_of_them})
+    if others:
+        first = others.most_common(1)[0][0]
+        yield "skipped", f"{number_of(others.total(), 'case')}: {first}"
     questions = sum(map(len, left_out.values()))
     if questions:
         yield "in a full run", f"{number_of(questions, 'question')} more: {command}"

@@ -15,14 +15,13 @@ def changes(setups: Sequence[tuple[pd.Timestamp, Facts]]) -> pd.DataFrame:
     """A row for each fact that changed, the newest first, of one moment the likeliest cause first:
     COLUMNS. `since`: when the first run with the new value began; `of`: the groups that it changed
     in alike, as `gpu0, gpu1`. `setups`: of hostbench.store.results.Results.setups."""
-    found: dict[tuple[pd.Timestamp, str, str, str], list[str]] = {}
-    for since, one in over_time(setups):
-        found.setdefault((since, one.name, _text(one.before), _text(one.after)), []).append(
-            one.group
-        )
+    groups: dict[tuple[pd.Timestamp, str, str, str], list[str]] = {}
+    for since, change in over_time(setups):
+        key = since, change.name, _text(change.before), _text(change.after)
+        groups.setdefault(key, []).append(change.group)
     rows = [
-        (since, name, ", ".join(groups), before, after)
-        for (since, name, before, after), groups in found.items()
+        (since, name, ", ".join(names), before, after)
+        for (since, name, before, after), names in groups.items()
     ]
     rows.sort(key=lambda row: (-row[0].value, spec.cause(row[1]), row[1]))
     return pd.DataFrame(rows, columns=COLUMNS).astype({"since": "datetime64[us, UTC]"})

@@ -58,7 +58,7 @@ _SELECTED = ("run_id", "series", "machine")
 """What a click on a point tells."""
 NEAR = 30
 """Points on each side of an event."""
-_TOLD = {"said": "point", "series": "series", "machine": "machine"}
+_POINTER = {"text": "point", "series": "series", "machine": "machine"}
 """What a pointer shows of a point, and how it calls it."""
 _HALF_DAY_MS = 43_200_000
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
@@ -66,16 +66,16 @@ _LABELS = {"seconds": SECONDS, "bytes": BYTES}
 
 def choices(every: Sequence[pd.DataFrame]) -> list[str]:
     """What may stand on the vertical axis, of what these series have; what is usual comes first."""
-    found = []
+    names = []
     if any(rows["seconds"].notna().any() for rows in every):
-        found.append("seconds")
+        names.append("seconds")
         if all(rows["gb_per_s"].notna().any() for rows in every):
-            found.append("GB/s")
+            names.append("GB/s")
         if all(rows["ceiling_gb_per_s"].gt(0).any() for rows in every):
-            found.append("% of the limit")
-        found.append("% of the first level")
+            names.append("% of the limit")
+        names.append("% of the first level")
     kinds = set(pd.concat([rows["unit"] for rows in every]).dropna()) if every else set()
-    return found or ["bytes" if kinds == {"bytes"} else "value"]
+    return names or ["bytes" if kinds == {"bytes"} else "value"]
 
 
 def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
@@ -106,27 +106,27 @@ def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
     )
 
 
-def thinned(found: pd.DataFrame, most: int) -> pd.DataFrame:
-    """About `most` points of a line that has more, none of them made up: the points of each kind
+def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
+    """About `most` points of a line that has more, none of them invented: the points of each kind
     are cut into stretches of equally many, and of each the first, the last, the lowest and the
     highest stay, so that its outline is the same (M4: Jugel et al., VLDB 2014)."""
-    if len(found) <= most:
-        return found
-    of_kind = found.groupby("kind", sort=False)
+    if len(points) <= most:
+        return points
+    of_kind = points.groupby("kind", sort=False)
     size = of_kind["x"].transform("size")
-    stretch = of_kind.cumcount() * (most * size // (4 * len(found))).clip(lower=1) // size
-    of_each = found.groupby([stretch, found["kind"]], sort=False)
+    stretch = of_kind.cumcount() * (most * size // (4 * len(points))).clip(lower=1) // size
+    of_each = points.groupby([stretch, points["kind"]], sort=False)
     low, high = (of_each["y"].transform(end) for end in ("min", "max"))
-    ends = (found["y"] == low) | (found["y"] == high)
-    first = ~found.assign(stretch=stretch).duplicated(["stretch", "kind", "y"])
+    ends = (points["y"] == low) | (points["y"] == high)
+    first = ~points.assign(stretch=stretch).duplicated(["stretch", "kind", "y"])
     at = of_each.cumcount()
     of_last = of_each["x"].transform("size") - 1
-    return found[(ends & first) | (at == 0) | (at == of_last)]
+    return points[(ends & first) | (at == 0) | (at == of_last)]
 
 
-def worded(found: pd.DataFrame, rows: pd.DataFrame, unit: str) -> pd.DataFrame:
-    """Points of these rows with `said`, what a pointer shows of each."""
-    return found.assign(said=_said(rows.loc[found.index], unit))
+def worded(points: pd.DataFrame, rows: pd.DataFrame, unit: str) -> pd.DataFrame:
+    """Points of these rows with `text`, what a pointer shows of each."""
+    return points.assign(text=_texts(rows.loc[points.index], unit))
 
 
 def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
@@ -147,7 +147,7 @@ def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Se
     return seconds * factor, low * factor, high * factor
 
 
-def _said(rows: pd.DataFrame, unit: str) -> list[str]:
+def _texts(rows: pd.DataFrame, unit: str) -> list[str]:
     """What a pointer shows of each: number, why it has none, when, which commit."""
     cells = {name: rows[name].tolist() for name in _POINTED}
     times = rows["started_at"].dt.strftime("%Y-%m-%d %H:%M UTC").tolist()
@@ -162,7 +162,7 @@ def _line(row: Mapping[str, Any], at: Any, unit: str) -> str:
     scratch = f"scratch: {row['scratch']}" if isinstance(row["scratch"], str) else ""
     commit = _text(row["commit"])[:8] or "no commit"
     about = (_number(row, unit), why, scratch, _text(row["flags"]), _text(at), commit)
-    return " · ".join(one for one in about if one)[:300]
+    return " · ".join(filter(None, about))[:300]
 
 
 def _text(cell: Any) -> str:
@@ -182,19 +182,19 @@ def _number(row: Mapping[str, Any], unit: str) -> str:
     return text
 
 
-def lines(found: pd.DataFrame) -> pd.DataFrame:
+def lines(points: pd.DataFrame) -> pd.DataFrame:
     """The points with a number, `piece` by piece: a line ends where the series, the machine or the
     version of the workload does, and where the same commit is measured again (`again`)."""
-    drawn = _drawn(found)
+    drawn = _drawn(points)
     before = drawn.shift()
     ends = ~_alike(drawn, before) | (drawn["commit"] == before["commit"])
     return drawn.assign(piece=ends.cumsum())
 
 
-def again(found: pd.DataFrame) -> pd.DataFrame:
+def again(points: pd.DataFrame) -> pd.DataFrame:
     """From each point to the next where both are of one commit, `x`, `y` to `x2`, `y2`: a step
     there is not the code's."""
-    drawn = _drawn(found)
+    drawn = _drawn(points)
     after = drawn.shift(-1)
     same = _alike(drawn, after) & (drawn["commit"] == after["commit"])
     ends = drawn[["series", "x", "y"]].assign(x2=after["x"], y2=after["y"])
@@ -207,15 +207,15 @@ def _alike(rows: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
     return (rows[names] == others[names]).all(axis=1)
 
 
-def _drawn(found: pd.DataFrame) -> pd.DataFrame:
-    return found[found["y"].notna() & found["kind"].isin(KINDS[:2])]
+def _drawn(points: pd.DataFrame) -> pd.DataFrame:
+    return points[points["y"].notna() & points["kind"].isin(KINDS[:2])]
 
 
-def levels(found: pd.DataFrame, steps: Sequence[float], detectable: float | None) -> pd.DataFrame:
+def levels(points: pd.DataFrame, steps: Sequence[float], detectable: float | None) -> pd.DataFrame:
     """The level between each two confirmed steps (`x` of the first point at the new level): a row
     for each with `x`, `x2`, `y`, and the band within which a change would not be seen, `low` and
     `high` (NaN where it is not known)."""
-    good = found[found["y"].notna() & (found["kind"] == KINDS[0])]
+    good = points[points["y"].notna() & (points["kind"] == KINDS[0])]
     edges = [float("-inf"), *sorted(steps), float("inf")]
     rows = []
     for start, end in pairwise(edges):
@@ -231,7 +231,7 @@ def levels(found: pd.DataFrame, steps: Sequence[float], detectable: float | None
 def facts_changed(rows: pd.DataFrame, by: str) -> Iterator[tuple[float, str]]:
     """(x, `torch 2.12 -> 2.13`) wherever torch, the driver or the hardware changed."""
     order = rows[rows[by].notna()].sort_values([by, "started_at"], kind="stable")
-    for name in (one for one in _FACTS if order[one].nunique() > 1):
+    for name in (name for name in _FACTS if order[name].nunique() > 1):
         values = order[[by, name]].dropna().to_dict("records")
         for before, after in pairwise(values):
             if before[name] != after[name]:
@@ -260,14 +260,16 @@ def chart(
     height: int = HEIGHT,
 ) -> Spec:
     """`points` (worded) and `levels` as hostbench.report.trend gives them, with a column `series`;
-    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`), `said` and a short `label`;
+    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`), `text` and a short `label`;
     `limits` and `colors` by series.
 
     A click selects a point, dragging selects days; the wheel is left to the page.
     """
     limit = {"domain": _domain(points, levels, limits), "nice": True}
     axis = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
-    y, low = (field(f"{one}:Q", title=TITLES[unit], scale=limit, axis=axis) for one in ("y", "low"))
+    y, low = (
+        field(f"{name}:Q", title=TITLES[unit], scale=limit, axis=axis) for name in ("y", "low")
+    )
     names = list(colors)
     look = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
     color = field("series:N", scale=scale(names, list(colors.values())), legend=look)
@@ -304,16 +306,16 @@ def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HE
     its rows of the tidy frame, marked."""
     by = "committed_at" if along == "commit" else "started_at"
     unit, name = choices([stored])[0], str(event["id"])
-    found = points(stored, name, by, unit)
+    line = points(stored, name, by, unit)
     at = float(pd.Timestamp(event[f"first_{by}"]).value // 1_000_000)
-    near = found.iloc[max(0, int((found["x"] < at).sum()) - NEAR) :].head(2 * NEAR)
+    near = line.iloc[max(0, int((line["x"] < at).sum()) - NEAR) :].head(2 * NEAR)
     near = worded(near, stored, unit)
     half = float(event["detectable"])
-    said = f"{in_words(event['effect'])} from here on"
+    text = f"{in_words(event['effect'])} from here on"
     return chart(
         near,
         levels(near, [at], half).assign(series=name),
-        pd.DataFrame([{"x": at, "kind": SERIES, "said": said, "label": ""}]),
+        pd.DataFrame([{"x": at, "kind": SERIES, "text": text, "label": ""}]),
         {},
         {name: ORANGE},
         unit=unit,
@@ -327,12 +329,12 @@ def _rules(rules: pd.DataFrame, x: Spec) -> Iterator[Spec]:
     """Where something changed; the wide ones are for the pointer."""
     # labels of neighbours stand below each other
     rules = rules.sort_values("x", ignore_index=True)
-    rules["down"] = [13 * (place % 6) for place in range(len(rules))]
+    rules["down"] = [13 * (index % 6) for index in range(len(rules))]
     for kind, dash in (("this series", [1, 0]), ("its machine", [6, 4]), ("facts", [2, 3])):
         own = rules[rules["kind"] == kind]
         if own.empty:
             continue
-        tip = [field("said:N", title=kind)]
+        tip = [field("text:N", title=kind)]
         shade = GREY if kind == "facts" else PINK
         for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
             look = {"color": shade, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
@@ -346,9 +348,11 @@ def _rules(rules: pd.DataFrame, x: Spec) -> Iterator[Spec]:
 def _marks(points: pd.DataFrame, at: Mapping[str, Spec], size: int, height: int) -> list[Spec]:
     """What has a number, and on the axis what has none; the last layer may be clicked."""
     several = [name for name in _SELECTED if points[name].nunique() > 1]
-    tip = [field(f"{name}:N", title=_TOLD[name]) for name in _TOLD if name in ("said", *several)]
-    made = []
-    for kind in (one for one in KINDS if one in set(points["kind"])):
+    tip = [
+        field(f"{name}:N", title=_POINTER[name]) for name in _POINTER if name in ("text", *several)
+    ]
+    layers = []
+    for kind in (kind for kind in KINDS if kind in set(points["kind"])):
         own = points[points["kind"] == kind]
         look: Spec = {"shape": _SHAPES[kind], "size": size, "strokeWidth": 1.5, "clip": True}
         look |= {"filled": kind == KINDS[0], "opacity": 1}
@@ -357,17 +361,19 @@ def _marks(points: pd.DataFrame, at: Mapping[str, Spec], size: int, height: int)
         with_number, without = own[own["y"].notna()], own[own["y"].isna()]
         for some, y in ((without, {"value": height - 6}), (with_number, at["y"])):
             if len(some):
-                made.append(_layer(some, "point", look, tooltip=tip, **{**at, "y": y}))
-    made.sort(key=lambda one: len(one["data"]["values"]))  # most of them above, to be clicked
+                layers.append(_layer(some, "point", look, tooltip=tip, **{**at, "y": y}))
+    layers.sort(key=lambda marks: len(marks["data"]["values"]))  # most of them above, to be clicked
     select = {"type": "point", "fields": list(_SELECTED)}
-    made[-1]["params"] = [{"name": POINT, "select": select}]
-    return made
+    layers[-1]["params"] = [{"name": POINT, "select": select}]
+    return layers
 
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
     """With those columns alone that the channels show, and that a click asks for."""
-    shown = [one for own in channels.values() for one in (own if isinstance(own, list) else [own])]
-    names = {one.get("field") for one in shown} | (
+    shown = [
+        spec for own in channels.values() for spec in (own if isinstance(own, list) else [own])
+    ]
+    names = {spec.get("field") for spec in shown} | (
         set(_SELECTED) if "tooltip" in channels else set()
     )
     return layer(
