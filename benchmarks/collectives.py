@@ -145,7 +145,7 @@ def operation(
 @workload(
     axes={"device": DEVICES, "num_ranks": (2, 4), "stage": ("rendezvous", "init", "first")},
     only=_on_cpu(2),
-    sampling=0.05,  # what is taken down between two steps takes longer than a step
+    sampling=0.01,  # what is taken down between two steps takes longer than a step
     **{**OVER_RANKS, "version": "2"},
 )
 def first(device: Device, num_ranks: int, stage: str) -> Prepared:
