@@ -6,7 +6,6 @@ belong to: asv's file, or the first file of a run. What Parquet has no type for 
 """
 
 import json
-import math
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -284,15 +283,11 @@ def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
 
 def of_file(points: pa.Table, file: str) -> pa.Table:
     """Points with their file and their place in it."""
-    size = len(points)
-    codes = pa.array(np.zeros(size, np.int32))
-    columns = {
-        name: pa.DictionaryArray.from_arrays(codes, pa.array([value]))
-        for name, value in (("kind", "point"), ("file", file))
-    }
-    for name, column in {**columns, "place": pa.array(np.arange(size, dtype=np.int32))}.items():
+    of_all = pa.array(np.zeros(len(points), np.int32))
+    for name, text in (("kind", "point"), ("file", file)):
+        column = pa.DictionaryArray.from_arrays(of_all, pa.array([text]))
         points = points.append_column(name, column)
-    return points
+    return points.append_column("place", pa.array(np.arange(len(points), dtype=np.int32)))
 
 
 def axes_json(row: FrameRow) -> str:
@@ -300,13 +295,8 @@ def axes_json(row: FrameRow) -> str:
     return json.dumps({name: value for name, value in row.items() if name not in COLUMNS})
 
 
-def text_array(values: Sequence[Any]) -> pa.Array:
-    """Texts as a dictionary; what is no text is null."""
-    try:
-        return pa.array(values, type=pa.string()).dictionary_encode()
-    except pa.ArrowTypeError:
-        texts = [value if isinstance(value, str) else None for value in values]
-        return pa.array(texts, type=pa.string()).dictionary_encode()
+def text_array(values: Sequence[str | None]) -> pa.Array:
+    return pa.array(values, type=pa.string()).dictionary_encode()
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
@@ -315,16 +305,8 @@ def _array(name: str, values: list[Any]) -> pa.Array:
         return text_array(values)
     if name in TIMES:
         series = pd.Series(values, dtype=object)
-        times = pd.to_datetime(series, utc=True, format="ISO8601", errors="coerce")
-        return pa.Array.from_pandas(times.astype("datetime64[us, UTC]"))
-    if name in NUMBERS:
-        try:
-            return pa.array(values, type=pa.float64(), from_pandas=True)
-        except (pa.ArrowException, OverflowError):  # not plain numbers: slower, in every run
-            return pa.Array.from_pandas(
-                pd.to_numeric(pd.Series(values, dtype=object)).astype(float)
-            )
-    return pa.array(values, type=kind)
+        return pa.Array.from_pandas(pd.to_datetime(series, utc=True, format="ISO8601"), type=kind)
+    return pa.array(values, type=kind, from_pandas=True)
 
 
 def _as_written(rows: pa.Table) -> pa.Table:
@@ -363,56 +345,39 @@ def times(rows: pa.Table) -> Any:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The tidy frame of these points, in their order, with the types that frame.tidy would give."""
-    table = table.combine_chunks()
+    """The tidy frame of these points, in their order."""
+    table = table.unify_dictionaries().combine_chunks()
     columns: dict[str, Any] = {}
     for name in COLUMNS:
         array = table.column(name)
-        if array.null_count == len(array) and SCHEMA.field(name).type in (TEXT, pa.int64()):
-            columns[name] = np.full(len(array), None, dtype=object)
-        elif SCHEMA.field(name).type == TEXT:
-            columns[name] = _texts(array, name)
+        if SCHEMA.field(name).type == TEXT:
+            codes, texts = _codes(array)
+            columns[name] = _taken([*map(json.loads, texts)] if name in JSON else texts, codes)
         elif name in INTS or name == "num_samples":
-            is_whole = array.null_count == 0
+            is_whole = len(array) and not array.null_count
             columns[name] = (array.cast(pa.int64()) if is_whole else array).to_pandas().array
         else:
             columns[name] = array.to_pandas().array
-    axes = _axes(table.column("axes"))
-    return pd.DataFrame({**columns, **axes}, columns=[*COLUMNS, *axes], copy=False)
-
-
-def _texts(array: pa.ChunkedArray, name: str) -> Any:
-    codes, texts = _codes(array)
-    values: list[Any] = [*map(json.loads, texts)] if name in JSON else list(texts)
-    if name == "launches":
-        values = [own and {int(key): value for key, value in own.items()} for own in values]
-    return _taken(values, codes)
-
-
-def _taken(values: list[Any], codes: Any) -> Any:
-    """`values[codes]`; -1 is missing. The type is what pandas gives a list of them."""
-    if not values:
-        return np.full(len(codes), None, dtype=object)
-    base = pd.Series([*values, math.nan] if (codes < 0).any() else values)
-    return base.array.take(np.where(codes < 0, len(values), codes))
+    columns["launches"] = [
+        own and {int(number): value for number, value in own.items()} for own in columns["launches"]
+    ]
+    codes, texts = _codes(table.column("axes"))
+    axes = [*map(json.loads, texts)]
+    names = dict.fromkeys(name for row in axes for name in row)
+    columns |= {name: _taken([row.get(name) for row in axes], codes) for name in names}
+    return pd.DataFrame(columns, columns=[*COLUMNS, *names], copy=False)
 
 
 def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
-    """Codes (-1: null) and only those values that are used."""
+    """Of each row the index of its text, -1 for none; the texts."""
     if not len(array):
         return np.empty(0, dtype=np.int64), []
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    chunk = array.unify_dictionaries().combine_chunks()
-    codes = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    used, inverse = np.unique(codes, return_inverse=True)
-    values = chunk.dictionary.take(pa.array(used[used >= 0])).to_pylist()
-    return inverse - (1 if used[0] < 0 else 0), values
+    chunk = array.chunk(0)
+    return chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()
 
 
-def _axes(array: pa.ChunkedArray) -> dict[str, Any]:
-    """A column per axis."""
-    codes, texts = _codes(array)
-    found = [*map(json.loads, texts)]
-    names = dict.fromkeys(name for axes in found for name in axes)
-    return {name: _taken([axes.get(name, math.nan) for axes in found], codes) for name in names}
+def _taken(values: list[Any], codes: Any) -> Any:
+    """`values[codes]`, None for -1."""
+    choices = np.empty(len(values) + 1, dtype=object)
+    choices[:-1] = values
+    return choices[codes]
