@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import ab, measuring
+from hostbench.cli import measuring, two_codes
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
@@ -92,7 +92,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    monkeypatch.setattr(two_codes, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)
     monkeypatch.setattr(side, "_listed", lambda *_: (VERSIONS, {}))
     monkeypatch.setattr(Toy, "walked", [], raising=False)

@@ -4,28 +4,41 @@ measures each step."""
 import re
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
-from hostbench.cli import ab
 from hostbench.cli.history import open_history
+from hostbench.cli.measuring import Measured
 from hostbench.cli.output import show, typed_again, warn
 from hostbench.cli.run_setup import Measuring, check_decides, set_up
+from hostbench.cli.two_codes import MeasuredSides, SideOptions, measure_sides, repository
 from hostbench.core.case import as_typed, parse_series
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.errors import (
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    DeviceLost,
+    HostbenchError,
+    Interrupted,
+    NothingMeasured,
+    UsageError,
+)
 from hostbench.core.processes import terminate_as_interrupt
-from hostbench.core.units import format_change
+from hostbench.core.units import format_change, format_interval
 from hostbench.families import check_selects, load
-from hostbench.judge.two_sides import half
+from hostbench.judge.two_sides import Comparison, TwoSides, compare, half, side_of
 from hostbench.report.judged import judge_history
 from hostbench.runner.plan import choose
 from hostbench.vcs import repo
-from hostbench.vcs.side import known_commit, measured_paths
+from hostbench.vcs.repo import about
+from hostbench.vcs.side import NothingDiffers, known_commit, measured_paths
 
 _FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
+SKIP, STOP = 125, 130
+"""What `git bisect run` takes for: cannot be told; go no further."""
 _OPTIONS = ("device", "launches", "deadline", "machine", "results")
 
 
@@ -42,11 +55,9 @@ def execute(**given: Any) -> int:
     options = BisectOptions(**given)
     case, root, good, bad = _ends(options)
     again = {name: getattr(options, name) for name in _OPTIONS}
-    ends = ab.measure_sides(
-        ab.AbOptions(a=good, names=(bad,), case=(case,), **again), scratch="bisect"
-    )
-    comparison = ab.judged(ends.measured)
-    last = ab.step_in_words("bad", ends, comparison)
+    ends = measure_sides(SideOptions(a=good, names=(bad,), case=(case,), **again), scratch="bisect")
+    comparison = _judged(ends.measured)
+    last = _in_words("bad", ends, comparison)
     if comparison.effect is None or comparison.verdict not in ("slower", "faster"):
         raise NothingMeasured(
             f"{good[:8]} and {bad[:8]} do not differ when they are interleaved "
@@ -112,7 +123,7 @@ def _ends(options: BisectOptions) -> tuple[str, Path, str, str]:
             f"the series is of machine {series.machine}, this is {setup.machine}: go there, or "
             "leave @machine out to measure it here"
         )
-    root, _ = ab.repository(setup.results)
+    root, _ = repository(setup.results)
     good, bad = options.good, options.bad
     if good is None or bad is None:
         around = _around_newest_step(options, setup.machine, str(cases[0]))
@@ -138,3 +149,58 @@ def _around_newest_step(options: BisectOptions, machine: str, case: str) -> tupl
         )
     around = max(steps, key=lambda event: event.first.committed_at).around()
     return around[0].commit, around[-1].commit
+
+
+def judge_step(options: SideOptions, threshold: float) -> int:
+    """`ab --bisect`: the exit code that `git bisect run` wants. A commit that cannot be measured is
+    skipped. Without the device none can be, and any exit code below 128 would call a commit bad:
+    then the bisection stops."""
+    try:
+        both = measure_sides(options, scratch="bisect", only_case=True)
+        comparison = _judged(both.measured)
+        word = side_of(comparison, threshold)
+        show(_in_words("skip" if word == "undecided" else word, both, comparison))
+        return {"good": 0, "bad": 1, "undecided": SKIP}[word]
+    except NothingDiffers as error:
+        warn(str(error))
+        return 0
+    except (DeviceLost, Interrupted, KeyboardInterrupt) as error:
+        warn(str(error) or "interrupted")
+        return STOP
+    except HostbenchError as error:
+        warn(str(error))
+        return SKIP
+    except Exception:
+        traceback.print_exc()
+        return STOP
+
+
+def _judged(measured: Measured) -> Comparison:
+    """Of the one case that was measured. Raises HostbenchError where it has no number."""
+    for records in measured.records:
+        if wrong := next((record for record in records if record.status != "ok"), None):
+            raise NothingMeasured(f"{wrong.status}: {wrong.reason}")
+    if measured.end == "interrupted":
+        raise KeyboardInterrupt
+    if measured.end == "device lost":
+        raise DeviceLost("the device is lost: no commit can be measured before it is back")
+    first, second = (
+        [[record.seconds for record in records if record.seconds is not None]]
+        for records in measured.records
+    )
+    return compare({"": TwoSides(first=first, second=second, interleaved=(first, second))})[""]
+
+
+def _in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:
+    """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
+    see it again."""
+    effect, low, high = comparison.effect, comparison.low, comparison.high
+    change = "without an interval"
+    if effect is not None and low is not None and high is not None:
+        change = f"{format_change(effect)} ({format_interval(low, high)})"
+    commit = str(both.sides[1].code.commit)
+    first, second = both.measured.run_ids
+    return (
+        f"{word:4}  {commit[:8]}  {change:28}  {about(Path.cwd(), commit)}\n"
+        f"      hostbench compare run:{first} run:{second}"
+    )

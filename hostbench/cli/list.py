@@ -8,61 +8,47 @@ from hostbench.families import broken, load
 from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Column, Page, Table
 
+_WORKLOADS = (
+    *(Column((name,), name) for name in ("workload", "version")),
+    *(Column((name,), name, right=True) for name in ("cases", "quick")),
+    Column(("question",), "question"),
+    Column(("axes",), "axes", below=True),
+)
+_CASES = (Column(("case",), "case", as_typed), Column(("quick",), "quick"))
+
 
 def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
     """Print the workloads of the families named, or every case of them with `cases`."""
     works = load(families or None).values()
     for why in broken().values():
         warn(why)
-    if format == "text":
-        every = (as_typed(str(case)) for work in works for case in work.cases())
-        show("\n".join(every if cases else map(_text, works)))
+    pairs = [(work, case) for work in works for case in work.cases()] if cases else []
+    if cases and format == "text":
+        show("\n".join(as_typed(str(case)) for _, case in pairs))
         return EXIT_OK
+    table = Table(_WORKLOADS, list(map(_row, works)))
     if cases:
-        rows = [
-            {"case": str(case), "quick": work.is_quick(case)}
-            for work in works
-            for case in work.cases()
-        ]
-        table = Table((Column(("case",), "case", as_typed), Column(("quick",), "quick")), rows)
-    else:
-        table = Table(_COLUMNS, list(map(_row, works)))
+        rows = [{"case": str(case), "quick": work.is_quick(case)} for work, case in pairs]
+        table = Table(_CASES, rows)
     document = [_document(work, cases) for work in works]
     show_page(format, Page(blocks=lambda: [table], document=lambda: document))
     return EXIT_OK
 
 
-_COLUMNS = tuple(
-    Column((name,), name) for name in ("workload", "version", "cases", "quick", "axes", "question")
-)
-
-
 def _row(work: Workload) -> dict[str, object]:
     cases = list(work.cases())
+    axes = (
+        f"{name}: {', '.join(typed_value(name, value) for value in values)}"
+        for name, values in work.axes.items()
+    )
     return {
         "workload": work.name,
         "version": work.version,
         "cases": len(cases),
         "quick": sum(map(work.is_quick, cases)),
-        "axes": "; ".join(_axes(work)),
-        "question": work.question,
+        "question": work.question or "no docstring says what is measured",
+        "axes": "; ".join(axes),
     }
-
-
-def _axes(work: Workload) -> list[str]:
-    return [
-        f"{name}: {', '.join(typed_value(name, value) for value in values)}"
-        for name, values in work.axes.items()
-    ]
-
-
-def _text(work: Workload) -> str:
-    row = _row(work)
-    head = (
-        f"{work.name}  version {work.version}, {row['cases']} cases, {row['quick']} of them quick"
-    )
-    about = work.question or "no docstring says what is measured"
-    return "\n    ".join([head, about, *_axes(work)])
 
 
 def _document(work: Workload, with_cases: bool) -> dict[str, object]:

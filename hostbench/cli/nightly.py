@@ -12,12 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hostbench.cli import ab
 from hostbench.cli.history import open_history
 from hostbench.cli.measuring import End, measure
 from hostbench.cli.output import check_folder, program, typed_again, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, header_of, planned, set_up
+from hostbench.cli.two_codes import SideOptions, measure_sides
 from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
@@ -252,7 +252,7 @@ class _Tonight:
         options, night = self.options, self.night
         if not night.same_code:
             warn(f"measuring {num} interleaved with {before[:8]}")
-            sides = ab.AbOptions(
+            sides = SideOptions(
                 a=before,
                 case=tuple(map(str, cases)),
                 budget=None if math.isinf(left_s) else left_s,
@@ -263,7 +263,7 @@ class _Tonight:
                 results=str(setup.results),
             )
             try:
-                both = ab.measure_sides(sides)
+                both = measure_sides(sides)
             except NothingDiffers:  # commits that touch nothing that is measured
                 night.same_code = True
             else:

@@ -20,7 +20,7 @@ from hostbench.facts.record import number_of as number_fact
 from hostbench.report.answer import Answer, ScreenLine, interval, times
 from hostbench.report.page import asked_of
 from hostbench.report.rows import Row, rows_of
-from hostbench.report.write import Line, draw
+from hostbench.report.write import StyledLine, draw
 from hostbench.store.runs import WholeRun, facts_of, launches_in_words
 
 WIDTH = 100
@@ -61,13 +61,13 @@ def screen(
         )
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
     lines = [
-        *map(Line, _header(run, facts, why)),
-        Line(""),
-        *(learnt and [*learnt, Line("")]),
+        *map(StyledLine, _header(run, facts, why)),
+        StyledLine(""),
+        *(learnt and [*learnt, StyledLine("")]),
         *_table(answers, why and f", {why}"),
-        Line(""),
+        StyledLine(""),
         *(line for pair in pairs for line in _wrapped(*pair)),
-        *(Line(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
+        *(StyledLine(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
     ]
     return draw(lines, terminal)
 
@@ -78,12 +78,12 @@ def _clipped(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _wrapped(label: str, text: str) -> Iterator[Line]:
+def _wrapped(label: str, text: str) -> Iterator[StyledLine]:
     """A label and its text, two lines at most."""
     first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
-    yield Line(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
+    yield StyledLine(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
     for rest in more:
-        yield Line(" " * _LABEL + rest)
+        yield StyledLine(" " * _LABEL + rest)
 
 
 def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
@@ -106,12 +106,14 @@ def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
     yield _clipped(" · ".join(filter(None, [commit, f"{launches}{took}", machine, judged])))
 
 
-def _learnt(lines: Sequence[ScreenLine]) -> Iterator[Line]:
+def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
     """The largest established effects: what costs, what pays."""
     known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
     sure = [(name, conclusion) for name, conclusion in known if conclusion.is_different and name]
     if known and not any(conclusion.is_different for _, conclusion in known):
-        yield Line("No difference between two habits is established by these launches.", "bold")
+        yield StyledLine(
+            "No difference between two habits is established by these launches.", "bold"
+        )
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
         factors: dict[str, float] = {}
         for name, conclusion in sure:
@@ -123,10 +125,10 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[Line]:
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
             named.pop()
         if named:
-            yield Line(_clipped(f"{label} {' · '.join(named)}"), "bold")
+            yield StyledLine(_clipped(f"{label} {' · '.join(named)}"), "bold")
 
 
-def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[Line]:
+def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[StyledLine]:
     """A heading for each family, a row for each line. A verdict has its interval where it fits, and
     one that the launches do not tell what the machine was busy with."""
     lines = [line for answer in answers for line in answer.lines]
@@ -137,7 +139,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[Line]:
     for family, own in groupby(answers, key=attrgetter("family")):
         shown = [line for answer in own for line in answer.lines]
         if shown:
-            yield Line(family, "bold")
+            yield StyledLine(family, "bold")
         for line in shown:
             known = line.conclusion.verdict if line.conclusion else ""
             verdict, more = line.verdict, ""
@@ -151,7 +153,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[Line]:
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)
             start = f"{start}  ".ljust(second)
-            yield Line(start + verdict, _COLOURS.get(known, ""), len(start))
+            yield StyledLine(start + verdict, _COLOURS.get(known, ""), len(start))
 
 
 def _rest(

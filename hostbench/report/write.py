@@ -28,7 +28,7 @@ _TYPED = re.compile(r"(`[^`]*\bhostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-
 """What a person types: a command of ours, a case or a series."""
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """A line of text, and the style of what stands from `start` to `end`."""
 
     text: str
@@ -86,7 +86,7 @@ def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
     return draw(_lines(blocks, Console(file=terminal).width), terminal)
 
 
-def draw(lines: Iterable[Line], terminal: TextIO | None) -> str:
+def draw(lines: Iterable[StyledLine], terminal: TextIO | None) -> str:
     """Coloured for a terminal. Every line is rich's Text, so that nothing in it is markup; rich is
     imported only here, and where a terminal is."""
     if terminal is None:
@@ -103,18 +103,18 @@ def draw(lines: Iterable[Line], terminal: TextIO | None) -> str:
     return capture.get().rstrip("\n")
 
 
-def _lines(blocks: Iterable[Block], width: int) -> Iterator[Line]:
+def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
     for block in blocks:
         if isinstance(block, Table):
             yield from _table_lines(block, width)
         elif isinstance(block, Answer):
-            yield from map(Line, _answer_lines(block))
+            yield from map(StyledLine, _answer_lines(block))
         else:
             indent = "  " * isinstance(block, Item)
-            yield from map(Line, _folded(indent + one_line(block), width, len(indent)))
+            yield from map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
 
 
-def _table_lines(table: Table, width: int) -> Iterator[Line]:
+def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
     is_below = table.columns[-1].below
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
@@ -122,13 +122,13 @@ def _table_lines(table: Table, width: int) -> Iterator[Line]:
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
     last = sum(widths[:-1]) + 2 * (len(widths) - 1)
 
-    def aligned(row: Sequence[str], style: str, end: int | None = None) -> Iterator[Line]:
+    def aligned(row: Sequence[str], style: str, end: int | None = None) -> Iterator[StyledLine]:
         cells = [
             cell.rjust(width) if column.right else cell.ljust(width)
             for cell, width, column in zip(row, widths, columns, strict=False)
         ]
         for line in _folded("  ".join(cells).rstrip(), width, last):
-            yield Line(line, style, 0, end)
+            yield StyledLine(line, style, 0, end)
 
     yield from aligned(titles, "bold")
     for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
@@ -138,7 +138,7 @@ def _table_lines(table: Table, width: int) -> Iterator[Line]:
             yield from aligned(row, _STYLES.get(first_word, ""), len(row[0]))
         if note:
             of_all = f"    the {len(own)} above: {note}" if len(own) > 1 else f"    {note}"
-            yield from (Line(line, "dim") for line in _folded(of_all, width, 4))
+            yield from (StyledLine(line, "dim") for line in _folded(of_all, width, 4))
 
 
 def _folded(line: str, width: int, start: int = 0) -> list[str]:

@@ -18,7 +18,7 @@ from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
-from hostbench.cli import ab, run_setup
+from hostbench.cli import run_setup, two_codes
 from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
@@ -86,7 +86,7 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     root = shutil.copytree(made, tmp_path / "project", copy_function=shutil.copy)
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    monkeypatch.setattr(two_codes, "become_subreaper", lambda: None)
     with own_project.forgotten():
         yield root
 
