@@ -39,6 +39,8 @@ Ability = Literal[
     "events that put the host to sleep",
     "segments of an allocator",
     "training steps",
+    "streams of torch",
+    "symmetric memory",
 ]
 """What a workload declares in `needs`, and what some devices do not have."""
 
@@ -62,6 +64,10 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
             "segments of an allocator": (
                 "the cpu device's memory is the C library's: torch packs no segments there"
             ),
+            "streams of torch": (
+                "torch has no streams on cpu: nothing is gathered ahead; it needs a GPU"
+            ),
+            "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
         }
     found = {}
     if num_devices < 2:

@@ -1,9 +1,8 @@
 """The model that is trained, the ways to wrap it, and what each has a rank send and hold.
 
-It is layers of `width` x `width` without bias, or one transformer block: sums of products alone
-(attention has no softmax, nothing is normalized), exact on few and small whole numbers, in whatever
-order they are added (see `trainer`). The loss is the sum of outputs times targets; the optimizer is
-SGD with momentum, which holds one number for each parameter.
+It is layers of `width` x `width`, or one transformer block: sums of products alone (no bias, norm
+or softmax), exact on few and small whole numbers, in whatever order they are added. The loss is the
+sum of outputs times targets; the optimizer SGD with momentum, one number for each parameter.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ SGD: Any = partial(torch.optim.SGD, lr=1e-6, momentum=0.5)
 SENT_BY_GLOO = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 2, "broadcast": 1}
 """Operation -> what each of n ranks sends of the bytes that nccl-tests count, over (n - 1) / n. A
 reduce-scatter need send 1: gloo sums all on every rank. Each rank broadcasts an equal part."""
+_linear = partial(nn.Linear, bias=False)
 
 
 class TransformerBlock(nn.Module):
@@ -36,10 +36,8 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.up = nn.Linear(width, 4 * width, bias=False)
-        self.down = nn.Linear(4 * width, width, bias=False)
+        self.qkv, self.out = _linear(width, 3 * width), _linear(width, width)
+        self.up, self.down = _linear(width, 4 * width), _linear(4 * width, width)
 
     def forward(self, rows: Tensor) -> Any:
         query, key, value = self.qkv(rows).unflatten(1, (-1, 3, HEAD)).permute(2, 1, 0, 3)
@@ -53,12 +51,12 @@ class Shape:
     layers: int  # 0: one transformer block
     width: int
     dtype: torch.dtype = torch.float32
+    micro_batches: int = 1
 
-    def build(self, device: str | torch.device) -> nn.Module:
-        layers = [nn.Linear(self.width, self.width, bias=False) for _ in range(self.layers)]
-        return (nn.Sequential(*layers) if layers else TransformerBlock(self.width)).to(
-            device, self.dtype
-        )
+    def build(self, device: torch.device) -> nn.Module:
+        layers = [_linear(self.width, self.width) for _ in range(self.layers)]
+        model = nn.Sequential(*layers) if layers else TransformerBlock(self.width)
+        return model.to(device, self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -90,8 +88,7 @@ def _split(model: nn.Module, group: RankGroup, *, between: Any = None) -> nn.Mod
     """Layers in pairs, the first by columns and the second by rows; `between` pairs: activations
     whole, or split by rows of the batch."""
     styles = ColwiseParallel(input_layouts=between), RowwiseParallel(output_layouts=between)
-    names = [name for name, _ in model.named_children()]
-    plan: dict[str, Any] = {name: styles[index % 2] for index, name in enumerate(names)}
+    plan: Any = {name: styles[n % 2] for n, (name, _) in enumerate(model.named_children())}
     mesh = init_device_mesh(group.device.torch_device.type, (group.num_ranks,))
     return parallelize_module(model, mesh, plan)
 
@@ -102,11 +99,11 @@ class Wrap(NamedTuple):
     module: Callable[..., nn.Module]  # gets the model, the group and options
     shared: tuple[str, ...]  # of KINDS: what a rank holds an n-th of
     sends: Callable[[Shape, int, int], Mapping[str, int]]
-    """Gets the shape, the number of ranks and how many micro-batches are synchronized; gives
-    operation -> bytes of a step, as nccl-tests count them."""
+    """Gets the shape, the number of ranks and of synchronized micro-batches; gives operation ->
+    bytes of a step, as nccl-tests count them."""
     data: str = "own"
-    """What a rank computes on: its `own` rows, of which gradients are averaged; `all` rows; or its
-    own where gradients are summed (`sequence`)."""
+    """A rank computes on its `own` rows, and gradients are averaged; on `all` rows; or on its own,
+    and they are summed (`sequence`)."""
     optimizer: Callable[[list[Tensor], RankGroup], Any] = lambda parameters, group: SGD(parameters)
 
 
@@ -135,9 +132,7 @@ WRAPS: Mapping[str, Wrap] = {
         partial(_fsdp2, reshard=False), KINDS,
         lambda s, n, k: {"all_gather": s.nbytes, "reduce_scatter": s.nbytes},
     ),
-    "tensor_parallel": Wrap(
-        _split, KINDS, lambda s, n, k: {"all_reduce": s.between(n, 1)}, "all"
-    ),
+    "tensor_parallel": Wrap(_split, KINDS, lambda s, n, k: {"all_reduce": s.between(n, 1)}, "all"),
     "sequence_parallel": Wrap(
         partial(_split, between=Shard(0)), KINDS,
         lambda s, n, k: {"all_gather": s.between(n, 0), "reduce_scatter": s.between(n, 1)},

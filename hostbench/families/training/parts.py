@@ -1,7 +1,9 @@
 """What is taken out of a step, or put beside it: parts of it alone, a DataLoader, habits."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -25,16 +27,17 @@ def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
     update is part of the compute: of a rank's share, where it updates no more."""
     if part == "step":
         return Trainer(wrap, shape).prepared()
-    steps = collectives(wrap, shape) if part != "compute" else []
+    steps, sends = collectives(wrap, shape), WRAPS[wrap].sends(shape, rank_group().num_ranks, 1)
+    alone, synced = ("ddp", 0) if wrap == "ddp" else ("plain_share", 1)
+    if part == "compute":
+        steps, sends = [], {}
     if part != "communication":
-        alone, sync = ("ddp", "none") if wrap == "ddp" else ("plain_share", "each")
-        steps.append(Trainer(alone, shape, sync=sync).step)
+        steps.append(Trainer(alone, shape, synced).step)
 
     def step() -> None:
         for some in steps:
             some()
 
-    sends = WRAPS[wrap].sends(shape, rank_group().num_ranks, 1) if part != "compute" else {}
     proofs = {"sent": partial(wrong_bytes, step, sends)}
     return Prepared(step=step, proofs=proofs, one_stream=False)
 
@@ -44,17 +47,14 @@ def collectives(wrap: str, shape: Shape) -> list[Callable[[], object]]:
     group = rank_group()
     zeros = partial(torch.zeros, dtype=shape.dtype, device=group.device.torch_device)
     full, share = zeros(shape.width**2), zeros(shape.width**2 // group.num_ranks)
-    gather = partial(_newest("all_gather_single", "all_gather_into_tensor"), full, share)
-    scatter = partial(_newest("reduce_scatter_single", "reduce_scatter_tensor"), share, full)
+    # torch 2.13 has new names, and warns of older ones
+    all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+    gather, scatter = partial(all_gather, full, share), partial(reduce_scatter, share, full)
     calls: list[Any] = [gather] * shape.layers + [gather, scatter] * shape.layers
     if wrap == "ddp":
         calls = [partial(dist.all_reduce, zeros(length)) for length in bucket_lengths(shape)]
     return [group.counted("collective of a step", call) for call in calls]
-
-
-def _newest(*names: str) -> Any:
-    """The first of these functions that this torch has; it warns of the older ones."""
-    return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
 def bucket_lengths(shape: Shape) -> list[int]:
@@ -88,55 +88,46 @@ def with_habit(trainer: Trainer, habit: str) -> Callable[[], None]:
     return step
 
 
-class Fed:
-    """A trainer that takes each batch from a DataLoader, epoch after epoch."""
+def fed(shape: Shape, num_workers: int) -> Prepared:
+    """DDP's step with each batch from a DataLoader, epoch after epoch."""
+    trainer = Trainer("ddp", shape)
+    samples = batches(shape, EPOCH_BATCHES * trainer.num, "cpu")[0]
+    data = TensorDataset(torch.arange(len(samples[0])), *samples)
+    sampler: Any = DistributedSampler(data, trainer.num, trainer.rank)
+    loader = DataLoader(
+        data, shape.rows, sampler=sampler, num_workers=num_workers,
+        pin_memory=trainer.where.type == "cuda", persistent_workers=num_workers > 0,
+        worker_init_fn=lambda _: die_with_parent(),
+    )  # fmt: skip
+    coming, spent_s = _endless(loader, sampler), [0.0, 0.0]
 
-    def __init__(self, shape: Shape, num_workers: int) -> None:
-        self.trainer = trainer = Trainer("ddp", shape)
-        samples = batches(shape, EPOCH_BATCHES * trainer.num, 1, "cpu")[0]
-        self.num_samples = len(samples[0])
-        data = TensorDataset(torch.arange(self.num_samples), *samples)
-        self.sampler: Any = DistributedSampler(data, trainer.num, trainer.rank)
-        self.loader = DataLoader(
-            data,
-            batch_size=shape.rows,
-            sampler=self.sampler,
-            num_workers=num_workers,
-            pin_memory=trainer.where.type == "cuda",
-            persistent_workers=num_workers > 0,
-            worker_init_fn=_in_worker,
-        )
-        self.waited_s = self.took_s = 0.0
-        self.batches = _endless(self.loader, self.sampler)
-
-    def step(self) -> None:
+    def step() -> None:
         start_s = time.perf_counter()
-        _, *batch = next(self.batches)
-        self.waited_s += time.perf_counter() - start_s
-        inputs, targets = (part.to(self.trainer.where, non_blocking=True) for part in batch)
-        self.trainer.batches = [(inputs, targets)]
-        self.trainer.step()
-        self.trainer.group.device.synchronize()
-        self.took_s += time.perf_counter() - start_s
+        _, *batch = next(coming)
+        spent_s[0] += time.perf_counter() - start_s
+        inputs, targets = (part.to(trainer.where, non_blocking=True) for part in batch)
+        trainer.batches = [(inputs, targets)]
+        trainer.step()
+        trainer.group.device.synchronize()
+        spent_s[1] += time.perf_counter() - start_s
 
-    def prepared(self) -> Prepared:
-        proofs = {"samples": self.wrong_samples, **self.trainer.prepared(self.step).proofs}
-        return Prepared(step=self.step, proofs=proofs, tells=self.waits, one_stream=False)
-
-    def waits(self) -> Mapping[str, Any]:
+    def waits() -> Mapping[str, Any]:
         """The share of its steps in which each rank waited for data, and the largest."""
-        mine = torch.tensor(self.waited_s / self.took_s, device=self.trainer.where)
-        shares = [float(share) for share in gathered(mine)]
+        shares = gathered(spent_s[0] / spent_s[1])
         by_rank = ", ".join(f"rank {rank} {share:.0%}" for rank, share in enumerate(shares))
         return {"wait_share": max(shares), "waits_by_rank": by_rank}
 
-    def wrong_samples(self) -> str | None:
+    def wrong_samples() -> str | None:
         """In an epoch more, which nothing times, all ranks together see each sample once."""
-        self.sampler.set_epoch(0)
-        mine = torch.cat([numbers for numbers, *_ in self.loader]).to(self.trainer.where)
-        times = torch.bincount(torch.cat(gathered(mine)), minlength=self.num_samples)
-        odd = (times != 1).nonzero().flatten().tolist()
+        sampler.set_epoch(0)
+        mine = [int(number) for numbers, *_ in loader for number in numbers]
+        times = Counter(number for seen in gathered(mine) for number in seen)
+        odd = [number for number in range(len(data)) if times[number] != 1]
         return f"samples {odd[:3]} were not seen once" if odd else None
+
+    prepared = trainer.prepared(step)
+    proofs = {"samples": wrong_samples, **prepared.proofs}
+    return replace(prepared, proofs=proofs, tells=waits)
 
 
 def _endless(loader: Any, sampler: Any) -> Iterator[Any]:
@@ -145,8 +136,3 @@ def _endless(loader: Any, sampler: Any) -> Iterator[Any]:
     for epoch in count(1):
         sampler.set_epoch(epoch)
         yield from loader
-
-
-def _in_worker(_: int) -> None:
-    """A worker lives no longer than the process that takes its batches, however that one ends."""
-    die_with_parent()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from hostbench.core.errors import Unavailable
@@ -34,29 +34,21 @@ Batches = list[tuple[Tensor, Tensor]]  # inputs and targets, rows x width each
 class Trainer:
     """`step` is what is timed: gradients dropped, forward and backward of each micro-batch, update.
 
-    It is done twice when it is built, for DDP makes its buckets anew after the first time. `sync`
-    says which micro-batches are synchronized: `each`, the `last`, or `none` (DDP's `no_sync`).
+    It is done twice when it is built, for DDP makes its buckets anew after the first time. The last
+    `synced` micro-batches are synchronized; None: all of them.
     """
 
-    def __init__(
-        self,
-        wrap: str,
-        shape: Shape,
-        *,
-        num_micro_batches: int = 1,
-        sync: str = "each",
-        **options: Any,
-    ) -> None:
+    def __init__(self, wrap: str, shape: Shape, synced: int | None = None, **options: Any) -> None:
         self.group, self.shape, self.way = rank_group(), shape, WRAPS[wrap]
         self.rank, self.num = self.group.rank, self.group.num_ranks
-        self.where, self.count = self.group.device.torch_device, num_micro_batches
-        self.num_synced = {"each": self.count, "last": 1, "none": 0}[sync]
+        self.where = self.group.device.torch_device
+        self.synced = shape.micro_batches if synced is None else synced
         self.is_exact = shape.dtype is torch.float32 and options.get("params") != "bfloat16"
         torch.manual_seed(0)
         self.model = shape.build(self.where)
         self.module: Any = self.way.module(self.model, self.group, **options)
         self.optimizer = self.way.optimizer([*self.model.parameters()], self.group)
-        self.use(batches(shape, self.num, self.count, self.where))
+        self.use(batches(shape, self.num, self.where))
         self.before_update: Callable[[], object] = lambda: None
         self.micro_step = self.group.counted("backward", self.backward)
         self.update = self.group.counted("optimizer step", lambda: self.optimizer.step())
@@ -74,10 +66,9 @@ class Trainer:
 
     def step(self) -> None:
         self.module.zero_grad()
-        num_alone = len(self.batches) - self.num_synced
-        for index, batch in enumerate(self.batches):
+        for left, batch in zip(range(len(self.batches), 0, -1), self.batches, strict=True):
             self.batch = batch
-            with self.module.no_sync() if index < num_alone else nullcontext():
+            with self.module.no_sync() if left > self.synced else nullcontext():
                 self.micro_step()
         self.before_update()
         self.update()
@@ -87,30 +78,25 @@ class Trainer:
         self.loss = (self.module(inputs) * targets).sum()
         self.loss.backward()
 
-    def compile(self, *, is_fused: bool) -> None:
-        """The module; `is_fused`: with products that communicate. Raises Unavailable where torch
-        makes none, on every rank alike."""
+    def fuse(self) -> None:
+        """Compile, with products that communicate. Raises Unavailable where torch makes none."""
         from torch._inductor import config
         from torch.distributed._symmetric_memory import enable_symm_mem_for_group
 
-        fused: list[str] = []
-
-        def note(graph: torch.fx.Graph) -> None:
-            fused.extend(name for node in graph.nodes if "fused_" in (name := str(node.target)))
-
-        if is_fused:
-            enable_symm_mem_for_group(dist.group.WORLD.group_name)  # type: ignore[union-attr]
+        fused: list[Any] = []
+        note = lambda graph: fused.extend(n for n in graph.nodes if "fused_" in str(n.target))  # noqa: E731
+        enable_symm_mem_for_group(dist.group.WORLD.group_name)  # type: ignore[union-attr]
         self.module = torch.compile(self.module)
-        with config.patch({"_micro_pipeline_tp": is_fused, "post_grad_custom_post_pass": note}):
+        with config.patch({"_micro_pipeline_tp": True, "post_grad_custom_post_pass": note}):
             self.step()
-        if not self.group.agree(bool(fused) or not is_fused):
+        if not self.group.agree(bool(fused)):
             raise Unavailable("torch fuses no product with an all-gather or reduce-scatter here")
 
     def prepared(self, step: Callable[[], None] | None = None) -> Prepared:
         """With all proofs: of `step`, where it is more than the own one."""
         step, checks = step or self.step, dict[str, Callable[[], str | None]]()
         if self.num > 1:  # one process has nobody to agree with, or to send to
-            sends = self.way.sends(self.shape, self.num, self.num_synced)
+            sends = self.way.sends(self.shape, self.num, self.synced)
             checks = {"replicas": self.disagree, "sent": partial(wrong_bytes, step, sends)}
         checks |= {"memory": self.wrong_memory, "parity": self.differs}
         return Prepared(step=step, proofs=checks, tells=self.held, one_stream=False)
@@ -124,40 +110,28 @@ class Trainer:
         states = getattr(self.optimizer, "optim", self.optimizer).state.values()
         return [state["momentum_buffer"] for state in states if state]
 
-    def load(self, weights: list[Tensor]) -> None:
-        """Start anew from these, at the rate that is proven."""
-        with torch.no_grad():
-            for parameter, value in zip(self.model.parameters(), weights, strict=True):
-                if isinstance(parameter, DTensor):
-                    value = distribute_tensor(value, parameter.device_mesh, parameter.placements)
-                parameter.copy_(value)
-        for number in self.momenta():
-            number.zero_()
-        for options in self.optimizer.param_groups:
-            options["lr"] = RATE
-
-    def held(self) -> dict[str, int]:
-        """Bytes of this rank: of the memory behind its tensors, each once."""
+    def held(self) -> dict[str, Any]:
+        """Bytes of this rank, of the memory behind its tensors; and whether as the formulas say."""
         parameters: list[Any] = [*self.model.parameters()]
         kinds = parameters, [parameter.grad for parameter in parameters], self.momenta()
         local = [[getattr(t, "_local_tensor", t).untyped_storage() for t in kind] for kind in kinds]
         sizes = [sum({s.data_ptr(): s.nbytes() for s in kind}.values()) for kind in local]
-        return {f"{kind}_bytes": nbytes for kind, nbytes in zip(KINDS, sizes, strict=True)}
+        wanted = [self.shape.nbytes // (self.num if k in self.way.shared else 1) for k in KINDS]
+        held = {f"{kind}_bytes": nbytes for kind, nbytes in zip(KINDS, sizes, strict=True)}
+        return {**held, "held_by_formula": sizes == wanted}
 
     def wrong_memory(self) -> str | None:
         """Parameters, gradients and the optimizer's numbers are each the model's, or an n-th."""
-        for kind, nbytes in zip(KINDS, self.held().values(), strict=True):
-            expected = self.shape.nbytes // (self.num if kind in self.way.shared else 1)
-            if nbytes != expected:
-                return f"{kind} bytes are {nbytes}, not {expected}"
-        return None
+        held = self.held()
+        return (
+            None if held["held_by_formula"] else f"{held} of a model of {self.shape.nbytes} bytes"
+        )
 
     def disagree(self) -> str | None:
         """After all steps that were timed every rank sees the same parameters: the sums of their
         bits as whole numbers are the same."""
-        bits = [value.float().view(torch.int32).sum() for value in self.wholes()]
-        every = gathered(torch.stack(bits))
-        odd = [rank for rank, other in enumerate(every) if not torch.equal(other, every[0])]
+        every = gathered([int(w.float().view(torch.int32).sum()) for w in self.wholes()])
+        odd = [rank for rank, other in enumerate(every) if other != every[0]]
         return f"ranks {odd} have other parameters than rank 0" if odd else None
 
     def differs(self) -> str | None:
@@ -165,24 +139,25 @@ class Trainer:
         Raises Unavailable where that is not exact."""
         if not self.is_exact:
             raise Unavailable("bfloat16 holds no exact sums of so many")
-        model = self.shape, self.num, self.count, self.where
-        expected = one_process(*model)
-        self.use(batches(*model, is_random=False))
-        self.load(whole_weights(self.shape, self.where))
+        expected = one_process(self.shape, self.num, self.where)
+        self.use(batches(self.shape, self.num, self.where, is_random=False))
+        load_whole(self.model, self.where)
+        for number in self.momenta():
+            number.zero_()
+        for options in self.optimizer.param_groups:
+            options["lr"] = RATE
         for _ in range(STEPS):
             self.step()
-        self.group.synchronize()
-        named = zip(self.model.named_parameters(), self.wholes(), expected, strict=True)
-        for (name, _), value, right in named:
-            if wrong := int((value != right).sum()):
-                return f"{name} differs from one process in {wrong} of {value.numel()} numbers"
-        return None
+        names = [name for name, _ in self.model.named_parameters()]
+        wrong = [int((a != b).sum()) for a, b in zip(self.wholes(), expected, strict=True)]
+        odd = [f"{num} of {name}" for name, num in zip(names, wrong, strict=True) if num]
+        return f"numbers that differ from one process: {', '.join(odd)}" if odd else None
 
 
-def gathered(mine: Tensor) -> list[Tensor]:
+def gathered(mine: Any) -> list[Any]:
     """Every rank's."""
-    every = [torch.empty_like(mine) for _ in range(rank_group().num_ranks)]
-    rank_group().counted("all_gather", lambda: dist.all_gather(every, mine))()
+    every = [mine] * rank_group().num_ranks
+    rank_group().counted("all_gather", lambda: dist.all_gather_object(every, mine))()
     return every
 
 
@@ -203,51 +178,48 @@ def wrong_bytes(step: Callable[[], None], traffic: Mapping[str, int]) -> str | N
     return None if abs(sent - expected) <= spare else f"{sent} bytes, not {expected:.0f}"
 
 
-def batches(
-    shape: Shape, num_ranks: int, count: int, where: Any, *, is_random: bool = True
-) -> Batches:
+def batches(shape: Shape, num_ranks: int, where: Any, *, is_random: bool = True) -> Batches:
     """All ranks' rows: random numbers, or whole ones, most of them 0. A gradient is a sum over rows
     of products of an input and a target: so about CHANGED in a row of a weight are not 0."""
     drawn = torch.Generator(where).manual_seed(1)
-    size = 2 * count, num_ranks * shape.rows, shape.width
-    if is_random:
-        numbers = RANDOM_SIZE * torch.randn(size, generator=drawn, device=where).to(shape.dtype)
-    else:
-        share = (CHANGED[shape.layers == 0] / (count * size[1] * shape.width)) ** 0.5
-        is_some = torch.rand(size, generator=drawn, device=where) < share
+    size = 2 * shape.micro_batches, num_ranks * shape.rows, shape.width
+    numbers = RANDOM_SIZE * torch.randn(size, generator=drawn, device=where).to(shape.dtype)
+    if not is_random:
+        chance = (2 * CHANGED[shape.layers == 0] / numbers[:, :, 0].numel() / shape.width) ** 0.5
+        is_some = torch.rand(size, generator=drawn, device=where) < chance
         numbers = (is_some * torch.randint(-2, 3, size, generator=drawn, device=where)).float()
         numbers[1::2] *= SCALE
-    return [(numbers[index], numbers[index + 1]) for index in range(0, 2 * count, 2)]
+    return [(numbers[index], numbers[index + 1]) for index in range(0, len(numbers), 2)]
 
 
-def whole_weights(shape: Shape, where: Any) -> list[Tensor]:
-    drawn, weights = torch.Generator(where).manual_seed(2), []
-    for height, width in (parameter.shape for parameter in shape.build("meta").parameters()):
-        place = torch.randperm(max(height, width), generator=drawn, device=where) % width
+def load_whole(model: nn.Module, where: Any) -> None:
+    """Weights of one 1 or -1 in each row."""
+    drawn = torch.Generator(where).manual_seed(2)
+    for parameter in model.parameters():
+        height, width = parameter.shape
+        place = torch.randperm(max(height, width), generator=drawn, device=where)[:height] % width
         signs = 2.0 * torch.randint(0, 2, (height, 1), generator=drawn, device=where) - 1
-        weight = torch.zeros(height, width, device=where)
-        weights.append(weight.scatter_(1, place[:height, None], signs))
-    return weights
+        weight = torch.zeros(height, width, device=where).scatter_(1, place[:, None], signs)
+        if isinstance(parameter, DTensor):
+            weight = distribute_tensor(weight, parameter.device_mesh, parameter.placements)
+        parameter.detach().copy_(weight)
 
 
 @cache
-def one_process(shape: Shape, num_ranks: int, count: int, where: Any) -> list[Tensor]:
+def one_process(shape: Shape, num_ranks: int, where: Any) -> list[Tensor]:
     """The parameters after STEPS on the rows of so many ranks, computed in float64. Raises
     Unavailable where float32 does not hold them exactly."""
     if num_ranks & (num_ranks - 1):
         raise Unavailable(f"a mean over {num_ranks} ranks is not exact, but over a power of two")
     model = shape.build(where).double()
-    for parameter, weight in zip(model.parameters(), whole_weights(shape, where), strict=True):
-        parameter.data.copy_(weight)
+    load_whole(model, where)
     optimizer = SGD(model.parameters(), lr=RATE)
     for _ in range(STEPS):
         optimizer.zero_grad()
-        for inputs, targets in batches(shape, num_ranks, count, where, is_random=False):
+        for inputs, targets in batches(shape, num_ranks, where, is_random=False):
             (model(inputs.double()) * targets).sum().backward()
         optimizer.step()
-    for parameter in model.parameters():
-        largest = float(parameter.grad.abs().max()) if parameter.grad is not None else 0.0
-        is_exact = largest < SCALE << 24 and torch.equal(parameter.float().double(), parameter)
-        if not is_exact:
-            raise Unavailable("float32 does not hold the sums exactly")
-    return [parameter.detach().float() for parameter in model.parameters()]
+    exact = [parameter.detach().float() for parameter in model.parameters()]
+    if not all(map(torch.equal, model.parameters(), (value.double() for value in exact))):
+        raise Unavailable("float32 does not hold the sums exactly")
+    return exact

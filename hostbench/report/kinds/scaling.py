@@ -10,6 +10,7 @@ from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, Rule, ScreenLine, State
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
+from hostbench.report.kinds.compare import Beside
 from hostbench.report.kinds.question import Question, figure, side_by_side
 from hostbench.report.rows import Row, Rows, first, ordered, size_axis, valid, varying, where
 
@@ -40,6 +41,10 @@ class Scaling(Question):
     """Why, where the rate is None."""
     beside: Mapping[str, Any] = field(default_factory=dict)
     """Axes that differ in a case that each is held against: the step without what is counted."""
+    alone: Beside | None = None
+    """The case of one process: what is left of its speed where each of several does as much, or so
+    many parts of it (`parts`)."""
+    parts: Callable[[Row], int] = lambda row: 1
     note: Callable[[Row], str] = lambda row: "oversubscribed" if row.is_oversubscribed else ""
     about: Callable[[Row], str] | None = None
     """What is said of all counts together, as of the ranks' backend."""
@@ -57,6 +62,7 @@ class Scaling(Question):
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group)
+        group = [*self._one(group, rows), *group]
         measured = self._measured(group, size)
         floor = first(rows, self.workload, **{**self.where, **self.beside}) if self.beside else None
         figures = [self._figure(row, measured, floor) for row in measured]
@@ -182,6 +188,12 @@ class Scaling(Question):
         verdict += f"; {which} is undecided{few and f' ({few})'}"
         return "undecided" if all_unsure else "figure", verdict
 
+    def _one(self, group: Rows, rows: Rows) -> list[Row]:
+        if self.alone is None:
+            return []
+        workload, axes = self.alone(group[0])
+        return valid(where(rows, workload, **axes))[:1]
+
     def _count(self, row: Row) -> int:
         return int(row.axes[self.over])
 
@@ -193,9 +205,11 @@ class Scaling(Question):
         return str(row.axes[self.over]) if self.per_item else self._name(row)
 
     def _rate(self, row: Row) -> float | None:
-        """Items or bytes per second."""
+        """Items or bytes per second, or steps of one's work."""
         if self.per_item:
             return items_per_s(row, self.over)
+        if self.alone is not None:
+            return 1 / (self.parts(row) * row.time)
         return self.rate(row) if self.rate is not None and row.nbytes and row.is_valid else None
 
     def _against(self, row: Row, other: Row) -> Conclusion:
@@ -213,6 +227,12 @@ class Scaling(Question):
             if floor is not None:
                 to = " ".join(self.word(axis, value) for axis, value in self.beside.items())
                 ratio = Ratio(to=to, conclusion=self._against(row, floor))
+            elif self.alone is not None and row is not measured[0]:
+                left = self._against(row, measured[0])
+                ratio = Ratio(to=self._name(measured[0]), conclusion=left, of_rates=True)
+                if left.is_different and not left.is_few:
+                    between = f"99 % interval {left.low or 0:.0%} to {left.high or 0:.0%}"
+                    note = ", ".join(filter(None, [between, note]))
             return figure(label, row, ratio=ratio, note=note)
         if rate is None:
             reason = self.undefined
@@ -261,7 +281,10 @@ class Scaling(Question):
                 points.append(marks.rate_point(row, x, series, value, y.unit))
         to = " ".join(self.word(axis, value) for axis, value in self.beside.items())
         rules = (Rule(label=to, low=floor.time),) if floor is not None else ()
+        known = ordered(group, self.over) if self.alone else []
+        ideal = [(row, known[0].time * self.parts(known[0]) / self.parts(row)) for row in known]
+        curve = tuple(answers.Point(x=float(self._count(row)), y=time) for row, time in ideal)
         counts = [self._count(row) for row in valid(group)]
         is_log = self.enough and min(counts) > 0 and max(counts) > 50 * min(counts)
         x_axis = Axis(title=marks.axis_title(self.over), is_log=is_log)
-        return marks.chart("line", x_axis, y, points, rules=rules)
+        return marks.chart("line", x_axis, y, points, rules=rules, curve=curve)
