@@ -47,11 +47,12 @@ def html(blocks: Iterable[Block]) -> str:
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{_STYLE}</style></head><body><article>",
+        f"<style>{_STYLE}</style></head><body>",
+        "<article>",
         *_body(blocks),
         "</article></body></html>",
     ]
-    return _numbered("\n".join(lines).replace("<article></article>\n", ""))
+    return _numbered("\n".join(lines).replace("<article>\n</article>", "", 1))
 
 
 def _body(blocks: Iterable[Block]) -> Iterator[str]:

@@ -115,19 +115,23 @@ def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
 
 
 def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
+    """Columns that do not fit beside the others go on below a row, indented, all but the last with their title."""
     is_below = table.columns[-1].below
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
     rows = [[_cell(cell, markdown=False) for cell in row] for row in _cells(table)]
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
-    last = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    starts = [sum(widths[:index]) + 2 * index for index in range(len(widths) + 1)]
+    num = len(columns)
+    if starts[-1] - 2 > width and starts[-2] + _LEAST > width:
+        num = max(1, sum(start - 2 <= width for start in starts[1:-1]))
 
     def aligned(row: Sequence[str], style: str, end: int | None = None) -> Iterator[StyledLine]:
         cells = [
             cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(row, widths, columns, strict=False)
+            for cell, width, column in zip(row[:num], widths, columns, strict=False)
         ]
-        for line in _folded("  ".join(cells).rstrip(), width, last):
+        for line in _folded("  ".join(cells).rstrip(), width, starts[num - 1]):
             yield StyledLine(line, style, 0, end)
 
     yield from aligned(titles, "bold")
@@ -136,6 +140,10 @@ def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
         for row in own:
             first_word = re.split(r"\W", row[0].lower())[0]
             yield from aligned(row, _STYLES.get(first_word, ""), len(row[0]))
+            if num < len(columns):
+                named = zip(titles[num:-1], row[num:], strict=False)
+                rest = [*(f"{title} {cell}" for title, cell in named), row[len(columns) - 1]]
+                yield from map(StyledLine, _folded(f"    {'  '.join(rest)}", width, 4))
         if note:
             of_all = f"    the {len(own)} above: {note}" if len(own) > 1 else f"    {note}"
             yield from (StyledLine(line, "dim") for line in _folded(of_all, width, 4))

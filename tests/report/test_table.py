@@ -105,8 +105,12 @@ def test_plain_values_have_a_name_each() -> None:
 def test_what_is_too_long_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = bare(drawn(["word " * 60, Table(COLUMNS[:1], ROWS)], 60, monkeypatch))
     assert max(map(len, lines)) <= 60 and len(lines) == 5 + 3
-    folded = bare(drawn([TABLE], 80, monkeypatch))
-    assert "".join("".join(folded).split()).count("blocking=True]@shelf") == 1
+    for table in (TABLE, NOTED):
+        for columns in (40, 60, 80, 200):
+            lines = bare(drawn([table], columns, monkeypatch))
+            assert max(map(len, lines)) <= columns
+            assert "".join("".join(lines).split()).count("blocking=True]@shelf") == 1
+            assert ("the 2 above: a driver" in "\n".join(lines)) is (table is NOTED)
 
 
 def test_what_counts_for_nothing_is_crossed_out() -> None:
