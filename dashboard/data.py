@@ -18,6 +18,7 @@ import words
 
 from hostbench import families
 from hostbench.core import asv_config
+from hostbench.core.clock import today
 from hostbench.core.files import is_url, read_stored
 from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.grid import group_of, marked, settings
@@ -25,12 +26,13 @@ from hostbench.judge.two_sides import Comparison, compare
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer
 from hostbench.report.blocks import Title
-from hostbench.report.causes import causes, with_causes
+from hostbench.report.causes import causes, event_rows
 from hostbench.report.comparison import counts as counts_of
 from hostbench.report.comparison import in_order, in_words, name_of, notes
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.judging import judged_tables, with_triage
+from hostbench.report.judged import assessed
+from hostbench.report.judging import judged_tables
 from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -152,7 +154,7 @@ def judged(store: Store) -> JudgedStore:
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
     tables = judged_tables(history(store), "commit", root or Path.cwd())
     entries = triage.read(store.folder) if store.folder else triage.Triage()
-    events = with_causes(with_triage(tables.events, entries))
+    events = event_rows([assessed(event, entries, today()) for event in tables.events])
     return JudgedStore(events, tables.series, causes(events, tables.series))
 
 

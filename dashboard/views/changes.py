@@ -14,7 +14,7 @@ from hostbench.store import triage
 
 ANY = "all"
 LOW, HEIGHT = 260, 300
-EVENT = "id state change low high before_s after_s detectable first_commit first_run".split()
+EVENT = "id state change low high before_s after_s detectable first_commit first_run_id".split()
 
 st.title("Changes", anchor=False)
 store = parts.opened()

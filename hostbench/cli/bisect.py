@@ -136,18 +136,16 @@ def _around_newest_step(options: BisectOptions, machine: str, case: str) -> tupl
     steps = [
         event
         for judged in judge_history(open_history(options.results), "commit")
-        if machine in (judged.grid.machine, judged.grid.group) and case in judged.grid.cases
-        for event in judged.found
-        if event.series == judged.grid.cases.index(case)
-        and event.status in ("confirmed", "provisional")
-        and event.change.effect > 0
+        if machine in (judged.grid.machine, judged.grid.group)
+        for event in judged.events
+        if event.case == case and event.status in ("confirmed", "provisional") and event.effect > 0
     ]
     if not steps:
         raise NothingMeasured(
             f"no step to slower that stayed in {case}@{machine}, as `hostbench changes` judges it; "
             "name the ends with --good and --bad"
         )
-    around = max(steps, key=lambda event: event.first.committed_at).around()
+    around = max(steps, key=lambda event: event.first.committed_at).around
     return around[0].commit, around[-1].commit
 
 

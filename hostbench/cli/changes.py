@@ -63,7 +63,7 @@ def execute(
     show_page(format, page)
     if choice.has_failed(chosen):
         return EXIT_FAILED
-    if any(explainer.fails(event) for event, _ in choice.events(chosen)):
+    if any(explainer.assess(event).fails for event, _ in choice.events(chosen)):
         return EXIT_REGRESSION
     if not choice.series(chosen) and not choice.machines(chosen):
         names = ", ".join(selection.judged.grid.group for selection in chosen)
@@ -85,7 +85,7 @@ def _nothing(series: Sequence[str], machine: str | None, chosen: Sequence[Select
     return why if any(grid.left_out for grid in grids) else f"{why}; `hostbench run`"
 
 
-def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
+def _since(text: str, judged: Sequence[Judged]) -> datetime:
     """The date of a commit that was measured or that git knows, or a date in ISO 8601.
 
     Raises UsageError for anything else.

@@ -118,8 +118,8 @@ def _commit(since: str, judged: Iterable[Judged]) -> str:
 
 
 def _about(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
-    steps = (event for own in judged for event in own.found if event.change.kind != "break")
-    return [step.event for step in steps if entry.is_about(step.event)]
+    steps = (event.name for own in judged for event in own.events if not event.is_reset)
+    return [step for step in steps if entry.is_about(step)]
 
 
 def _row(entry: Entry, day: datetime.date) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     return found
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """A mark in a stream."""
 
     def record(self, stream: Any = None) -> None:
@@ -272,7 +272,7 @@ class Device:
         """The current stream."""
         return self.current  # type: ignore[no-any-return]
 
-    def event(self, *, timing: bool = True, blocking: bool = False) -> Event:
+    def event(self, *, timing: bool = True, blocking: bool = False) -> DeviceEvent:
         """A new event. `blocking`: who synchronizes with it sleeps, and does not spin."""
         raise self.refusal("events")
 

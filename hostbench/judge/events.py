@@ -1,27 +1,52 @@
-"""Changes of a grid as events: since when, from what to what, and whether it is over.
+"""A change of a series as one record, `Event`: from the detector to the page and into files.
 
-Pure functions of grids and judgements.
+`judge_grid` finds the events of a grid: since when, from what to what, and whether it is over.
+Causes (judge.causes) and what people have said are fields that are filled in later. Pure functions
+of grids and judgements.
 """
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.changepoint.change import Change, Judgement
+from hostbench.judge.changepoint.change import Change, Judgement, Kind
 from hostbench.judge.changepoint.detector import SETTLED, relative
 from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
-from hostbench.judge.grid import Grid, GridColumn
-from hostbench.store.triage import EventName
+from hostbench.judge.grid import Grid, RunPoint
+from hostbench.store.triage import Entry, EventName
 
-Places: TypeAlias = NDArray[np.intp]
 EventStatus = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
+Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
+EvidenceKind = Literal[
+    "reset",
+    "same commit",
+    "same facts",
+    "no facts",
+    "fact",
+    "measuring",
+    "likely commit",
+    "commit beside",
+    "elsewhere",
+    "same fact elsewhere",
+    "passed",
+    "gone again",
+    "again stayed",
+    "again moved",
+    "others stayed",
+    "others against",
+    "others moved",
+    "machine moved",
+]
+Columns: TypeAlias = NDArray[np.intp]
 
 MACHINE = "machine:"
 """What the ids of the machines' own events begin with."""
@@ -39,57 +64,100 @@ INTERVAL_SIGMAS = 2.576
 """99 % of a normal distribution."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectedEvent:
-    """One change, over the archive."""
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One thing that speaks for a cause, or says what it may be; report.event_words words it."""
 
-    event: EventName
-    change: Change
+    kind: EvidenceKind
+    text: str = ""
+    """Names or a number, as the kind has it: machines, `3`, `9 of 9`, `driver: 580.1 -> 590.2`."""
+    commit: str | None = None
+    subject: str | None = None
+    """Of a commit the first line of its message; None where git was not at hand."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One change of a series, or of a machine."""
+
+    id: str
+    """`case@group`, or `machine:group` for the machine's own."""
+    machine: str
+    group: str
+    """The machine; machine/environment where it has series of both kinds."""
+    case: str
+    """Empty for the machine's own."""
+    kind: Kind
     status: EventStatus
-    grid: Grid
-    series: int | None
-    """Row of the grid; None for the machine itself."""
-    points: Places = field(compare=False, repr=False)
-    """Columns that the series has points in; all events of a series share it."""
-    place: int
-    """Which of `points` is the first at the new level."""
-    slack: int
-    """Points by which `place` may be off."""
-    bounds: tuple[int, int]
-    """The columns that `around` begins and ends with."""
-    before_s: float | None
-    after_s: float | None
-    """Medians of up to 20 points on either side, as measured; None for the machine."""
+    direction: Literal["slower", "faster"]
+    commit: str
+    """What triage calls it by: the first commit at the new level; its run where the commit had been
+    measured before."""
+    near: tuple[str, ...]
+    """Commits and runs that it may have begun with as well."""
+    effect: float
+    """Relative change of the seconds: 0.05 is 5 % slower."""
     low: float | None
     high: float | None
     """99 % interval of the effect, from the noise between points."""
+    before_s: float | None
+    after_s: float | None
+    """Medians of up to 20 points on either side, as measured; None for the machine."""
     detectable: float | None
+    """The smallest change that 20 points would confirm."""
+    slack: int
+    """Points by which its place may be off."""
+    index: int
+    """Column of the first point at the new level, of `num_columns`."""
+    num_columns: int
+    until_index: int | None
+    """Of a temporary event, the column of the first point back at the old level."""
+    last: RunPoint | None
+    """The last point at the old level; None at the beginning of a series."""
+    first: RunPoint
+    """The first point at the new level."""
+    around: tuple[RunPoint, ...]
+    """The points that it lies among for sure: the last certain old one comes first."""
+    bounds: tuple[int, int]
+    """The columns of the first and the last of those."""
     moved: tuple[int, int] | None = None
-    """Of a machine's event: how many of how many series went along; None where these points
-    do not show it."""
+    """Of a machine's event: how many of how many series went along; None where these points do not
+    show it."""
     why: str = ""
     """Of a baseline reset: what changed."""
+    cause: Label = "unknown"
+    evidence: tuple[Evidence, ...] = ()
+    """The weightiest first, then facts and commits."""
+    triage: Entry | None = None
+    """What somebody has said of it, if that has lapsed meanwhile, too."""
+    lapsed: str = ""
+    """Why that counts no more: `expired` or `outgrown`."""
+    recent: bool = True
+    """Begun within the newest runs, or since what was asked for."""
+    fails: bool = False
+    """A confirmed step to slower that stayed, is recent, and has no entry that counts."""
 
     @property
-    def first(self) -> GridColumn:
-        """The first point at the new level."""
-        return self.grid.columns[int(self.points[self.place])]
+    def name(self) -> EventName:
+        """As triage knows it."""
+        return EventName(
+            id=self.id,
+            commit=self.commit,
+            direction=self.direction,
+            effect=self.effect,
+            near=frozenset(self.near),
+        )
 
     @property
-    def last(self) -> GridColumn:
-        """The last point at the old level."""
-        return self.grid.columns[int(self.points[self.place - 1])]
+    def height(self) -> float:
+        """The effect as a difference of logarithms; a fall to nothing stays finite."""
+        return math.log1p(max(self.effect, -1 + sys.float_info.epsilon))
 
-    def around(self) -> list[GridColumn]:
-        """The points that the step lies among for sure: the last certain old one comes first."""
-        return [self.grid.columns[i] for i in self.places_around()]
+    @property
+    def is_reset(self) -> bool:
+        return self.kind == "break"
 
-    def places_around(self) -> list[int]:
-        """Their columns in the grid."""
-        first, last = self.bounds
-        start, end = np.searchsorted(self.points, [first, last + 1])
-        found: list[int] = self.points[start:end].tolist()
-        return found
+    @property
+    def workload(self) -> str:
+        return self.case.partition("[")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +166,7 @@ class Judged:
 
     grid: Grid
     machine: JudgedMachine
-    found: tuple[DetectedEvent, ...]
+    events: tuple[Event, ...]
     """Of every series, and of the machine; in the order of their place."""
 
 
@@ -111,64 +179,54 @@ def judge_grid(grid: Grid) -> Judged:
 
 def events_of(grid: Grid, machine: JudgedMachine) -> Judged:
     """The events of a grid that the detector has judged."""
-    found = [event for i, own in enumerate(machine.own) for event in _events(grid, own, i)]
+    events = [event for row, own in enumerate(machine.own) for event in _events(grid, own, row)]
     if machine.common is not None:
-        found += _events(grid, machine.common, None)
-    return Judged(
-        grid=grid,
-        machine=machine,
-        found=tuple(sorted(found, key=lambda event: event.change.index)),
-    )
+        events += _events(grid, machine.common, None)
+    events.sort(key=lambda event: event.index)
+    return Judged(grid=grid, machine=machine, events=tuple(events))
 
 
-def _events(grid: Grid, judgement: Judgement, series: int | None) -> Iterator[DetectedEvent]:
+def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event]:
     """Of one series, or of the machine."""
-    is_machine, logs = series is None, grid.logs if series is None else grid.logs[[series]]
-    points = np.flatnonzero(~np.isnan(logs).all(axis=0))
-    id = f"{MACHINE}{grid.group}" if series is None else grid.id(series)
+    logs = grid.logs if row is None else grid.logs[[row]]
+    columns = np.flatnonzero(~np.isnan(logs).all(axis=0))
     for number, change in enumerate(judgement.changes):
-        place = int(np.searchsorted(points, change.index))
+        place = int(np.searchsorted(columns, change.index))
         slack = _slack(change, judgement.noise)
-        edges = _edges(judgement.changes, number, points)
-        before, after = (None, None) if is_machine else _levels(logs[0, points], place, edges)
-        low, high = _interval(change, judgement, edges, place)
-        yield DetectedEvent(
-            event=_event(grid, id, change, points, place, slack),
-            change=change,
+        edges = _edges(judgement.changes, number, columns)
+        sides = _interval(change, judgement, edges, place)
+        levels = (None, None) if row is None else _levels(logs[0, columns], place, edges)
+        near = [grid.columns[i] for i in columns[max(0, place - slack) : place + slack + 1]]
+        ends = max(0, place - 1 - slack), min(len(columns) - 1, place + slack)
+        last = grid.columns[columns[place - 1]] if place else None
+        first = grid.columns[columns[place]]
+        yield Event(
+            id=f"{MACHINE}{grid.group}" if row is None else grid.id(row),
+            machine=grid.machine,
+            group=grid.group,
+            case="" if row is None else grid.cases[row],
+            kind=change.kind,
             status=_status(judgement.changes, number),
-            grid=grid,
-            series=series,
-            points=points,
-            place=place,
-            slack=slack,
-            bounds=(
-                int(points[max(0, place - 1 - slack)]),
-                int(points[min(len(points) - 1, place + slack)]),
-            ),
-            before_s=before,
-            after_s=after,
-            low=low,
-            high=high,
+            direction="slower" if change.effect > 0 else "faster",
+            commit=first.run_id if last and last.commit == first.commit else first.commit,
+            near=tuple(sorted({p.run_id for p in near} | {p.commit for p in near})),
+            effect=change.effect,
+            low=sides[0],
+            high=sides[1],
+            before_s=levels[0],
+            after_s=levels[1],
             detectable=judgement.detectable,
-            moved=_moved(logs, change) if is_machine else None,
-            why="" if series is None else grid.why_reset.get((series, change.index), ""),
+            slack=slack,
+            index=change.index,
+            num_columns=len(grid.columns),
+            until_index=change.until,
+            last=last,
+            first=first,
+            around=tuple(grid.columns[i] for i in columns[ends[0] : ends[1] + 1]),
+            bounds=(int(columns[ends[0]]), int(columns[ends[1]])),
+            moved=_moved(logs, change) if row is None else None,
+            why="" if row is None else grid.why_reset.get((row, change.index), ""),
         )
-
-
-def _event(
-    grid: Grid, id: str, change: Change, points: Places, place: int, slack: int
-) -> EventName:
-    first = grid.columns[int(points[place])]
-    is_rerun = place > 0 and grid.columns[int(points[place - 1])].commit == first.commit
-    near = [grid.columns[i] for i in points[max(0, place - slack) : place + slack + 1]]
-    names = {column.run_id for column in near} | {column.commit for column in near}
-    return EventName(
-        id=id,
-        commit=first.run_id if is_rerun else first.commit,
-        direction="slower" if change.effect > 0 else "faster",
-        effect=change.effect,
-        near=frozenset(names),
-    )
 
 
 def _slack(change: Change, noise: float | None) -> int:
@@ -181,15 +239,15 @@ def _slack(change: Change, noise: float | None) -> int:
     return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
-def _edges(changes: Sequence[Change], number: int, points: Places) -> tuple[int, int]:
+def _edges(changes: Sequence[Change], number: int, columns: Columns) -> tuple[int, int]:
     """Places of the event before this one and of the one after it, among the points."""
     before = changes[number - 1] if number else None
     start = 0 if before is None else before.until or before.index
     end = changes[number].until
     if end is None:
         later = changes[number + 1 :]
-        end = later[0].index if later else int(points[-1]) + 1
-    return int(np.searchsorted(points, start)), int(np.searchsorted(points, end))
+        end = later[0].index if later else int(columns[-1]) + 1
+    return int(np.searchsorted(columns, start)), int(np.searchsorted(columns, end))
 
 
 def _levels(logs: Floats, place: int, edges: tuple[int, int]) -> tuple[float | None, float | None]:
@@ -253,6 +311,6 @@ def _ways(logs: Floats, change: Change) -> Floats:
 def changes_of(judged: Judged, series: int) -> list[Change]:
     """The changes of a series, and the steps of its machine that it took part in."""
     logs, common = judged.grid.logs[[series]], judged.machine.common
-    steps = [one for one in common.changes if one.kind == "step"] if common else []
-    along = [one for one in steps if _ways(logs, one)[0] / one.height >= MOVED_SHARE]
-    return sorted([*judged.machine.own[series].changes, *along], key=lambda one: one.index)
+    steps = [change for change in common.changes if change.kind == "step"] if common else []
+    along = [change for change in steps if _ways(logs, change)[0] / change.height >= MOVED_SHARE]
+    return sorted([*judged.machine.own[series].changes, *along], key=lambda change: change.index)

@@ -12,11 +12,13 @@ every other. Pure functions of frames.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -46,14 +48,13 @@ HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridColumn:
+class RunPoint(Struct, frozen=True, kw_only=True):
     """One run, as a place in time."""
 
     run_id: str
     commit: str
-    committed_at: pd.Timestamp
-    started_at: pd.Timestamp
+    committed_at: datetime
+    started_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Rerun:
 
     series: int
     commit: str
-    started_at: pd.Timestamp
+    started_at: datetime
     ratio: float
     """Difference of logarithms to the commit's first point."""
 
@@ -92,7 +93,7 @@ class Grid:
     """The machine; machine/environment or machine/simulated where it has series of both kinds."""
     setting: str = ""
     """The environment, or `simulated`; empty of hostbench's own series, and where there is none."""
-    columns: tuple[GridColumn, ...] = ()
+    columns: tuple[RunPoint, ...] = ()
     cases: tuple[str, ...] = ()
     logs: Floats
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
@@ -223,7 +224,7 @@ def _grid(
     logs, version = np.full(shape, np.nan), np.full(shape, -1)
     where = points["series"].to_numpy(), points["run"].to_numpy()
     logs[where], version[where] = points["log"].to_numpy(), points["version"].to_numpy()
-    newest_version_counts(logs, version, [column.started_at.value for column in columns])
+    newest_version_counts(logs, version, [column.started_at.timestamp() for column in columns])
     known = [hardware.get(column.run_id, {}) for column in columns]
     why = dict(version_resets(version, names)) | dict(hardware_resets(logs, known))
     resets: list[list[int]] = [[] for _ in cases]
@@ -242,7 +243,7 @@ def _grid(
     )
 
 
-def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], list[GridColumn]]:
+def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], list[RunPoint]]:
     """The column of each row, and the columns in order."""
     codes, runs = _codes(rows["run_id"])
     dates = pd.DataFrame(
@@ -261,11 +262,11 @@ def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], li
     place = np.empty(len(runs), dtype=np.int32)
     place[ordered.index.to_numpy()] = np.arange(len(runs), dtype=np.int32)
     columns = [
-        GridColumn(
+        RunPoint(
             run_id=runs[int(number)],
             commit=str(commit),
-            committed_at=committed,
-            started_at=started,
+            committed_at=committed.to_pydatetime(),
+            started_at=started.to_pydatetime(),
         )
         for number, commit, committed, started in zip(
             ordered.index,
@@ -278,10 +279,10 @@ def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], li
     return place[codes], columns
 
 
-def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> Bools:
+def _again(points: pd.DataFrame, columns: Sequence[RunPoint]) -> Bools:
     """Points of an older commit, measured after a newer one, that had a point already."""
     order = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
-    late, newest = np.zeros(len(columns), dtype=bool), pd.Timestamp(0, tz="UTC")
+    late, newest = np.zeros(len(columns), dtype=bool), columns[0].committed_at
     when = np.empty(len(columns), dtype=np.int32)
     for place, i in enumerate(order):
         late[i], when[i] = columns[i].committed_at < newest, place
@@ -299,7 +300,7 @@ def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> Bools:
 
 
 def _reruns(
-    points: pd.DataFrame, again: npt.NDArray[np.bool_], columns: Sequence[GridColumn]
+    points: pd.DataFrame, again: npt.NDArray[np.bool_], columns: Sequence[RunPoint]
 ) -> Iterator[Rerun]:
     if not again.any():
         return
@@ -348,7 +349,7 @@ def _sorted(rows: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     return rows.sort_values(list(order), kind="stable")
 
 
-def newest_version_counts(logs: Floats, version: Versions, started: Sequence[int]) -> None:
+def newest_version_counts(logs: Floats, version: Versions, started: Sequence[float]) -> None:
     """Where versions of a workload interleave (newer benchmarks run on older commits), an older one
     ends where a newer one begins: its later points are taken out, in place. `started`: when each
     column ran; the newer version is what ran last."""

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import shlex
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pandas as pd
 from hostbench.core.case import as_typed
 from hostbench.core.units import format_change
 from hostbench.families import declared
-from hostbench.report.event_words import entry_in_words
+from hostbench.judge.events import Event
+from hostbench.report.event_words import entry_in_words, evidence_lines
 from hostbench.store.triage import Triage
 
 FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "older"
@@ -23,57 +24,85 @@ STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, OVER, RESET)
 SERIES, MACHINE = "this series", "its machine"
 """Whose change a mark on Trend is."""
 COLUMNS = "key state change size since machines series cause what sparkline".split()
-_LANDED = ("most likely ", "less likely ")
-_NO_FACT = (*_LANDED, "measured otherwise: ")
-_OF_CAUSE = "kind fails triage lapsed status effect why evidence cause first_commit".split()
-
 EventRow = dict[Hashable, Any]
+_TIME = "datetime64[us, UTC]"
 
 
-def state(row: EventRow) -> str:
-    """Of one event of report.judging.with_triage: one of STATES."""
-    if row["kind"] == "break":
+def state(event: Event) -> str:
+    """One of STATES. What is over is so whatever somebody has said of it."""
+    if event.is_reset:
         return RESET
-    if row["fails"]:
+    if event.fails:
         return FAILS
-    if row["triage"] is not None and not row["lapsed"]:
-        return IN_TRIAGE
-    if row["status"] == "provisional":
-        return PROVISIONAL
-    if row["status"] != "confirmed":
+    if event.status not in ("confirmed", "provisional"):
         return OVER
-    return FASTER if row["effect"] < 0 else OLD
+    if event.triage is not None and not event.lapsed:
+        return IN_TRIAGE
+    if event.status == "provisional":
+        return PROVISIONAL
+    return FASTER if event.effect < 0 else OLD
 
 
-def what(row: EventRow) -> str:
+def what(event: Event) -> str:
     """What did it: a fact that changed, or the commit that it began with."""
-    if row["kind"] == "break":
-        return str(row["why"]) or "a baseline reset"
-    facts = [line for line in row["evidence"] if " -> " in line and not line.startswith(_NO_FACT)]
-    if facts and row["cause"] in ("environment", "measurement changed"):
-        return str(facts[0])
-    return f"commit {str(row['first_commit'])[:8]}"
+    if event.is_reset:
+        return event.why or "a baseline reset"
+    facts = [one.text for one in event.evidence if one.kind == "fact"]
+    if facts and event.cause in ("environment", "measurement changed"):
+        return facts[0]
+    return f"commit {event.first.commit[:8]}"
 
 
-def subject(row: EventRow) -> str:
-    """The first line of the commit that most likely did it, where git knew it."""
-    landed = next((one for one in row["evidence"] if one.startswith(_LANDED)), "")
-    first = landed[len(_LANDED[0]) :].partition(";")[0].partition(" and ")[0]
-    return first.partition(" ")[2].strip()
+def title(event: Event) -> str:
+    """What did it; a commit with the first line of the message of the one that most likely did."""
+    name = what(event)
+    likely = (one.subject for one in event.evidence if one.kind == "likely commit")
+    return f"{name} {next(likely, None) or ''}".strip() if name.startswith("commit ") else name
 
 
-def with_causes(events: pd.DataFrame) -> pd.DataFrame:
-    """The events with their `state`, `what` did it, and a `key` that names that in an address."""
-    each = zip(*(events[name].tolist() for name in _OF_CAUSE), strict=True)
-    rows: list[EventRow] = [dict(zip(_OF_CAUSE, row, strict=True)) for row in each]
-    names = [what(row) for row in rows]
-    found = events.assign(state=[state(row) for row in rows], what=names)
-    return found.assign(
-        key=[
-            hashlib.sha1(f"{name}|{row['cause']}".encode(), usedforsecurity=False).hexdigest()[:10]
-            for name, row in zip(names, rows, strict=True)
-        ]
-    )
+def event_rows(events: Sequence[Event]) -> pd.DataFrame:
+    """A row for each event: fields of Event, `first_*` and `last_*` of its points, the `state`,
+    `what` did it, that as a `title`, a `key` that names it in an address, `evidence` as lines, and
+    what somebody has said (`triage_said`)."""
+    rows = pd.DataFrame([_row(event) for event in events], columns=[*_COLUMNS])
+    return rows.astype(_COLUMNS)
+
+
+def _row(event: Event) -> dict[str, Any]:
+    name = what(event)
+    key = hashlib.sha1(f"{name}|{event.cause}".encode(), usedforsecurity=False).hexdigest()[:10]
+    is_step = not event.is_reset
+    return {
+        **{field: getattr(event, field) for field in _FIELDS},
+        **{field: getattr(event, field) if is_step else None for field in _OF_STEP},
+        **{f"first_{field}": getattr(event.first, field) for field in _POINT},
+        **{f"last_{field}": event.last and getattr(event.last, field) for field in _POINT},
+        "moved": event.moved[0] if event.moved else None,
+        "state": state(event),
+        "what": name,
+        "title": title(event),
+        "key": key,
+        "evidence": evidence_lines(event),
+        "triage_said": None if event.triage is None else entry_in_words(event.triage),
+    }
+
+
+_FIELDS = "id machine group case kind status direction commit detectable why cause fails".split()
+_OF_STEP = "effect low high before_s after_s".split()
+_POINT = "run_id commit committed_at started_at".split()
+_COLUMNS: dict[str, str] = {
+    **dict.fromkeys(_FIELDS, "object"),
+    **dict.fromkeys([*_OF_STEP, "detectable"], "float64"),
+    **{
+        f"{end}_{field}": _TIME if field.endswith("_at") else "object"
+        for end in ("first", "last")
+        for field in _POINT
+    },
+    "moved": "Int64",
+    **dict.fromkeys(("state", "what", "title", "key", "evidence", "triage_said"), "object"),
+    "fails": "bool",
+}
+"""Column -> its type."""
 
 
 def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +132,7 @@ def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
             "machines": worst["key"].map(places.agg(", ".join)),
             "series": [int(max(own.get(key, 0), along[key])) for key in worst["key"]],
             "cause": worst["cause"],
-            "what": [_titled(row) for row in worst[["what", "evidence"]].to_dict("records")],
+            "what": worst["title"],
             "sparkline": [
                 sparks[ids[key]] if key in ids else _of_machine(series, group)
                 for key, group in zip(worst["key"], worst["group"], strict=True)
@@ -118,12 +147,6 @@ def _of_machine(series: pd.DataFrame, group: str) -> list[float]:
     own = own[own.map(len) == max(own.map(len), default=0)]
     shares = [np.divide(one, np.mean(one)) for one in own if len(one)]
     return [float(one) for one in np.median(shares, axis=0)] if shares else []
-
-
-def _titled(row: EventRow) -> str:
-    """What did it; a commit with the first line of its message."""
-    is_commit = str(row["what"]).startswith("commit ")
-    return f"{row['what']} {subject(row) if is_commit else ''}".strip()
 
 
 def worst_of(own: pd.DataFrame) -> EventRow:

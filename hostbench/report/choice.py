@@ -8,7 +8,7 @@ from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
 from hostbench.families import check_selects, load
 from hostbench.judge.changepoint.change import Judgement
 from hostbench.judge.changepoint.detector import longest_piece
-from hostbench.judge.events import MACHINE, DetectedEvent, Judged
+from hostbench.judge.events import MACHINE, Event, Judged
 from hostbench.judge.grid import Stopped
 
 
@@ -81,21 +81,20 @@ def choose(
     return selections
 
 
-def events(chosen: Sequence[Selection]) -> list[tuple[DetectedEvent, Judged]]:
+def events(chosen: Sequence[Selection]) -> list[tuple[Event, Judged]]:
     """What was detected in the series asked for, and of their machines; the machines' own first,
     then what stayed before what is over, the largest first."""
 
-    def order(pair: tuple[DetectedEvent, Judged]) -> tuple[bool, int, float, str]:
+    def order(pair: tuple[Event, Judged]) -> tuple[bool, int, float, str]:
         event = pair[0]
-        rank = _ORDER.index(event.status)
-        return event.series is not None, rank, -abs(event.change.effect), event.event.id
+        return event.case != "", _ORDER.index(event.status), -abs(event.effect), event.id
 
-    pairs = [
-        (event, selection.judged)
-        for selection in chosen
-        for event in selection.judged.found
-        if (selection.machine if event.series is None else selection.series[event.series])
-    ]
+    pairs: list[tuple[Event, Judged]] = []
+    for selection in chosen:
+        judged = selection.judged
+        wanted = {*compress(judged.grid.cases, selection.series)}
+        wanted |= {""} if selection.machine else set()
+        pairs += [(event, judged) for event in judged.events if event.case in wanted]
     return sorted(pairs, key=order)
 
 

@@ -4,48 +4,94 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.units import number_of
 from hostbench.judge.changepoint.change import Judgement
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.events import MACHINE, DetectedEvent, Judged
+from hostbench.judge.events import MACHINE, Event, Evidence, EvidenceKind, Judged
 from hostbench.judge.grid import Along, Grid, Stopped
 from hostbench.report.blocks import Column
 from hostbench.report.choice import Selection
-from hostbench.report.judged import ExplainedEvent
 from hostbench.store.triage import Entry
 
 _STATES = {"ended": "ended by a baseline reset", "break": "baseline reset"}
 """Where a state is not called as it is stored."""
 
 
-def is_listed(one: DetectedEvent, is_recent: bool) -> bool:
+_SHOWN_COMMITS = 3
+_TEXTS: dict[EvidenceKind, str] = {
+    "same commit": "the same commit on both sides",
+    "same facts": "same driver, torch and hardware",
+    "no facts": "no facts are stored for both sides",
+    "fact": "{text}",
+    "measuring": "measured otherwise: {text}",
+    "elsewhere": "also on {text}",
+    "same fact elsewhere": "also on {text}, where the same fact changed",
+    "passed": "{text} passed these commits without it",
+    "gone again": "it has gone again, and was seen on this machine alone",
+    "again stayed": "{text} older points measured again since then have not moved",
+    "again moved": "{text} older points measured again since then have moved as well",
+    "others stayed": "{text} {series} did not move",
+    "others against": "{text} {series} moved the other way",
+    "others moved": "{text} {series} moved with it",
+    "machine moved": "the machine has an event of its own there; this goes beyond it",
+}
+
+
+def is_listed(event: Event) -> bool:
     """Shown without being asked for: a step to slower or of the whole machine that stayed, or that
     is recent and ended by a baseline reset, for nobody knows whether it did."""
-    stayed = one.status in ("confirmed", "provisional") or (one.status == "ended" and is_recent)
-    return stayed and (one.change.effect > 0 or one.series is None)
+    is_open = event.status == "ended" and event.recent
+    stayed = event.status in ("confirmed", "provisional") or is_open
+    return stayed and (event.effect > 0 or not event.case)
 
 
-def by_cause(told: Iterable[ExplainedEvent]) -> list[list[ExplainedEvent]]:
+def evidence_lines(event: Event) -> list[str]:
+    """The evidence for its cause, a line each; commits in one."""
+    series = "other series of this machine" if event.case else "series of this machine"
+    lines = []
+    for one in event.evidence:
+        if one.kind == "reset":
+            lines.append(one.text or "a baseline reset was declared here")
+        elif one.commit is None:
+            lines.append(_TEXTS[one.kind].format(text=one.text, series=series))
+    commits = [one for one in event.evidence if one.commit is not None]
+    shown = commits[:_SHOWN_COMMITS]
+    if shown:
+        words = (("likely commit", "most likely"), ("commit beside", "less likely"))
+        groups = [
+            (word, [*map(_commit, (c for c in shown if c.kind == kind))]) for kind, word in words
+        ]
+        more = len(commits) - len(shown)
+        line = "; ".join(f"{word} {'; '.join(names)}" for word, names in groups if names)
+        lines.append(line + f" and {more} more" * (more > 0))
+    return lines
+
+
+def _commit(one: Evidence) -> str:
+    return f"{str(one.commit)[:8]} {one.subject or ''}".strip()
+
+
+def by_cause(events: Iterable[Event]) -> list[list[Event]]:
     """Events of one state with the same cause and the same said of them, in the order given."""
-    groups: dict[tuple[str, ...], list[ExplainedEvent]] = {}
-    for one in told:
-        said = "" if one.triage is None else entry_in_words(one.triage, sized=False)
-        key = (one.found.status, one.cause.label, *one.cause.why, said)
-        groups.setdefault(key, []).append(one)
+    groups: dict[tuple[Any, ...], list[Event]] = {}
+    for event in events:
+        said = "" if event.triage is None else entry_in_words(event.triage, sized=False)
+        key = (event.status, event.cause, tuple(evidence_lines(event)), said)
+        groups.setdefault(key, []).append(event)
     return list(groups.values())
 
 
-def why(block: Sequence[ExplainedEvent]) -> list[str]:
+def why(block: Sequence[Event]) -> list[str]:
     """The cause of such events with its evidence, and what somebody has said."""
-    cause = block[0].cause
-    label, *more = cause.why or ("no evidence",)
-    return [f"{cause.label}: {label}", *more, *said_of_all(block)]
+    label, *more = evidence_lines(block[0]) or ("no evidence",)
+    return [f"{block[0].cause}: {label}", *more, *said_of_all(block)]
 
 
-def said_of_all(block: Sequence[ExplainedEvent]) -> list[str]:
+def said_of_all(block: Sequence[Event]) -> list[str]:
     """The entry of such events, if any; without its size where that differs."""
     entries = [one.triage for one in block if one.triage is not None]
     same = len({entry.effect for entry in entries}) == 1
@@ -60,27 +106,26 @@ def entry_in_words(entry: Entry, sized: bool = True) -> str:
     return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
 
 
-def state(told: ExplainedEvent) -> str:
-    status = told.found.status
-    said: list[str] = [_STATES.get(status, status)]
-    if told.triage is not None:
-        said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
-    elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
-        said.append("old")
-    return ", ".join(said)
+def state(event: Event) -> str:
+    words: list[str] = [_STATES.get(event.status, event.status)]
+    if event.triage is not None:
+        words.append(event.triage.state + (f" ({event.lapsed})" if event.lapsed else ""))
+    elif event.status == "confirmed" and event.effect > 0 and not event.recent:
+        words.append("old")
+    return ", ".join(words)
 
 
-def raw_effect(one: DetectedEvent) -> float | None:
+def raw_effect(event: Event) -> float | None:
     """The change of its two levels, where that is not the step's, which knows more points and has
     the machine's moves taken out."""
-    if one.before_s is None or one.after_s is None or one.change.kind == "break":
+    if event.before_s is None or event.after_s is None or event.is_reset:
         return None
-    raw = one.after_s / one.before_s - 1
-    if one.low is not None and one.high is not None:
-        is_alike = one.low <= raw <= one.high
+    raw = event.after_s / event.before_s - 1
+    if event.low is not None and event.high is not None:
+        is_alike = event.low <= raw <= event.high
     else:
-        way = math.log(one.after_s) - math.log(one.before_s)
-        is_alike = 0.5 <= way / one.change.height <= 2
+        way = math.log(event.after_s) - math.log(event.before_s)
+        is_alike = 0.5 <= way / event.height <= 2
     return None if is_alike else raw
 
 
@@ -113,15 +158,15 @@ COLUMNS = (
 )
 
 
-def resets(events: Iterable[DetectedEvent]) -> list[str]:
+def resets(events: Iterable[Event]) -> list[str]:
     """Levels on the two sides of a baseline reset are not compared; one line for all its series."""
-    groups: dict[tuple[str, str, str], list[DetectedEvent]] = {}
-    for one in events:
-        workload = "" if not one.why.startswith("version ") else workload_of(one)
-        groups.setdefault((one.grid.group, workload, one.why), []).append(one)
+    groups: dict[tuple[str, str, str], list[Event]] = {}
+    for event in events:
+        workload = event.workload if event.why.startswith("version ") else ""
+        groups.setdefault((event.group, workload, event.why), []).append(event)
     lines = []
     for (group, workload, why), own in sorted(groups.items()):
-        first = min((one.first for one in own), key=lambda column: column.committed_at)
+        first = min((event.first for event in own), key=lambda point: point.committed_at)
         name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
         lines.append(
             f"baseline reset: {name}, {why}, since {first.commit[:8]} "
@@ -138,16 +183,11 @@ def stopped_in_words(one: Stopped, judged: Judged) -> str:
     )
 
 
-def workload_of(one: DetectedEvent) -> str:
-    """Of a series' event; empty for a machine's own."""
-    return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
-
-
-def rest(others: Iterable[DetectedEvent]) -> str:
+def rest(others: Iterable[Event]) -> str:
     """How many there are that are not listed; empty where there are none."""
     counted = Counter(one.status if one.status in _OVER else "faster" for one in others)
-    said = [f"{num} {word}" for word, num in counted.items()]
-    return f"not listed: {', '.join(said)}" if said else ""
+    words = [f"{num} {word}" for word, num in counted.items()]
+    return f"not listed: {', '.join(words)}" if words else ""
 
 
 _OVER = ("recovered", "ended", "temporary")

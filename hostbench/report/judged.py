@@ -1,24 +1,24 @@
-"""What `hostbench changes` finds in a results folder: each event, its cause, whether it counts."""
+"""What `hostbench changes` finds in a results folder: each event with its cause, and whether it
+counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 
-import pandas as pd
+from msgspec import structs
 
 from hostbench.core.clock import today
 from hostbench.facts import causes as possible_causes
-from hostbench.facts.causes import Difference
 from hostbench.facts.record import Facts
-from hostbench.judge.causes import Cause, Commit, Differences, cause
-from hostbench.judge.events import DetectedEvent, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Along, GridColumn, grids
-from hostbench.judge.surroundings import Everything
+from hostbench.judge.causes import Differences, with_cause
+from hostbench.judge.events import Event, Evidence, Judged, judge_grid
+from hostbench.judge.grid import NEEDED, Along, RunPoint, grids
+from hostbench.judge.surroundings import Differing, Everything
 from hostbench.store import triage as stored
 from hostbench.store.results import Results
 from hostbench.store.runs import AboutRun
-from hostbench.store.triage import Entry, Triage, entry_for
+from hostbench.store.triage import Triage, entry_for
 from hostbench.vcs.repo import landed
 
 RECENT = 50
@@ -27,21 +27,6 @@ CERTAIN = 1
 """Points by which the place of a step may be off, at most, to be taken for the right one."""
 MEASURING = ("launches", "profile", "device", "by")
 """What a run's header says of how it was measured."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedEvent:
-    """One event, explained."""
-
-    found: DetectedEvent
-    cause: Cause
-    triage: Entry | None
-    """What somebody has said of it, if that has lapsed meanwhile, too."""
-    lapsed: str
-    """Why that counts no more: `expired` or `outgrown`; empty where it does and it cannot fail."""
-    recent: bool
-    """Not older than what was asked for."""
-    fails: bool
 
 
 def judge_history(history: Results, axis: Along) -> list[Judged]:
@@ -60,9 +45,21 @@ def hardware_of(history: Results) -> dict[str, dict[str, str]]:
     return {run.run_id: run.hardware for run in history.runs()}
 
 
+def assessed(event: Event, triage: Triage, day: date, recent: bool | None = None) -> Event:
+    """As of a day: what somebody has said of it, and whether it fails: a confirmed step to slower
+    that stayed, that is recent (begun within the newest RECENT runs) and that is not in triage."""
+    entry = entry_for(triage.entries.values(), event.name, day)
+    lapsed = "" if entry is None else entry.lapsed(event.name, day)
+    if recent is None:
+        recent = event.index >= event.num_columns - RECENT
+    stayed = event.status == "confirmed" and event.effect > 0
+    fails = stayed and recent and (entry is None or lapsed != "")
+    return structs.replace(event, triage=entry, lapsed=lapsed, recent=recent, fails=fails)
+
+
 class Explainer:
-    """Causes of what was judged, read as they are asked for: facts from archives, commits from git
-    at `root`; and what people have said of it, as of today.
+    """Causes of what was judged, as they are asked for: facts of the runs, commits from git at
+    `root`; and what people have said of it, as of today.
 
     `since` is the date from which on an event is recent; None for the newest RECENT runs.
     """
@@ -73,7 +70,7 @@ class Explainer:
         judged: Sequence[Judged],
         root: Path,
         axis: Along,
-        since: pd.Timestamp | None = None,
+        since: datetime | None = None,
     ) -> None:
         self.axis = axis
         self.triage = stored.read(history.folder) if history.folder else Triage()
@@ -82,63 +79,45 @@ class Explainer:
         self._landed, self._today = cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
-    def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
-        """With its cause."""
-        entry, lapsed = self._said(found)
-        return ExplainedEvent(
-            found=found,
-            cause=self.cause(found, own),
-            triage=entry,
-            lapsed=lapsed,
-            recent=self.is_recent(found),
-            fails=self.fails(found),
+    def tell(self, event: Event, own: Judged) -> Event:
+        """With its cause, and whether it counts."""
+        return self.assess(self.explain(event, own))
+
+    def assess(self, event: Event) -> Event:
+        """As of today."""
+        recent = None
+        if self._since is not None:
+            at = event.first.committed_at if self.axis == "commit" else event.first.started_at
+            recent = at >= self._since
+        return assessed(event, self.triage, self._today, recent)
+
+    def explain(self, event: Event, own: Judged) -> Event:
+        """With its cause and the evidence."""
+        facts = lambda other: self._differing(self._compared(other))  # noqa: E731
+        seen = self._everything.look(event, own, facts)
+        points = self._compared(event)
+        commits = list(dict.fromkeys(point.commit for point in reversed(points)))
+        differences = Differences(
+            commits=self._between(points[0].commit, commits, event),
+            facts=self._differing(points),
+            measuring=self._measuring(points),
         )
+        return with_cause(event, seen, differences)
 
-    def cause(self, found: DetectedEvent, own: Judged) -> Cause:
-        seen = self._everything.look(found, own, lambda one: self._differing(self._compared(one)))
-        return cause(found, seen, self._differences(found))
-
-    def fails(self, found: DetectedEvent) -> bool:
-        """A confirmed step to slower that stayed, that is recent and that is not in triage."""
-        stayed = found.status == "confirmed" and found.change.effect > 0
-        if not stayed or not self.is_recent(found):
-            return False
-        entry, lapsed = self._said(found)
-        return entry is None or lapsed != ""
-
-    def _said(self, found: DetectedEvent) -> tuple[Entry | None, str]:
-        """What somebody has said of an event, and why that counts no more."""
-        entry = entry_for(self.triage.entries.values(), found.event, self._today)
-        return entry, "" if entry is None else entry.lapsed(found.event, self._today)
-
-    def is_recent(self, found: DetectedEvent) -> bool:
-        if self._since is None:
-            return found.change.index >= len(found.grid.columns) - RECENT
-        first = found.first
-        at = first.committed_at if self.axis == "commit" else first.started_at
-        return bool(at >= self._since)
-
-    def _differences(self, found: DetectedEvent) -> Differences:
-        columns = self._compared(found)
-        commits = list(dict.fromkeys(column.commit for column in reversed(columns)))
-        return Differences(
-            commits=self._between(columns[0].commit, commits, found),
-            facts=self._differing(columns),
-            measuring=self._measuring(columns),
-        )
-
-    def _compared(self, found: DetectedEvent) -> Sequence[GridColumn]:
+    def _compared(self, event: Event) -> Sequence[RunPoint]:
         """The two points beside a step whose place is known to a point, where they are of one
         commit and something differs; else those that it lies among."""
-        beside = found.last, found.first
-        if found.last.commit == found.first.commit and found.slack <= CERTAIN:
-            if self._differing(beside) or self._measuring(beside):
+        if event.last is not None and event.slack <= CERTAIN:
+            beside = event.last, event.first
+            if event.last.commit == event.first.commit and (
+                self._differing(beside) or self._measuring(beside)
+            ):
                 return beside
-        return found.around()
+        return event.around
 
-    def _differing(self, columns: Sequence[GridColumn]) -> tuple[Difference, ...] | None:
+    def _differing(self, points: Sequence[RunPoint]) -> Differing:
         """Facts, between the first and the last of these; None where a side has none."""
-        before, after = self._ends(columns)
+        before, after = self._ends(points)
         if before is None or after is None:
             return None
         first, second = self._facts_of(before), self._facts_of(after)
@@ -146,20 +125,18 @@ class Explainer:
             return None
         return tuple(possible_causes.possible(first, second))
 
-    def _measuring(self, columns: Sequence[GridColumn]) -> tuple[str, ...]:
+    def _measuring(self, points: Sequence[RunPoint]) -> tuple[str, ...]:
         """hostbench's own parameters that differ between the first and the last of these."""
-        before, after = self._ends(columns)
+        before, after = self._ends(points)
         if before is None or after is None:
             return ()
         pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
         return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
-    def _ends(self, columns: Sequence[GridColumn]) -> tuple[AboutRun | None, AboutRun | None]:
-        return self._about.get(columns[0].run_id), self._about.get(columns[-1].run_id)
+    def _ends(self, points: Sequence[RunPoint]) -> tuple[AboutRun | None, AboutRun | None]:
+        return self._about.get(points[0].run_id), self._about.get(points[-1].run_id)
 
-    def _between(
-        self, old: str, commits: Sequence[str], found: DetectedEvent
-    ) -> tuple[Commit, ...]:
+    def _between(self, old: str, commits: Sequence[str], event: Event) -> tuple[Evidence, ...]:
         """What landed, from git; the commits that were measured where git cannot tell. First what
         lies between the two points beside the step."""
         measured = [commit for commit in commits if commit != old]
@@ -169,14 +146,16 @@ class Explainer:
         landed = self._landed(old, measured[0]) or unknown
         order = [commit for commit, _ in landed]
         newest, oldest = (
-            order.index(column.commit) if column.commit in order else end
-            for column, end in ((found.first, 0), (found.last, len(order)))
+            order.index(point.commit) if point and point.commit in order else end
+            for point, end in ((event.first, 0), (event.last, len(order)))
         )
-        told = (
-            Commit(commit=commit, subject=subject, is_likely=newest <= i < oldest)
-            for i, (commit, subject) in enumerate(landed)
-        )
-        return tuple(sorted(told, key=lambda one: not one.is_likely))
+        likely, beside = list[Evidence](), list[Evidence]()
+        for index, (commit, subject) in enumerate(landed):
+            if newest <= index < oldest:
+                likely.append(Evidence(kind="likely commit", commit=commit, subject=subject))
+            else:
+                beside.append(Evidence(kind="commit beside", commit=commit, subject=subject))
+        return (*likely, *beside)
 
     @cached_property
     def _everything(self) -> Everything:

@@ -1,11 +1,11 @@
-"""What was judged as plain rows: each series, each event.
+"""What was judged of each series as plain rows.
 
 Text is `str`, or None where there is nothing to say; times are UTC; `*_s` and `level*` are seconds,
 `value`, `low` and `high` of a series are in its `unit`; effects, `change`, `noise` and `detectable`
 are relative: 0.05 is 5 % slower. Numbers that are not known are NaN.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,10 @@ import pandas as pd
 
 from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
-from hostbench.judge.causes import Cause
 from hostbench.judge.changepoint.change import Change
 from hostbench.judge.changepoint.detector import FEWEST_POINTS, SETTLED, longest_piece, relative
-from hostbench.judge.events import DetectedEvent, Judged, changes_of
-from hostbench.judge.grid import GridColumn, Stopped, group_of
-from hostbench.report.event_words import workload_of
+from hostbench.judge.events import Judged, changes_of
+from hostbench.judge.grid import RunPoint, Stopped, group_of
 
 AGO = 20
 """Runs of a machine over which the recent change of a series is taken."""
@@ -187,7 +185,7 @@ def _end(change: Change) -> int:
     return change.index if change.until is None else change.until
 
 
-def _last_change(changes: Sequence[Change], columns: Sequence[GridColumn]) -> _Row:
+def _last_change(changes: Sequence[Change], columns: Sequence[RunPoint]) -> _Row:
     """The newest confirmed step."""
     steps = [c for c in changes if c.kind == "step" and c.state == "confirmed"]
     if not steps:
@@ -209,95 +207,3 @@ def sparkline(logs: Floats) -> list[float]:
     if len(points) > SPARKS:
         points = np.array([np.median(part) for part in np.array_split(points, SPARKS)])
     return [float(f"{one:.4g}") for one in np.exp(points)]
-
-
-def event_rows(pairs: Iterable[tuple[DetectedEvent, Cause]]) -> pd.DataFrame:
-    """A row for each event, in the order given. The columns:
-
-    id, machine, group       `machine:GROUP` for the machine's own, else case@group
-    family, workload, case   empty for the machine's own
-    kind, status, direction  step, temporary, break; as `hostbench changes` says it
-    commit                   what it is called by in triage: a run where only that differs
-    effect, low, high        with its 99 % interval; NaN for a break, like the levels
-    before_s, after_s        medians of up to 20 points, as measured; NaN for the machine's own
-    detectable, slack        points by which its index may be off
-    last_*, first_*          the last point at the old level, the first at the new one: run, commit,
-                             committed_at, started_at
-    around_last_*, around_first_*   the points that it lies between for sure
-    until_*                  of a temporary one, the first point back at the old level
-    near                     list: commits and runs that it may have begun with as well
-    moved, moved_of          of the machine's own: how many of how many series went along
-    why                      of a break: what changed
-    index, from_end          its index among the runs of its group, from the first and the last
-    cause, evidence          a label (hostbench.judge.causes), and a list of lines
-    """
-    found = pd.DataFrame([_event(*pair) for pair in pairs], columns=list(_EVENT))
-    return found.astype(_EVENT)
-
-
-_EVENT: dict[str, str] = {
-    **dict.fromkeys(("id", "machine", "group", "family", "workload", "case"), "object"),
-    **dict.fromkeys(("kind", "status", "direction", "commit"), "object"),
-    **dict.fromkeys(("effect", "low", "high", "before_s", "after_s", "detectable"), "float64"),
-    "slack": "int64",
-    **{
-        f"{end}_{name}": _TIME if name.endswith("_at") else "object"
-        for end in ("last", "first", "around_last", "around_first", "until")
-        for name in ("run", "commit", "committed_at", "started_at")
-    },
-    "near": "object",
-    **dict.fromkeys(("moved", "moved_of"), "Int64"),
-    "why": "object",
-    **dict.fromkeys(("index", "from_end"), "int64"),
-    "cause": "object",
-    "evidence": "object",
-}
-"""Column -> its type."""
-
-
-def _event(one: DetectedEvent, cause: Cause) -> _Row:
-    grid, columns = one.grid, one.grid.columns
-    around, until = one.around(), one.change.until
-    moved, moved_of = one.moved or (None, None)
-    is_step = one.change.kind != "break"
-    return {
-        "id": one.event.id,
-        "machine": grid.machine,
-        "group": grid.group,
-        "family": workload_of(one).partition(".")[0],
-        "workload": workload_of(one),
-        "case": "" if one.series is None else grid.cases[one.series],
-        "kind": one.change.kind,
-        "status": one.status,
-        "direction": one.event.direction,
-        "commit": one.event.commit,
-        "effect": one.change.effect if is_step else None,
-        "low": one.low if is_step else None,
-        "high": one.high if is_step else None,
-        "before_s": one.before_s if is_step else None,
-        "after_s": one.after_s if is_step else None,
-        "detectable": one.detectable,
-        "slack": one.slack,
-        **_column("last", one.last if one.place else None),
-        **_column("first", one.first),
-        **_column("around_last", around[0]),
-        **_column("around_first", around[-1]),
-        **_column("until", None if until is None else columns[until]),
-        "near": sorted(one.event.near),
-        "moved": moved,
-        "moved_of": moved_of,
-        "why": one.why,
-        "index": one.change.index,
-        "from_end": len(columns) - one.change.index,
-        "cause": cause.label,
-        "evidence": list(cause.why),
-    }
-
-
-def _column(end: str, column: GridColumn | None) -> _Row:
-    return {
-        f"{end}_run": None if column is None else column.run_id,
-        f"{end}_commit": None if column is None else column.commit,
-        f"{end}_committed_at": None if column is None else column.committed_at,
-        f"{end}_started_at": None if column is None else column.started_at,
-    }

@@ -1,41 +1,38 @@
-"""What was judged of a results folder, as frames that a page draws: judged once, saved beside its
-table, made anew when the readings or the code that judges change."""
+"""What was judged of a results folder: once, saved beside its table, made anew when what is stored
+changes."""
 
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from msgspec import msgpack
 
-from hostbench.core.clock import today
 from hostbench.core.files import locked
-from hostbench.judge.events import Judged, judge_grid
+from hostbench.judge.events import Event, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Along, HardwareOf, grids
 from hostbench.judge.newest import newest
 from hostbench.report.choice import Request, choose, events
-from hostbench.report.event_words import entry_in_words
-from hostbench.report.judged import RECENT, Explainer, hardware_of
-from hostbench.report.judged_rows import event_rows, series_rows
+from hostbench.report.judged import Explainer, hardware_of
+from hostbench.report.judged_rows import series_rows
 from hostbench.store.columns import STATUSES
 from hostbench.store.results import Results
-from hostbench.store.triage import EventName, Triage, entry_for
 
 FOLDER = "judged"
-FORMAT = 1
+FORMAT = 2
 """To be raised by hand when what is judged, or how, changes."""
 _ALSO = ["ci_low_s", "ci_high_s", "value"]
 _DAMAGE = (OSError, ValueError)
 """What reading a saved file raises that is damaged, or has gone."""
-_OF_TRIAGE = ("id", "commit", "direction", "effect", "near")
 
 
 class JudgedTables(NamedTuple):
-    """The columns are those of report.judged_rows."""
+    """Events with their causes, the machines' own first, and a row for each series, with the
+    columns of report.judged_rows."""
 
-    events: pd.DataFrame
+    events: list[Event]
     series: pd.DataFrame
 
 
@@ -55,29 +52,6 @@ def judged_tables(history: Results, axis: Along, root: Path) -> JudgedTables:
     return tables
 
 
-def with_triage(events: pd.DataFrame, triage: Triage) -> pd.DataFrame:
-    """As of today: `recent` (begun within the newest RECENT runs), `fails`, and what somebody has
-    said: `triage` (its state), `triage_said` (in words), `lapsed` (why it counts no more)."""
-    rows = [_of_triage(triage, *row) for row in events[list(_OF_TRIAGE)].itertuples(index=False)]
-    entries = pd.DataFrame(rows, columns=["triage", "triage_said", "lapsed"], dtype=object)
-    recent = events["from_end"] <= RECENT
-    stayed = (events["status"] == "confirmed") & (events["effect"] > 0) & recent
-    counts = entries["triage"].notna() & (entries["lapsed"] == "")
-    return events.assign(recent=recent, fails=stayed & ~counts, **entries)
-
-
-def _of_triage(
-    triage: Triage, id: str, commit: str, direction: str, effect: float, near: Iterable[str]
-) -> tuple[str | None, str | None, str]:
-    event = EventName(
-        id=id, commit=commit, direction=direction, effect=effect, near=frozenset(near)
-    )
-    entry = entry_for(triage.entries.values(), event, today())
-    if entry is None:
-        return None, None, ""
-    return entry.state, entry_in_words(entry), entry.lapsed(event, today())
-
-
 def _digest(history: Results) -> str:
     """Changes with what is stored."""
     return f"{FORMAT}-{history.state()}"
@@ -93,7 +67,7 @@ def _judged(history: Results, axis: Along, root: Path) -> JudgedTables:
     explainer = Explainer(history, judged, root, axis)
     found = events(choose(judged, Request.read([])))
     return JudgedTables(
-        events=event_rows((one, explainer.cause(one, own)) for one, own in found),
+        events=[explainer.explain(*pair) for pair in found],
         series=pd.concat([own for own in series if len(own)] or series, ignore_index=True),
     )
 
@@ -120,16 +94,16 @@ def _of_machine(
 
 def _read(saved: Path) -> JudgedTables:
     """Raises one of _DAMAGE."""
-    events, series = (pd.read_parquet(saved / f"{name}.parquet") for name in JudgedTables._fields)
-    return JudgedTables(events, series)
+    events = msgpack.decode((saved / "events.msgpack").read_bytes(), type=list[Event])
+    return JudgedTables(events, pd.read_parquet(saved / "series.parquet"))
 
 
 def _write(saved: Path, tables: JudgedTables) -> None:
     """Written elsewhere and renamed, so that a reader sees all of it; older ones go."""
     axis = saved.stem
     unfinished = Path(tempfile.mkdtemp(prefix=f"{axis}.", dir=saved.parent))
-    for name, rows in zip(JudgedTables._fields, tables, strict=True):
-        rows.to_parquet(unfinished / f"{name}.parquet", index=False)
+    (unfinished / "events.msgpack").write_bytes(msgpack.encode(tables.events))
+    tables.series.to_parquet(unfinished / "series.parquet", index=False)
     for older in saved.parent.glob(f"{axis}.*"):
         if older != unfinished:
             shutil.rmtree(older, ignore_errors=True)

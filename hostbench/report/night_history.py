@@ -13,11 +13,11 @@ from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import format_change
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
-from hostbench.judge.causes import in_words
-from hostbench.judge.events import DetectedEvent
+from hostbench.judge.causes import fact_in_words
+from hostbench.judge.events import Event
 from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
 from hostbench.judge.two_sides import LEVEL_RUNS, half
-from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.report.judged import Explainer, judge_history
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results
@@ -130,7 +130,7 @@ def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], t
     passing: list[str] = []
     for difference in possible_causes.possible(first, second):
         row = spec.row(difference.name)
-        (passing if row is not None and row.volatile else lasting).append(in_words(difference))
+        (passing if row is not None and row.volatile else lasting).append(fact_in_words(difference))
     return tuple(lasting), tuple(passing)
 
 
@@ -204,7 +204,7 @@ def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]
 
 def new_events(
     history: Results, root: Path, machine: str, known: Sequence[StoredNight]
-) -> tuple[ExplainedEvent, ...]:
+) -> tuple[Event, ...]:
     """The steps to slower that `hostbench changes` confirms on this machine and that no night
     before has named."""
     judged = judge_history(history, "commit")
@@ -213,24 +213,24 @@ def new_events(
         explainer.tell(event, own)
         for own in judged
         if own.grid.machine == machine
-        for event in own.found
-        if explainer.fails(event) and not _is_known(event, own.grid.cases, known)
+        for event in own.events
+        if explainer.assess(event).fails and not _is_known(event, known)
     )
 
 
-def key_of(explained: ExplainedEvent) -> str:
+def key_of(event: Event) -> str:
     """As a stored night names it."""
-    return f"{explained.found.event.id} {explained.found.event.commit}"
+    return f"{event.id} {event.commit}"
 
 
-def _is_known(detected: DetectedEvent, cases: Sequence[str], known: Sequence[StoredNight]) -> bool:
-    near = {detected.event.commit, *detected.event.near}
-    case = None if detected.series is None else cases[detected.series]
+def _is_known(event: Event, known: Sequence[StoredNight]) -> bool:
+    near = {event.commit, *event.near}
     for night in known:
-        if any(f"{detected.event.id} {commit}" in night.events for commit in near):
+        if any(f"{event.id} {commit}" in night.events for commit in near):
             return True
         if not near.isdisjoint({night.commit, night.run_id}) and any(
-            change.cause in CONFIRMED and case in (None, change.case) for change in night.changes
+            change.cause in CONFIRMED and event.case in ("", change.case)
+            for change in night.changes
         ):
             return True
     return False

@@ -21,10 +21,10 @@ from hostbench.core.units import (
     number_of,
     one_line,
 )
+from hostbench.judge.events import Event
 from hostbench.judge.night import CONFIRMED, NightCause
 from hostbench.judge.two_sides import Comparison, Verdict
 from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
-from hostbench.report.judged import ExplainedEvent
 from hostbench.report.night_history import key_of
 from hostbench.store.nights import NightChange, StoredNight
 
@@ -100,7 +100,7 @@ class Night:
     """Those of them that had a number before."""
     skipped: tuple[str, ...] = ()
     """`case: reason` of what is skipped and had a number before."""
-    events: tuple[ExplainedEvent, ...] = ()
+    events: tuple[Event, ...] = ()
     """Steps that `hostbench changes` has confirmed since the last night."""
     still: tuple[str, ...] = ()
     """Series that earlier nights confirmed as slower and nobody has mended."""
@@ -255,11 +255,10 @@ def blocks(night: Night) -> list[Block]:
     return parts
 
 
-def _of_history(explained: ExplainedEvent) -> str:
-    event = explained.found
+def _of_history(event: Event) -> str:
     since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
-    effect = format_change(event.change.effect)
-    return f"{as_typed(event.event.id)} {effect} since {since} ({explained.cause.label})"
+    effect = format_change(event.effect)
+    return f"{as_typed(event.id)} {effect} since {since} ({event.cause})"
 
 
 def _about(night: Night) -> Iterator[str]:

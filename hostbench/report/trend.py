@@ -302,7 +302,7 @@ def chart(
 
 
 def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HEIGHT) -> Spec:
-    """A series on both sides of its event, of report.causes.with_causes, with its levels. `stored`:
+    """A series on both sides of its event, of report.causes.event_rows, with its levels. `stored`:
     its rows of the tidy frame, marked."""
     by = "committed_at" if along == "commit" else "started_at"
     unit, name = choices([stored])[0], str(event["id"])

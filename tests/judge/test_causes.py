@@ -8,15 +8,16 @@ import pytest
 
 from hostbench.facts.causes import Difference
 from hostbench.facts.record import known
-from hostbench.judge.causes import Cause, Commit, Differences, cause
-from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.causes import Differences, with_cause
+from hostbench.judge.events import Event, Evidence, Judged
 from hostbench.judge.surroundings import Everything, Surroundings
+from hostbench.report.event_words import evidence_lines
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
-from tests.fakes.history import NightlyRun, judged, nightly, sha
+from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha
 
 DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
-LANDED = (Commit(commit=sha(60), subject="Copy twice"),)
+LANDED = (Evidence(kind="likely commit", commit=sha(60), subject="Copy twice"),)
 
 
 def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
@@ -24,44 +25,49 @@ def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
     return lambda which, run: size if run.commit >= at and case in (None, which) else 1.0
 
 
-def the_step(found: Judged) -> DetectedEvent:
-    (one,) = [one for one in found.found if one.change.kind == "step"]
+def the_step(found: Judged) -> Event:
+    (one,) = [one for one in found.events if one.kind == "step"]
     return one
+
+
+def why(event: Event) -> tuple[str, ...]:
+    """The evidence, as a page words it."""
+    return tuple(evidence_lines(event))
 
 
 def label(
     *histories: Judged,
     facts: tuple[Difference, ...] | None = (),
-    commits: tuple[Commit, ...] = LANDED,
+    commits: tuple[Evidence, ...] = LANDED,
     measuring: tuple[str, ...] = (),
-) -> Cause:
+) -> Event:
     """Of the one step of the first history."""
     one = the_step(histories[0])
     seen = Everything(histories).look(one, histories[0])
-    return cause(one, seen, Differences(commits=commits, facts=facts, measuring=measuring))
+    return with_cause(one, seen, Differences(commits=commits, facts=facts, measuring=measuring))
 
 
 def test_a_step_at_the_same_commit_is_the_environments() -> None:
     runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)]
     found = judged(runs, lambda case, run: 1.1 if run.day >= 60 else 1.0)
     told = label(found, commits=(), facts=(DRIVER,))
-    assert told.label == "environment"
-    assert told.why == ("the same commit on both sides", "driver: 580.1 -> 590.2")
-    assert label(found, commits=()).why[1] == "same driver, torch and hardware"
-    assert label(found, commits=(), measuring=("launches 10 -> 20",)).label == "measurement changed"
+    assert told.cause == "environment"
+    assert why(told) == ("the same commit on both sides", "driver: 580.1 -> 590.2")
+    assert why(label(found, commits=()))[1] == "same driver, torch and hardware"
+    assert label(found, commits=(), measuring=("launches 10 -> 20",)).cause == "measurement changed"
 
 
 def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
     told = label(judged(nightly(120), step()))
-    assert told.label == "code"
-    assert told.why[0] == "same driver, torch and hardware"
-    assert told.why[-1] == f"most likely {sha(60)[:8]} Copy twice"
+    assert told.cause == "code"
+    assert why(told)[0] == "same driver, torch and hardware"
+    assert why(told)[-1] == f"most likely {sha(60)[:8]} Copy twice"
 
 
 def test_both_changed_and_one_series_moved() -> None:
     told = label(judged(nightly(120), step()), facts=(DRIVER,))
-    assert told.label == "code"
-    assert told.why[:2] == (
+    assert told.cause == "code"
+    assert why(told)[:2] == (
         "9 of 9 other series of this machine did not move",
         "driver: 580.1 -> 590.2",
     )
@@ -74,11 +80,11 @@ def test_both_changed_and_older_commits_were_measured_again() -> None:
         [*nightly(120), *again], lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0
     )
     told = label(slower, facts=(DRIVER,))
-    assert told.label == "environment"
-    assert told.why[0] == "3 older points measured again since then have moved as well"
+    assert told.cause == "environment"
+    assert why(told)[0] == "3 older points measured again since then have moved as well"
     told = label(judged([*nightly(120), *again], step()), facts=(DRIVER,))
-    assert told.label == "code"
-    assert told.why[0] == "3 older points measured again since then have not moved"
+    assert told.cause == "code"
+    assert why(told)[0] == "3 older points measured again since then have not moved"
 
 
 def test_other_machines_tell_code_from_environment() -> None:
@@ -87,11 +93,11 @@ def test_other_machines_tell_code_from_environment() -> None:
     still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
     young = judged(nightly(20), step(size=1.0), machine="young", seed=3)
     told = label(here, both, still, facts=(DRIVER,))
-    assert told.label == "code"
-    assert told.why[0] == "also on other"
+    assert told.cause == "code"
+    assert why(told)[0] == "also on other"
     passed = Everything([here, still, young]).look(the_step(here), here).passed
     assert passed == ("still",)
-    assert label(here, both, facts=None).label == "code"
+    assert label(here, both, facts=None).cause == "code"
 
 
 @pytest.mark.parametrize(("night", "noise", "is_same"), [(57, 0.005, False), (58, 0.04, True)])
@@ -101,7 +107,7 @@ def test_steps_of_two_machines_are_one_as_near_as_their_places_are_sure(
     here = judged(nightly(120), step(size=1.12, at=night), noise=noise, seed=1)
     other = judged(nightly(120), step(size=1.12), machine="other")
     one, there = the_step(here), the_step(other)
-    apart = there.change.index - one.change.index
+    apart = there.index - one.index
     assert apart > 1 and (apart <= one.slack + there.slack) == is_same
     assert bool(Everything([here, other]).look(one, here).elsewhere) == is_same
     assert bool(Everything([here, other]).look(one, here).passed) != is_same
@@ -111,18 +117,18 @@ def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_c
     here, other = (judged(nightly(120), step(None, 1.04), machine=name) for name in "ab")
     one = the_step(here)
 
-    def told(before: str, after: str) -> Cause:
+    def told(before: str, after: str) -> Event:
         driver = Difference(group="nvml", name="driver", before=known(before), after=known(after))
-        across = {one.grid.group: (DRIVER,), "b": (driver,)}
-        seen = Everything([here, other]).look(one, here, lambda event: across[event.grid.group])
-        return cause(one, seen, Differences(commits=LANDED, facts=(DRIVER,)))
+        across = {one.group: (DRIVER,), "b": (driver,)}
+        seen = Everything([here, other]).look(one, here, lambda event: across[event.group])
+        return with_cause(one, seen, Differences(commits=LANDED, facts=(DRIVER,)))
 
-    assert told("570.3", "590.2").label == "environment"
-    assert told("570.3", "590.2").why[:2] == (
+    assert told("570.3", "590.2").cause == "environment"
+    assert why(told("570.3", "590.2"))[:2] == (
         "10 of 10 series of this machine moved with it",
         "also on b, where the same fact changed",
     )
-    assert told("590.2", "580.1").label == "code"
+    assert told("590.2", "580.1").cause == "code"
 
 
 @pytest.mark.parametrize(
@@ -162,8 +168,8 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
     ]
     history: Any = SimpleNamespace(runs=lambda: runs, facts=facts, folder=None)
     explainer = Explainer(history, [found], Path.cwd(), "commit")
-    told = explainer.tell(the_step(found), found).cause
-    assert (told.label, told.why[0]) == (label, first)
+    told = explainer.tell(the_step(found), found)
+    assert (told.cause, why(told)[0]) == (label, first)
 
 
 def test_where_the_machine_moved_too() -> None:
@@ -171,26 +177,28 @@ def test_where_the_machine_moved_too() -> None:
         return (1.3 if case == 3 else 1.05) if run.commit >= 60 else 1.0
 
     found = judged(nightly(120), level)
-    (own,) = [one for one in found.found if one.series == 3]
-    told = cause(own, Everything([found]).look(own, found), Differences(commits=LANDED, facts=()))
-    assert told.label == "machine-wide"
-    assert "the machine has an event of its own there; this goes beyond it" in told.why
+    (own,) = [one for one in found.events if one.case == str(CASES[3])]
+    told = with_cause(
+        own, Everything([found]).look(own, found), Differences(commits=LANDED, facts=())
+    )
+    assert told.cause == "machine-wide"
+    assert "the machine has an event of its own there; this goes beyond it" in why(told)
     other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
-    told = cause(
+    told = with_cause(
         own,
         Everything([found, other]).look(own, found),
         Differences(commits=LANDED, facts=(DRIVER,)),
     )
-    assert told.label == "code"  # a driver here, and the same step where there was none
+    assert told.cause == "code"  # a driver here, and the same step where there was none
 
 
 def test_breaks_say_what_changed() -> None:
     runs = [
         NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
     ]
-    one = judged(runs).found[0]
-    told = cause(one, Surroundings(), Differences(commits=LANDED, facts=()))
-    assert (told.label, told.why) == ("measurement changed", ("version 1 -> 2",))
+    one = judged(runs).events[0]
+    told = with_cause(one, Surroundings(), Differences(commits=LANDED, facts=()))
+    assert (told.cause, why(told)) == ("measurement changed", ("version 1 -> 2",))
 
 
 def outing(size: float = 1.15, until: int = 58) -> Any:
@@ -200,7 +208,7 @@ def outing(size: float = 1.15, until: int = 58) -> Any:
 
 def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
     here = judged(nightly(120), outing())
-    (one,) = here.found
+    (one,) = here.events
     assert one.status == "temporary"
     both = judged(nightly(120), outing(), machine="both", seed=1)
     still = judged(nightly(120), machine="still", seed=2)
@@ -210,7 +218,7 @@ def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
     assert (seen.elsewhere, seen.passed) == (("both",), ("still",))
     stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
     assert Everything([here, stayed]).look(one, here) == Everything([here]).look(one, here)
-    (step,) = stayed.found
+    (step,) = stayed.events
     seen = Everything([stayed, both]).look(step, stayed)
     assert (seen.elsewhere, seen.passed) == ((), ())
 
@@ -220,12 +228,12 @@ def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, sta
     here = judged(nightly(120), outing(until=until))
     still = judged(nightly(120), machine="still", seed=2)
     both = judged(nightly(120), outing(until=until), machine="both", seed=1)
-    one = here.found[0]
+    one = here.events[0]
     assert one.status == status
 
     def told(*others: Judged, facts: tuple[Difference, ...] = ()) -> str:
         seen = Everything([here, *others]).look(one, here)
-        return cause(one, seen, Differences(commits=LANDED, facts=facts)).label
+        return with_cause(one, seen, Differences(commits=LANDED, facts=facts)).cause
 
     assert told(still) == "unknown"
     assert told(still, facts=(DRIVER,)) == "environment"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.events import Event, Judged
 from hostbench.judge.surroundings import Everything
-from tests.fakes.history import LevelOf, NightlyRun, judged, nightly, sha
+from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha
 
 
-def own(found: Judged) -> list[DetectedEvent]:
-    return [one for one in found.found if one.series is not None]
+def own(found: Judged) -> list[Event]:
+    return [one for one in found.events if one.case]
 
 
 def only(case: int, *steps: tuple[int, float]) -> LevelOf:
@@ -24,9 +24,10 @@ def only(case: int, *steps: tuple[int, float]) -> LevelOf:
 
 
 def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
-    (one,) = judged(nightly(80), only(3, (50, 1.1))).found
-    assert (one.event.id, one.event.commit) == (f"{one.grid.cases[3]}@box", sha(50))
-    assert (one.event.direction, one.status) == ("slower", "confirmed")
+    (one,) = judged(nightly(80), only(3, (50, 1.1))).events
+    assert (one.id, one.commit) == (f"{CASES[3]}@box", sha(50))
+    assert (one.direction, one.status) == ("slower", "confirmed")
+    assert one.last is not None
     assert (one.last.commit, one.first.commit) == (sha(49), sha(50))
     assert one.before_s == pytest.approx(1e-3, rel=0.01)
     assert one.after_s == pytest.approx(1.1e-3, rel=0.01)
@@ -38,23 +39,23 @@ def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
 def test_a_name_lasts_as_the_history_goes_on() -> None:
     names = set()
     for num in (75, 80, 90):
-        (one,) = judged(nightly(num), only(3, (50, 1.1))).found
-        assert {one.event.commit, sha(50)} <= one.event.near
-        names.add((one.event.id, one.event.commit, one.event.direction))
+        (one,) = judged(nightly(num), only(3, (50, 1.1))).events
+        assert {one.commit, sha(50)} <= {*one.near}
+        names.add((one.id, one.commit, one.direction))
     assert len(names) == 1
 
 
 def test_a_noisy_place_is_known_to_some_points() -> None:
-    (one,) = judged(nightly(120), only(3, (60, 1.12)), noise=0.04).found
-    assert 1 <= one.slack <= 5 and abs(one.change.index - 60) <= one.slack
-    assert sha(60) in {column.commit for column in one.around()}
+    (one,) = judged(nightly(120), only(3, (60, 1.12)), noise=0.04).events
+    assert 1 <= one.slack <= 5 and abs(one.index - 60) <= one.slack
+    assert sha(60) in {column.commit for column in one.around}
 
 
 def test_recovered_stays_in_the_list() -> None:
-    up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).found
+    up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).events
     assert (up.status, down.status) == ("recovered", "confirmed")
-    assert up.event.direction == "slower" and down.event.direction == "faster"
-    up, half = judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))).found
+    assert up.direction == "slower" and down.direction == "faster"
+    up, half = judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))).events
     assert (up.status, half.status) == ("confirmed", "confirmed")
 
 
@@ -63,7 +64,7 @@ def test_a_break_ends_what_was_before_it() -> None:
         NightlyRun(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(120)
     ]
     found = own(judged(runs, only(3, (40, 1.1))))
-    assert [one.status for one in found if one.series == 3] == ["ended", "break"]
+    assert [one.status for one in found if one.case == str(CASES[3])] == ["ended", "break"]
     assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
 
 
@@ -72,8 +73,8 @@ def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None
         NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
     ]
     found = judged(runs, lambda case, run: 1.3 if run.commit >= 60 else 1.0)
-    assert {one.status for one in found.found} == {"break"} and len(found.found) == 10
-    assert found.found[0].change.effect == pytest.approx(0.3, abs=0.02)
+    assert {one.status for one in found.events} == {"break"} and len(found.events) == 10
+    assert found.events[0].effect == pytest.approx(0.3, abs=0.02)
 
 
 def test_a_machine_that_was_replaced_is_a_break_and_no_regression() -> None:
@@ -81,7 +82,7 @@ def test_a_machine_that_was_replaced_is_a_break_and_no_regression() -> None:
     found = judged(
         nightly(120), lambda case, run: 1.5 if run.commit >= 60 else 1.0, hardware=hardware
     )
-    assert {(one.status, one.why) for one in found.found} == {("break", "gpu: A -> B")}
+    assert {(one.status, one.why) for one in found.events} == {("break", "gpu: A -> B")}
 
 
 def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
@@ -89,10 +90,10 @@ def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
         return 1.05 if run.commit >= 60 and case != 7 else 1.0
 
     found = judged(nightly(120), level)
-    (machine,) = [one for one in found.found if one.series is None]
-    assert (machine.event.id, machine.event.commit) == ("machine:box", sha(60))
+    (machine,) = [one for one in found.events if not one.case]
+    assert (machine.id, machine.commit) == ("machine:box", sha(60))
     assert machine.moved == (9, 10) and machine.before_s is None
-    assert not [one for one in own(found) if one.series != 7]
+    assert not [one for one in own(found) if one.case != str(CASES[7])]
 
 
 def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
@@ -103,8 +104,8 @@ def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
         return (1.08 if run.commit in throttled else 1.0) * (0.97 if run.commit >= 60 else 1.0)
 
     found = judged(nightly(120), level)
-    (machine,) = [one for one in found.found if one.status == "confirmed"]
-    assert machine.series is None and machine.change.effect == pytest.approx(-0.03, abs=0.01)
+    (machine,) = [one for one in found.events if one.status == "confirmed"]
+    assert not machine.case and machine.effect == pytest.approx(-0.03, abs=0.01)
     assert machine.moved is None and Everything([found]).look(machine, found).others == (0, 0)
 
 
@@ -112,8 +113,8 @@ def test_partial_runs_do_not_blur_the_machine() -> None:
     """Every second run holds only a few series; the machine still gets slower at its place."""
     runs = [NightlyRun(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
     found = judged(runs, lambda case, run: 1.05 if run.commit >= 81 else 1.0)
-    assert [one.event.id for one in found.found] == ["machine:box"]
-    assert abs(found.found[0].change.index - 81) <= 1
+    assert [one.id for one in found.events] == ["machine:box"]
+    assert abs(found.events[0].index - 81) <= 1
 
 
 def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
@@ -122,5 +123,5 @@ def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
     (one,) = judged(
         [NightlyRun(commit=0, day=r.day, cases=(3,)) for r in runs],
         lambda case, run: 1.1 if run.day >= 30 else 1.0,
-    ).found
-    assert one.event.commit == "run0030.0" and one.first.commit == one.last.commit == sha(0)
+    ).events
+    assert one.commit == "run0030.0" and one.first.commit == one.last.commit == sha(0)

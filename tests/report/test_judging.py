@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import structs
 
+from hostbench.core.clock import today
+from hostbench.judge.events import Event, Evidence
 from hostbench.report import judging
+from hostbench.report.causes import FAILS, IN_TRIAGE, OVER, event_rows, state, title
 from hostbench.report.choice import Request, choose, events
-from hostbench.report.judged import Explainer, judge_history
+from hostbench.report.event_words import evidence_lines
+from hostbench.report.judged import Explainer, assessed, judge_history
 from hostbench.report.judged_rows import SPARKS
-from hostbench.report.judging import JudgedTables, judged_tables, with_triage
+from hostbench.report.judging import JudgedTables, judged_tables
 from hostbench.store import triage
 from hostbench.store.results import Results
 from tests.fakes import builders
@@ -51,20 +56,11 @@ def test_events_are_what_judging_and_explaining_say(made: Path) -> None:
     grids = judge_history(history, "commit")
     explainer = Explainer(history, grids, Path(), "commit")
     told = [explainer.tell(*pair) for pair in events(choose(grids, Request.read([])))]
-    rows = with_triage(judged(made).events, triage.read(made)).sort_values("id", kind="stable")
-    assert told and rows["fails"].sum() == 2
-    told.sort(key=lambda one: one.found.event.id)
-    for one, row in zip(told, rows.to_dict("records"), strict=True):
-        event = one.found
-        assert row["id"] == event.event.id and row["first_commit"] == event.first.commit
-        assert row["first_started_at"] == event.first.started_at
-        effect = (event.change.effect, event.low, event.high, event.before_s, event.after_s)
-        assert tuple(row[name] for name in ("effect", "low", "high", "before_s", "after_s")) == (
-            effect
-        )
-        assert set(row["near"]) == event.event.near
-        assert (row["recent"], row["fails"]) == (one.recent, one.fails)
-        assert (row["cause"], tuple(row["evidence"])) == (one.cause.label, one.cause.why)
+    stored = [assessed(event, triage.read(made), today()) for event in judged(made).events]
+    assert stored == told and sum(event.fails for event in told) == 2
+    rows = event_rows(stored)
+    assert rows["id"].tolist() == [event.id for event in told]
+    assert rows["first_started_at"].tolist() == [event.first.started_at for event in told]
 
 
 def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> None:
@@ -91,7 +87,7 @@ def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
     results = tmp_path / "results"
     write(results, nightly(NUM), all_but_one, cases=CASES, machine="one")
     events, series = judged(results)
-    assert events["case"].tolist() == [""]
+    assert [event.case for event in events] == [""]
     by_case = series.set_index("case")
     moved, stayed = by_case.drop(index=str(CASES[0])), by_case.loc[str(CASES[0])]
     assert list(moved["change"]) == pytest.approx([0.3] * len(moved), abs=0.02)
@@ -136,17 +132,28 @@ def test_a_folder_that_cannot_be_written_is_judged_all_the_same(
 
 
 def test_triage_counts_as_of_today(results: Path) -> None:
-    tables = judged(results)
-    row = tables.events[tables.events["machine"] == "one"].iloc[0]
+    stored = judged(results).events
+    (event,) = (one for one in stored if one.machine == "one")
     entry = triage.Entry(
-        series=row["id"], since=row["commit"], direction="slower", state="accepted", effect=0.2
+        series=event.id, since=event.commit, direction="slower", state="accepted", effect=0.2
     )
 
-    def told() -> dict[Any, Any]:
-        rows = with_triage(tables.events, triage.read(results))
-        return dict(rows[rows["id"] == row["id"]].iloc[0])
+    def now(found: Event) -> tuple[bool, str, str]:
+        found = assessed(found, triage.read(results), today())
+        return found.fails, found.lapsed, state(found)
 
     triage.put(results, entry)
-    assert (told()["fails"], told()["triage"], told()["lapsed"]) == (False, "accepted", "")
+    assert now(event) == (False, "", IN_TRIAGE)
+    assert now(structs.replace(event, status="recovered")) == (False, "", OVER)
     triage.put(results, replace(entry, until=datetime.date(2026, 1, 1)))
-    assert (told()["fails"], told()["lapsed"]) == (True, "expired")
+    assert now(event) == (True, "expired", FAILS)
+
+
+def test_a_title_has_the_whole_first_line_of_the_commit(made: Path) -> None:
+    event = judged(made).events[0]
+    subject = "Copy and wait; twice and more -> slower"
+    likely = Evidence(kind="likely commit", commit="c" * 40, subject=subject)
+    beside = Evidence(kind="commit beside", commit="d" * 40, subject="Other")
+    event = structs.replace(event, cause="code", evidence=(likely, beside))
+    assert title(event) == f"commit {event.first.commit[:8]} {subject}"
+    assert evidence_lines(event) == [f"most likely cccccccc {subject}; less likely dddddddd Other"]
