@@ -115,7 +115,7 @@ def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
 
 
 def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
-    """Columns that do not fit beside the others go on below a row, indented, all but the last with their title."""
+    """Columns that do not fit go on below a row, indented; all but the last with their title."""
     is_below = table.columns[-1].below
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
