@@ -43,7 +43,7 @@ SLOW_TO_START = ("cuda",)
 """Devices that every process takes seconds to start."""
 STANDARD = Profile(name="standard", launches=10)
 QUICK = Profile(name="quick", launches=8, settings=Settings(budget_s=0.06), shares_workers=True)
-"""Two minutes. With 3 launches a second run often said otherwise: see docs/decisions.md. Half of
+"""Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md. Half of
 the sampling time costs little: launches scatter more than the samples inside one."""
 
 
