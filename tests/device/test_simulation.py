@@ -26,6 +26,7 @@ from hostbench.device import open_device, simulated_file
 from hostbench.device.simulated_file import Link, Simulation
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
+from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare
 from hostbench.store import archive
@@ -178,6 +179,11 @@ def test_exactly_the_slowed_workload_is_slower(
     assert rows["scratch"].isna().all() and rows["published"].isna().all()
     copies = rows[rows["ceiling"] == "the simulated link"]
     assert set(copies["ceiling_gb_per_s"]) == {14.0}
+    check_out(monkeypatch, OLD)  # as many runs as a level needs
+    declare(STORY)
+    for _ in range(LEAST_RUNS - 1):
+        assert simulate("--machine", "shelf") == EXIT_OK
+    capsys.readouterr()
     assert main(["compare", OLD, NEW, "--format", "json"]) == EXIT_REGRESSION
     compared = json.loads(capsys.readouterr().out)["series"]
     slower = {one["series"].partition("[")[0] for one in compared if one["verdict"] == "slower"}
