@@ -19,7 +19,7 @@ from hostbench.store import triage as stored
 from hostbench.store.results import Results
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Triage, entry_for
-from hostbench.vcs.repo import landed
+from hostbench.vcs.repo import known_commits, landed
 
 RECENT = 50
 """Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
@@ -76,7 +76,7 @@ class Explainer:
         self.triage = stored.read(history.folder) if history.folder else Triage()
         """What people have said."""
         self._history, self._judged, self._since = history, judged, since
-        self._landed, self._today = cache(partial(landed, root)), today()
+        self._root, self._landed, self._today = root, cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
     def tell(self, event: Event, own: Judged) -> Event:
@@ -143,7 +143,8 @@ class Explainer:
         if not measured:
             return ()
         unknown: list[tuple[str, str | None]] = [(commit, None) for commit in measured]
-        landed = self._landed(old, measured[0]) or unknown
+        in_git = {old, measured[0]} <= self._in_git
+        landed = (self._landed(old, measured[0]) if in_git else None) or unknown
         order = [commit for commit, _ in landed]
         newest, oldest = (
             order.index(point.commit) if point and point.commit in order else end
@@ -156,6 +157,12 @@ class Explainer:
             else:
                 beside.append(Evidence(kind="commit beside", commit=commit, subject=subject))
         return (*likely, *beside)
+
+    @cached_property
+    def _in_git(self) -> set[str]:
+        """The commits that were measured and that git knows: asked once for all of them."""
+        commits = {point.commit for own in self._judged for point in own.grid.columns}
+        return known_commits(self._root, commits)
 
     @cached_property
     def _everything(self) -> Everything:

@@ -204,6 +204,9 @@ def sparkline(logs: Floats) -> list[float]:
     """The points in seconds; of more than SPARKS the medians of as many neighbours each, so that a
     step stays one."""
     points = logs[np.isfinite(logs)]
-    if len(points) > SPARKS:
-        points = np.array([np.median(part) for part in np.array_split(points, SPARKS)])
+    if (num := len(points)) > SPARKS:
+        size, longer = num // SPARKS, num % SPARKS
+        end = longer * (size + 1)  # so many parts have one more
+        parts = points[:end].reshape(longer, size + 1), points[end:].reshape(-1, size)
+        points = np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
     return [float(f"{one:.4g}") for one in np.exp(points)]

@@ -5,7 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,6 +185,16 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
         return None
     pairs = (line.partition("\t") for line in said.splitlines())
     return [(commit, subject) for commit, _, subject in pairs]
+
+
+def known_commits(root: Path, commits: Iterable[str]) -> set[str]:
+    """Those, by their 40 or 64 digits, that git has here."""
+    asked = [commit for commit in commits if _HASH.fullmatch(commit)]
+    try:
+        lines = run_git(root, "cat-file", "--batch-check", given="\n".join(asked).encode())
+    except GitError:
+        return set()
+    return {line.split()[0] for line in lines.decode().splitlines() if " commit " in line}
 
 
 def about(root: Path, commit: str) -> str:
