@@ -40,10 +40,9 @@ ORDER: Mapping[Along, tuple[str, ...]] = {
     "run-time": ("started_at",),
 }
 """What a machine's rows stand by, the column that counts most first."""
-Versions = npt.NDArray[np.int64]
-"""Series x columns; -1 where there is no point, or none that says its version."""
 Reasons = Iterator[tuple[tuple[int, int], str]]
 """((series, first column after the reset), what changed)."""
+Codes = npt.NDArray[np.int64]
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
 
@@ -169,23 +168,18 @@ def marked(rows: pd.DataFrame) -> pd.DataFrame:
 def of_few_launches(rows: pd.DataFrame) -> Bools:
     """Points of hostbench's own cases that are never judged, whatever run they come from: they
     have too few launches. Of other projects' benchmarks the samples are no launches."""
-    codes, runs = _codes(rows["run_id"])
-    ours = np.array([environment_of(run) is None for run in runs], dtype=bool)
-    found: Bools = (rows["num_samples"] < MIN_LAUNCHES).to_numpy()
-    return found & ours[codes] if len(ours) else found
+    ours = rows["run_id"].map(environment_of, na_action="ignore").isna()
+    return np.asarray((rows["num_samples"] < MIN_LAUNCHES) & ours)
 
 
 def settings(rows: pd.DataFrame) -> pd.Categorical:
     """What keeps rows of one machine apart: asv's environment of another project, or a device that
     stands in; empty for hostbench's own."""
-    codes, runs = _codes(rows["run_id"])
-    names, of_run = np.unique([environment_of(run) or "" for run in runs], return_inverse=True)
-    known = ["", SIMULATED, *(str(name) for name in names if name not in ("", SIMULATED))]
-    places = np.array([known.index(name) for name in names], dtype=np.int32)
-    found = np.where(rows["source"] == "asv", places[of_run[codes]], 0)
-    found[(rows["device"] == SIMULATED).to_numpy()] = known.index(SIMULATED)
-    made: pd.Categorical = pd.Categorical.from_codes(found, categories=known)  # type: ignore[call-overload]
-    return made
+    names = rows["run_id"].map(environment_of, na_action="ignore").astype(object)
+    names = names.where((rows["source"] == "asv") & names.notna(), "")
+    names = names.mask(rows["device"] == SIMULATED, SIMULATED)
+    others = sorted({*names.unique()} - {"", SIMULATED})
+    return pd.Categorical(names, categories=["", SIMULATED, *others])
 
 
 def group_of(machine: str, setting: str, num_settings: int) -> str:
@@ -194,14 +188,11 @@ def group_of(machine: str, setting: str, num_settings: int) -> str:
     return f"{machine}/{setting}" if setting and num_settings > 1 else machine
 
 
-def _codes(column: pd.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _codes(column: pd.Series) -> tuple[Codes, list[str]]:
     """Places in the sorted values, -1 where there is none; and the values."""
-    codes, found = pd.factorize(column)
-    names = [str(value) for value in found]
-    order = sorted(range(len(names)), key=names.__getitem__)
-    ranks = np.full(len(names) + 1, -1, dtype=np.int32)
-    ranks[order] = np.arange(len(names), dtype=np.int32)
-    return ranks[codes], [names[place] for place in order]
+    own = column.astype("category").cat.remove_unused_categories()
+    names = sorted(map(str, own.cat.categories))
+    return own.cat.set_categories(names).cat.codes.to_numpy().astype(np.int64), names
 
 
 def _grid(
@@ -212,24 +203,24 @@ def _grid(
     hardware: HardwareOf,
     left_out: Mapping[str, int],
 ) -> Grid:
+    columns, number = _columns(rows, axis)
     series, cases = _codes(rows["case"])
-    runs, columns = _columns(rows, axis)
-    versions, names = _codes(rows["version"])
-    points = pd.DataFrame({"series": series, "run": runs, "version": versions})
-    points["log"] = log_seconds(rows["seconds"].to_numpy(dtype=np.float64))
-    again = _again(points, columns) if axis == "commit" else np.zeros(len(points), dtype=bool)
-    reruns = tuple(_reruns(points, again, columns))
-    points = points[~again] if again.any() else points
+    version, names = _codes(rows["version"])
+    log = log_seconds(rows["seconds"].to_numpy(dtype=np.float64))
+    points = pd.DataFrame({"series": series, "column": number, "version": version, "log": log})
+    again = pd.DataFrame()
+    if axis == "commit":
+        points, again = _without_reruns(points, columns)
     shape = len(cases), len(columns)
-    logs, version = np.full(shape, np.nan), np.full(shape, -1)
-    where = points["series"].to_numpy(), points["run"].to_numpy()
-    logs[where], version[where] = points["log"].to_numpy(), points["version"].to_numpy()
-    newest_version_counts(logs, version, [column.started_at.timestamp() for column in columns])
+    logs, versions = np.full(shape, np.nan), np.full(shape, -1)
+    where = points["series"].to_numpy(), points["column"].to_numpy()
+    logs[where], versions[where] = points["log"].to_numpy(), points["version"].to_numpy()
+    newest_version_counts(logs, versions, [column.started_at.timestamp() for column in columns])
     known = [hardware.get(column.run_id, {}) for column in columns]
-    why = dict(version_resets(version, names)) | dict(hardware_resets(logs, known))
+    why = dict(version_resets(versions, names)) | dict(hardware_resets(logs, known))
     resets: list[list[int]] = [[] for _ in cases]
-    for i, column in sorted(why):
-        resets[i].append(column)
+    for row, column in sorted(why):
+        resets[row].append(column)
     return Grid(
         machine=machine,
         group=group,
@@ -238,118 +229,93 @@ def _grid(
         logs=logs,
         resets=tuple(map(tuple, resets)),
         why_reset=why,
-        reruns=reruns,
+        reruns=tuple(
+            Rerun(
+                series=int(row),
+                commit=columns[int(column)].commit,
+                started_at=columns[int(column)].started_at,
+                ratio=float(ratio),
+            )
+            for row, column, ratio in again.itertuples(index=False)
+        ),
         left_out=left_out,
     )
 
 
-def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], list[RunPoint]]:
-    """The column of each row, and the columns in order."""
-    codes, runs = _codes(rows["run_id"])
-    dates = pd.DataFrame(
-        {
-            "run": codes,
-            "committed_at": rows["committed_at"].array,
-            "started_at": rows["started_at"].fillna(rows["committed_at"]).array,
-        }
-    )
-    by_run = dates.groupby("run").min()
-    of_run, places = np.unique(codes, return_index=True)
-    by_run.loc[of_run, "commit"] = rows["commit"].iloc[places].astype(object).to_numpy()
-    first = by_run.groupby("commit")["started_at"].transform("min")
+def _columns(rows: pd.DataFrame, axis: Along) -> tuple[list[RunPoint], Codes]:
+    """The runs in order, and the number of each row's."""
+    run, names = _codes(rows["run_id"])
+    started = rows["started_at"].fillna(rows["committed_at"])
+    about = {"run": run, "committed_at": rows["committed_at"].array, "started_at": started.array}
+    runs = pd.DataFrame(about).groupby("run").min()
+    _, place = np.unique(run, return_index=True)
+    runs["commit"] = rows["commit"].iloc[place].astype(object).to_numpy()
+    runs["first"] = runs.groupby("commit")["started_at"].transform("min")
     by = ["committed_at", "first", "commit", "started_at"]
-    ordered = by_run.assign(first=first).sort_values(by if axis == "commit" else by[3:])
-    place = np.empty(len(runs), dtype=np.int32)
-    place[ordered.index.to_numpy()] = np.arange(len(runs), dtype=np.int32)
-    columns = [
-        RunPoint(
-            run_id=runs[int(number)],
-            commit=str(commit),
-            committed_at=committed.to_pydatetime(),
-            started_at=started.to_pydatetime(),
-        )
-        for number, commit, committed, started in zip(
-            ordered.index,
-            ordered["commit"],
-            ordered["committed_at"],
-            ordered["started_at"],
-            strict=True,
-        )
+    runs = runs.sort_values(by if axis == "commit" else by[3:])
+    number = np.empty(len(runs), dtype=np.int64)
+    number[runs.index] = np.arange(len(runs))
+    dates = (map(pd.Timestamp.to_pydatetime, runs[name]) for name in ("committed_at", "started_at"))
+    about_runs = zip([names[i] for i in runs.index], map(str, runs["commit"]), *dates, strict=True)
+    points = [
+        RunPoint(run_id=run_id, commit=commit, committed_at=committed, started_at=at)
+        for run_id, commit, committed, at in about_runs
     ]
-    return place[codes], columns
+    return points, number[run]
 
 
-def _again(points: pd.DataFrame, columns: Sequence[RunPoint]) -> Bools:
-    """Points of an older commit, measured after a newer one, that had a point already."""
-    order = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
-    late, newest = np.zeros(len(columns), dtype=bool), columns[0].committed_at
-    when = np.empty(len(columns), dtype=np.int32)
-    for place, i in enumerate(order):
-        late[i], when[i] = columns[i].committed_at < newest, place
-        newest = max(newest, columns[i].committed_at)
+def _without_reruns(
+    points: pd.DataFrame, columns: Sequence[RunPoint]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(points, points of an older commit, measured after a newer one, that had a point already):
+    of these the series, the column, and the difference of logarithms to the commit's first."""
+    started = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
+    dates = pd.Series([columns[i].committed_at for i in started])
+    late, when = np.empty(len(columns), dtype=bool), np.empty(len(columns), dtype=np.int64)
+    late[started], when[started] = dates < dates.cummax(), np.arange(len(columns))
+    nothing = points.head(0)[["series", "column", "log"]]
     if not late.any():
-        return np.zeros(len(points), dtype=bool)
+        return points, nothing
     _, commit = np.unique([column.commit for column in columns], return_inverse=True)
-    run = points["run"].to_numpy()
-    seen = pd.DataFrame(
-        {"series": points["series"].to_numpy(), "commit": commit[run], "when": when[run]}
-    )
-    again = seen.sort_values("when").duplicated(["series", "commit"]).sort_index().to_numpy()
-    found: npt.NDArray[np.bool_] = again & late[run]
-    return found
-
-
-def _reruns(
-    points: pd.DataFrame, again: npt.NDArray[np.bool_], columns: Sequence[RunPoint]
-) -> Iterator[Rerun]:
-    if not again.any():
-        return
-    commits = np.array([column.commit for column in columns], dtype=object)
-    firsts: dict[tuple[int, str], float] = {}
-    kept = points[~again]
-    for series, run, log in zip(kept["series"], kept["run"], kept["log"], strict=True):
-        firsts.setdefault((series, commits[run]), log)
-    for series, run, log in points.loc[again, ["series", "run", "log"]].itertuples(index=False):
-        yield Rerun(
-            series=int(series),
-            commit=commits[int(run)],
-            started_at=columns[int(run)].started_at,
-            ratio=float(log - firsts[series, commits[int(run)]]),
-        )
+    at = points["column"].to_numpy()
+    timed = points.assign(commit=commit[at], when=when[at]).sort_values("when")
+    is_again = timed.duplicated(["series", "commit"]) & late[timed["column"]]
+    kept, again = timed[~is_again], timed[is_again]
+    first = kept.drop_duplicates(["series", "commit"]).set_index(["series", "commit"])["log"]
+    before = first.reindex(pd.MultiIndex.from_frame(again[["series", "commit"]])).to_numpy()
+    again = again.assign(log=again["log"] - before)
+    return kept, again[["series", "column", "log"]]
 
 
 def stopped(rows: pd.DataFrame, cases: Sequence[str], order: Sequence[str]) -> Iterator[Stopped]:
     """Of one machine's rows of any status, with the runs ordered by these columns."""
+    order = list(order)
     rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
     rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
     came = rows[rows["status"].isin(("ok", "failed", "skipped"))]
     at = came[order[0]]
     late = came[at == at.groupby(came["case"], observed=True).transform("max")]
-    last = _sorted(late, order).drop_duplicates("case", keep="last")
-    ended = last.loc[last["status"] != "ok", "case"]
-    newest_run = _sorted(rows[rows[order[0]] == rows[order[0]].max()], order)["run_id"].iloc[-1:]
-    series = {case: place for place, case in enumerate(cases)}
-    own_rows = _sorted(came[came["case"].isin(ended)], order)
+    last = late.sort_values(order, kind="stable").drop_duplicates("case", keep="last")
+    ended = last.loc[(last["status"] != "ok") & last["case"].isin(cases), "case"]
+    newest = rows.loc[rows[order[0]] == rows[order[0]].max()].sort_values(order, kind="stable")
+    number = {case: row for row, case in enumerate(cases)}
+    own_rows = came[came["case"].isin(ended)].sort_values(order, kind="stable")
     for case, own in own_rows.groupby("case", observed=True):
-        if case in series:
-            status = own["status"].iloc[-1]
-            newest = own[own["status"].eq(status)[::-1].cummin()[::-1]]
-            yield Stopped(
-                series=series[str(case)],
-                status=status,
-                run_id=str(newest["run_id"].iloc[0]),
-                commit=str(newest["commit"].iloc[0]),
-                committed_at=newest["committed_at"].iloc[0],
-                num_runs=newest["run_id"].nunique(),
-                is_newest=newest["run_id"].iloc[-1] == newest_run.iloc[0],
-            )
+        status = own["status"].iloc[-1]
+        without = own[own["status"].eq(status)[::-1].cummin()[::-1]]
+        first = without.iloc[0]
+        yield Stopped(
+            series=number[str(case)],
+            status=status,
+            run_id=str(first["run_id"]),
+            commit=str(first["commit"]),
+            committed_at=first["committed_at"],
+            num_runs=without["run_id"].nunique(),
+            is_newest=without["run_id"].iloc[-1] == newest["run_id"].iloc[-1],
+        )
 
 
-def _sorted(rows: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
-    return rows.sort_values(list(order), kind="stable")
-
-
-def newest_version_counts(logs: Floats, version: Versions, started: Sequence[float]) -> None:
+def newest_version_counts(logs: Floats, version: Codes, started: Sequence[float]) -> None:
     """Where versions of a workload interleave (newer benchmarks run on older commits), an older one
     ends where a newer one begins: its later points are taken out, in place. `started`: when each
     column ran; the newer version is what ran last."""
@@ -365,7 +331,7 @@ def newest_version_counts(logs: Floats, version: Versions, started: Sequence[flo
             end = min(end, int(own[0]))
 
 
-def version_resets(version: Versions, names: Sequence[str]) -> Reasons:
+def version_resets(version: Codes, names: Sequence[str]) -> Reasons:
     for i in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
         known = np.flatnonzero(version[i] >= 0)
         row = version[i, known]
