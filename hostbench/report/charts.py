@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 from hostbench.core.units import GIB, KIB, MIB, one_line
-from hostbench.report.answer import Axis, Chart, Point, in_unit
+from hostbench.report.answer import Chart, in_unit
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, GREY, "#8A6D00", "#5B6EE1", "#A33A3A")
@@ -76,7 +76,7 @@ def drawn(chart: Chart) -> Spec:
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({point.x for point in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
-    return sized(layers, height, map(one_line, _rules_in_words(chart)))
+    return sized(layers, height, _rules_in_words(chart))
 
 
 def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
@@ -142,16 +142,8 @@ def printable(part: Any) -> Any:
     return [printable(own) for own in part] if isinstance(part, list | tuple) else part
 
 
-def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Texts come from files, and a control character in one ends the process that draws SVG."""
-    return [
-        {name: one_line(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        for row in map(asdict, points)
-    ]
-
-
 def _lines(chart: Chart) -> list[Spec]:
-    rows = _rows(chart.points)
+    rows = list(map(asdict, chart.points))
     x, y = _x(chart), _y(chart)
     names = list(dict.fromkeys(row["series"] for row in rows))
     color = field("series:N", scale=scale(names, PALETTE), legend=legend(names))
@@ -176,11 +168,11 @@ def _lines(chart: Chart) -> list[Spec]:
 
 def _bars(chart: Chart) -> list[Spec]:
     """One bar a lane, lying, with its number behind it; a failed one pale and crossed out."""
-    rows = _rows(chart.points)
+    rows = list(map(asdict, chart.points))
     widest = _WIDEST * max((row["y"] for row in rows), default=0.0)  # a whisker beyond it is cut
     for row in rows:
         row["lane"] = "\n".join(textwrap.wrap(str(row["x"]), _LANE_LENGTH))
-        row["number"] = _number(row["y"], chart.y)
+        row["number"] = in_unit(row["y"], chart.y.unit)
         row["end"] = min(max(row["y"], row["high"] or row["y"]), widest)
     top = _ROOM * max(
         [row["end"] for row in rows] + [rule.low for rule in chart.rules], default=1.0
@@ -234,13 +226,15 @@ def _rules(chart: Chart) -> list[Spec]:
 def _curve(chart: Chart, x: Spec, y: Spec) -> list[Spec]:
     if not chart.curve:
         return []
-    return [layer(_rows(chart.curve), "line", {"strokeWidth": 1, "color": GREY}, x=x, y=y)]
+    return [
+        layer(list(map(asdict, chart.curve)), "line", {"strokeWidth": 1, "color": GREY}, x=x, y=y)
+    ]
 
 
 def _x(chart: Chart) -> Spec:
     values = list(dict.fromkeys(point.x for point in chart.points))
     if any(isinstance(value, str) for value in values):
-        order = [one_line(str(value)) for value in values]
+        order = list(map(str, values))
         return field("x:N", sort=order, title=chart.x.title, axis={"labelAngle": 0})
     axis = {
         "values": sorted(float(value) for value in values),
@@ -307,14 +301,10 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
     return {**usual, **more}
 
 
-def _number(value: float, axis: Axis) -> str:
-    return in_unit(value, axis.unit)
-
-
 def _rules_in_words(chart: Chart) -> list[str]:
     """What the dashed lines and the band are."""
     return [
-        f"Dashed: {rule.label}, {_number(rule.low, chart.y)}."
+        f"Dashed: {rule.label}, {in_unit(rule.low, chart.y.unit)}."
         if rule.high is None or rule.high <= rule.low
         else f"Band: {rule.label}."
         for rule in chart.rules
