@@ -3,9 +3,10 @@ in all of it may come from anybody."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hostbench.report.answer import Answer
+if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
+    from hostbench.report.answer import Answer
 
 MOST_LISTED = 10
 """Lines of one kind that are listed; the others are counted."""
@@ -55,7 +56,7 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
 
-Block = str | Table | Answer
+Block: TypeAlias = "str | Table | Answer"
 """A part of a page; a plain text is a line, an empty one a gap."""
 
 

@@ -8,11 +8,13 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hostbench.core.units import one_line
-from hostbench.report.answer import Answer, Figure
 from hostbench.report.blocks import Block, Heading, Item, Page, Struck, Table, Title
+
+if TYPE_CHECKING:  # as in blocks
+    from hostbench.report.answer import Answer, Figure
 
 WIDTH = 100
 """Of what is wrapped for a person, whatever the terminal."""
@@ -107,11 +109,11 @@ def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
     for block in blocks:
         if isinstance(block, Table):
             yield from _table_lines(block, width)
-        elif isinstance(block, Answer):
-            yield from map(StyledLine, _answer_lines(block))
-        else:
+        elif isinstance(block, str):
             indent = "  " * isinstance(block, Item)
             yield from map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
+        else:
+            yield from map(StyledLine, _answer_lines(block))
 
 
 def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
@@ -158,7 +160,7 @@ def _folded(line: str, width: int, start: int = 0) -> list[str]:
     return [line[:start] + first, *(" " * start + rest for rest in more)]
 
 
-def _answer_lines(answer: Answer) -> Iterator[str]:
+def _answer_lines(answer: "Answer") -> Iterator[str]:
     """Question, verdict, figures, notes."""
     yield f"  {one_line(answer.question)}"
     figures = [str(figure) for figure in answer.figures if _adds(figure, answer.verdict)]
@@ -170,7 +172,7 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
         )
 
 
-def _adds(figure: Figure, verdict: str) -> bool:
+def _adds(figure: "Figure", verdict: str) -> bool:
     """What the verdict says already is not said again; the table of cases has each skip."""
     if figure.status == "skipped":
         return False
@@ -199,7 +201,7 @@ def _marked(block: Block) -> tuple[str, list[str]]:
     """(kind, lines)."""
     if isinstance(block, Table):
         return "table", _piped(block)
-    if isinstance(block, Answer):
+    if not isinstance(block, str):
         head = f"- **{escaped(block.question)}** {escaped(block.verdict)}"
         return "answer", [
             head,
