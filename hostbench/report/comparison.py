@@ -13,6 +13,7 @@ from hostbench.core.units import (
     format_seconds,
     number_of,
 )
+from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.grid import short_version
 from hostbench.judge.two_sides import Comparison, KeyT
 from hostbench.report.blocks import Block, Column, Item, Table, Title
@@ -170,7 +171,22 @@ def notes(comparisons: Mapping[Key, Comparison], sides: Sides) -> list[str]:
             f"provisional (?): the sides differ in more than what is compared "
             f"({'; '.join(differs)}), and all of it counts"
         )
-    return lines
+    return [*lines, *_moved_together(comparisons)]
+
+
+def _moved_together(comparisons: Mapping[Key, Comparison]) -> Iterator[str]:
+    """Of runs made one after the other: machines of which most series moved the same way."""
+    verdicts: dict[str, Counter[str]] = {}
+    for (*machine, _, _), one in comparisons.items():
+        if machine and one.unit == "run":
+            verdicts.setdefault(machine[0], Counter())[one.verdict] += 1
+    for machine_name, counted in verdicts.items():
+        for verdict in _CHANGED:
+            if counted[verdict] >= max(MIN_SERIES, counted.total() / 2):
+                yield (
+                    f"{counted[verdict]} of {counted.total()} series of {machine_name} are "
+                    f"{verdict}: it may be the machine (throttling, a driver); `hostbench ab` tells"
+                )
 
 
 def _why(one: Comparison, sides: Sides) -> str:

@@ -72,6 +72,16 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert "nbytes=1KiB" in said and "not listed" not in said
 
 
+def test_where_most_of_a_machine_moved_it_may_be_the_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostbench.report.comparison.MIN_SERIES", 2)
+    level(tmp_path, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.2, 1.3, 1.0))
+    main(["compare", OLD, NEW, "--results", str(tmp_path)])
+    assert "2 of 3 series of shelf are slower: it may be the machine" in capsys.readouterr().out
+
+
 def test_launches_of_partial_runs_never_add_up_to_a_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
