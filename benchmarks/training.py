@@ -7,7 +7,7 @@ parameters; what it sends; and what it holds. The slowest rank's time counts.
 from dataclasses import replace
 from typing import Any
 
-from hostbench import DEVICES, MIB, Device, Prepared, suite, workload
+from hostbench import DEVICES, Device, Prepared, suite, workload
 
 ORDER = 45  # of the families in a report
 PRELOAD = ("torch.distributed.fsdp", "torch.distributed.optim", "torch._dynamo")
@@ -33,7 +33,11 @@ def _on_two(device: str, num_ranks: int, **_: Any) -> bool:
     return device == "cuda" or num_ranks == 2
 
 
-RANKS: dict[str, Any] = {"ranks": lambda num_ranks, **_: num_ranks, "version": "1"}
+RANKS: dict[str, Any] = {
+    "ranks": lambda num_ranks, **_: num_ranks,
+    "sampling": 0.5,
+    "version": "1",
+}
 TWO: dict[str, Any] = {"only": _on_two, **RANKS}
 
 
@@ -95,32 +99,29 @@ def exposed(device: Device, num_ranks: int, wrap: str, part: str) -> Prepared:
     return part_of_step(wrap, _model(device), part)
 
 
-@workload(axes=_axes(num_micro_batches=(1, 2, 4, 8), sync=("each", "last")), **TWO)
-def accumulate(device: Device, num_ranks: int, num_micro_batches: int, sync: str) -> Prepared:
+@workload(axes=_axes(micro_batches=(1, 2, 4, 8), sync=("each", "last")), **TWO)
+def accumulate(device: Device, num_ranks: int, micro_batches: int, sync: str) -> Prepared:
     """DDP's step over micro-batches of a quarter of the rows. Timed: all of them and one update.
 
     Gradients are summed over ranks after each, or after the last (`no_sync` before it)."""
-    model = _model(device, micro_batches=num_micro_batches)
+    model = _model(device, micro_batches=micro_batches)
     model = replace(model, rows=model.rows // 4)
     return _trainer("ddp", model, 1 if sync == "last" else None).prepared()
 
 
 @workload(
-    axes=_axes(
-        bucket_bytes=(MIB, 5 * MIB, 25 * MIB, 100 * MIB), gradient_as_bucket_view=(True, False)
-    ),
-    only=lambda bucket_bytes, gradient_as_bucket_view, **axes: (
-        _on_two(**axes) and (gradient_as_bucket_view or bucket_bytes == 25 * MIB)
+    axes=_axes(bucket_cap_mb=(1, 5, 25, 100), gradient_as_bucket_view=(True, False)),
+    only=lambda bucket_cap_mb, gradient_as_bucket_view, **axes: (
+        _on_two(**axes) and (gradient_as_bucket_view or bucket_cap_mb == 25)
     ),
     **RANKS,
 )
 def bucket(
-    device: Device, num_ranks: int, bucket_bytes: int, gradient_as_bucket_view: bool
+    device: Device, num_ranks: int, bucket_cap_mb: int, gradient_as_bucket_view: bool
 ) -> Prepared:
-    """DDP's step of 8 layers with buckets of that size. Timed: as `step`."""
-    options = {"gradient_as_bucket_view": gradient_as_bucket_view}
-    model = _model(device, layers=8)
-    return _trainer("ddp", model, bucket_cap_mb=bucket_bytes / MIB, **options).prepared()
+    """DDP's step of 8 layers with buckets of so many MiB. Timed: as `step`."""
+    options = {"gradient_as_bucket_view": gradient_as_bucket_view, "bucket_cap_mb": bucket_cap_mb}
+    return _trainer("ddp", _model(device, layers=8), **options).prepared()
 
 
 @workload(

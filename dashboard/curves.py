@@ -121,6 +121,14 @@ QUESTIONS = {
         ("GB/s", "time"),
         {"num_ranks": ("2",), "direction": ("one_way",)},
     ),
+    "Training": Picture(
+        "A step of training over ranks",
+        ("training.step",),
+        ("num_ranks",),
+        ("time",),
+        {"batch": ("per_rank",), "dtype": ("float32",)},
+    ),
+    "Step": Picture("Parts of a training step", ("training.exposed",), ("num_ranks",), ("time",)),
     "Sync": Picture(
         "Reads that wait for the device", ("synchronization.loop",), ("step_us",), ("time",)
     ),

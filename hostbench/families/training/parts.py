@@ -112,10 +112,9 @@ def fed(shape: Shape, num_workers: int) -> Prepared:
         spent_s[1] += time.perf_counter() - start_s
 
     def waits() -> Mapping[str, Any]:
-        """The share of its steps in which each rank waited for data, and the largest."""
+        """The share of its steps in which each rank waited for data."""
         shares = gathered(spent_s[0] / spent_s[1])
-        by_rank = ", ".join(f"rank {rank} {share:.0%}" for rank, share in enumerate(shares))
-        return {"wait_share": max(shares), "waits_by_rank": by_rank}
+        return {f"wait_rank_{rank}": share for rank, share in enumerate(shares)}
 
     def wrong_samples() -> str | None:
         """In an epoch more, which nothing times, all ranks together see each sample once."""

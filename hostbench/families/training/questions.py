@@ -19,6 +19,8 @@ WRAPPED = {**FLOAT32, "wrap": ("ddp", "zero1", "fsdp2", "tensor_parallel")}
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "wrap": {"plain": "one process", "ddp": "DDP", "zero1": "ZeRO-1", "fsdp2": "FSDP2"},
     "batch": {"per_rank": "as many rows per rank", "total": "as many rows in all"},
+    "micro_batches": {number: f"{number} micro-batches" for number in (2, 4, 8)},
+    "bucket_cap_mb": {number: f"{number}MiB" for number in (1, 5, 25, 100)},
     "sync": {"each": "a sum after each", "last": "no_sync before the last"},
 }
 
@@ -42,6 +44,12 @@ def _exposed(named: Mapping[str, Row]) -> str:
         return ""
     seconds = max(0.0, named["step"].time - named["compute"].time)
     return f"Exposed, the step without its compute: {format_seconds(seconds)}, of the medians."
+
+
+def _waits(row: Row) -> str:
+    """The share of its steps in which each rank waits for data."""
+    named = [(name[5:], share) for name, share in row.findings.items() if name[:5] == "wait_"]
+    return ", ".join(f"{rank.replace('_', ' ')} waits {share:.0%}" for rank, share in named)
 
 
 def _held(row: Row, rows: Rows) -> Figure:
@@ -84,12 +92,12 @@ QUESTIONS = (
         screen="{wrap} beside its compute",
     ),
     _over(
-        "What does no_sync save over {num_micro_batches}", "accumulate", claim={"sync": "last"},
-        each=("num_micro_batches", "num_ranks"),
+        "What does no_sync save over {micro_batches}", "accumulate", claim={"sync": "last"},
+        where={"micro_batches": (2, 4, 8)}, each=("micro_batches", "num_ranks"),
     ),
     Scaling(
         text="Which size of buckets is enough over {num_ranks}?", workload="training.bucket",
-        where={"gradient_as_bucket_view": True}, each=("num_ranks",), over="bucket_bytes",
+        where={"gradient_as_bucket_view": True}, each=("num_ranks",), over="bucket_cap_mb",
         enough=True,
     ),
     _over(
@@ -104,7 +112,7 @@ QUESTIONS = (
     ),
     _over(
         "What do workers of a DataLoader save", "input", claim={"num_workers": 2},
-        note=lambda row: f"waits for data: {row.findings.get('waits_by_rank')}",
+        note=_waits,
     ),
     _over("What does reading the loss cost", "sync_trap"),
 )  # fmt: skip
