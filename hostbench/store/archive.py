@@ -33,20 +33,9 @@ from hostbench.core.samples import median, median_interval, quantile
 
 SUFFIX = ".json.gz"
 COLUMNS = (
-    "result",
-    "params",
-    "version",
-    "started_at",
-    "duration",
-    "stats_ci_99_a",
-    "stats_ci_99_b",
-    "stats_q_25",
-    "stats_q_75",
-    "stats_number",
-    "stats_repeat",
-    "samples",
-    "profile",
-)
+    "result params version started_at duration stats_ci_99_a stats_ci_99_b stats_q_25 stats_q_75 "
+    "stats_number stats_repeat samples profile"
+).split()
 """asv's result columns, in asv's order."""
 
 

@@ -36,8 +36,8 @@ from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.columns import STATUSES, FrameRow
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, Table
 
-_OF_ASV = re.compile(r"[0-9a-f]{8}-")
-"""How the names of asv's files of a commit begin."""
+_OF_ASV = r"[0-9a-f]{8}-.*\.json"
+"""How asv's files of a commit are named."""
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
 _REFUSED = re.compile(r"[\[\]^|\\]")
@@ -121,9 +121,9 @@ class Listing:
         for machine in (entry.name for entry in self._entries("")):
             if not (results / machine).is_dir():
                 continue
-            self.archives |= self._stats(f"{machine}/runs", archive.SUFFIX)
-            self.asv[machine] = self._stats(machine, ".json", _OF_ASV)
-        self.journals = self._stats(places.JOURNALS, places.SUFFIX)
+            self.archives |= self._stats(f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}")
+            self.asv[machine] = self._stats(machine, _OF_ASV)
+        self.journals = self._stats(places.JOURNALS, rf".*{re.escape(places.SUFFIX)}")
 
     @property
     def is_empty(self) -> bool:
@@ -138,13 +138,11 @@ class Listing:
                 else:
                     self.warnings.append(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
 
-    def _stats(
-        self, folder: str, suffix: str, named: re.Pattern[str] = re.compile("")
-    ) -> dict[str, Stat]:
+    def _stats(self, folder: str, named: str) -> dict[str, Stat]:
         """A link to nothing or to itself is listed, too: reading it says what it is."""
         stats: dict[str, Stat] = {}
         for entry in self._entries(folder):
-            if entry.name.endswith(suffix) and named.match(entry.name):
+            if re.fullmatch(named, entry.name):
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
                     about = entry.stat(follow_symlinks=not _is_broken(entry))
                     stats[f"{folder}/{entry.name}"] = about.st_size, about.st_mtime_ns

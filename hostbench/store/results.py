@@ -16,7 +16,7 @@ from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
 from hostbench.store import archive, index, nights, runs, triage
 from hostbench.store.asv_tree import OnFile, environment_of, ignore_file
-from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
+from hostbench.store.columns import ABOUT, COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.runs import AboutRun, WholeRun
 from hostbench.store.table import (
     DAMAGE,
@@ -172,21 +172,15 @@ class Results:
     def counts(self, machine: str | None) -> pd.DataFrame:
         """A row for each run of a machine, family and device, the oldest run first: the columns
         COUNTS."""
-        files = self._of_machine(machine)
-        return files.merge(_counted(files), on="counts")[list(COUNTS)]
+        return _counted(self._of_machine(machine))
 
     def runs_counted(self) -> pd.DataFrame:
         """A row for each run, the oldest first: the columns RUN_COUNTS."""
-        counted = _counted(self._files)
-        simulated = counted["device"].where(counted["device"] == "simulated")
-        of_text = counted.assign(device=simulated).groupby("counts", as_index=False)
-        summed = of_text.agg({"device": "first"} | dict.fromkeys(_NUMBERS, "sum"))
-        found = self._files.merge(summed, on="counts", how="left")[list(RUN_COUNTS)]
-        of_runs = found.groupby(["machine", "run_id"], sort=False, dropna=False)
-        if of_runs.ngroups < len(found):  # a journal, and rows of asv's file that it lacks
-            how = dict.fromkeys(RUN_COUNTS, "first") | dict.fromkeys(_NUMBERS, "sum")
-            found = of_runs.agg(how).reset_index(drop=True)
-        return found
+        rows = _counted(self._files)
+        rows["device"] = rows["device"].where(rows["device"] == "simulated", None)
+        how = dict.fromkeys(RUN_COUNTS, "first") | dict.fromkeys(_NUMBERS, "sum")
+        of_runs = rows.groupby(["machine", "run_id"], sort=False, dropna=False)
+        return of_runs.agg(how).reset_index(drop=True)
 
     # ---- points ---------------------------------------------------------------------------------
 
@@ -319,11 +313,11 @@ def _frame(rows: Any) -> pd.DataFrame:
 
 
 def _counted(files: pd.DataFrame) -> pd.DataFrame:
-    """What each text of the column `counts` says, a row for each family and device. Runs of one
-    outcome share the text."""
-    names = ["counts", "family", "device", "own", *_NUMBERS]
-    rows = [[text, *row] for text in files["counts"].unique() for row in json.loads(text)]
-    return pd.DataFrame(rows, columns=names)
+    """What the column `counts` says: COUNTS."""
+    names = ["index", "family", "device", "own", *_NUMBERS]
+    texts = files["counts"].items()
+    rows = pd.DataFrame(([i, *row] for i, text in texts for row in json.loads(text)), columns=names)
+    return rows.join(files[["machine", "run_id", *ABOUT]], on="index")[list(COUNTS)]
 
 
 def _is_among(column: Any, names: Iterable[str]) -> pa.Array:

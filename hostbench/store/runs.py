@@ -84,39 +84,16 @@ class WholeRun:
         return {(r.case, r.launch): r for part in self.parts for r in part.records}
 
     def results(self) -> list[CaseResult]:
-        """One result per planned case, in the plan's order."""
-        by_case: dict[str, list[CaseRecord]] = {}
+        """One result per measured case, in the plan's order."""
+        by_case: dict[str, list[CaseRecord]] = {text: [] for text in self.header.planned}
         for record in self.winners().values():
             by_case.setdefault(str(record.case), []).append(record)
-        launches = self.header.launches
-        planned = [text for text in self.header.planned if text in by_case]
-        found = [_result(by_case[text], launches) for text in planned]
-        return found + [_result(by_case[t], launches) for t in by_case if t not in set(planned)]
+        return [_result(own, self.header.launches) for own in by_case.values() if own]
 
     def not_measured(self) -> list[str]:
         """Planned cases without any record."""
-        seen = {str(case) for case in {case for case, _ in self.winners()}}
-        return [text for text in self.header.planned if text not in seen]
-
-    def done(self) -> frozenset[tuple[Case, int]]:
-        """(case, launch) pairs that a resumed run need not measure again; a skip counts for all."""
-        done = set()
-        for (case, launch), record in self.winners().items():
-            if record.status == "ok":
-                done.add((case, launch))
-            elif record.status == "skipped":
-                done.update((case, number) for number in range(self.header.launches + 1))
-        return frozenset(done)
-
-    @property
-    def is_complete(self) -> bool:
-        """Every planned case timed, and the observing pass walked to its end."""
-        done, launches = self.done(), self.header.launches
-        timed = sum(launch < launches for _, launch in done)
-        ended = any(part.is_complete for part in self.parts)
-        return timed >= len(self.header.planned) * launches and (
-            ended or {case for case, _ in done} == {c for c, launch in done if launch == launches}
-        )
+        measured = {str(case) for case in {case for case, _ in self.winners()}}
+        return [text for text in self.header.planned if text not in measured]
 
     @property
     def is_whole(self) -> bool:
@@ -219,13 +196,21 @@ def put_together(parts: Iterable[Run]) -> list[WholeRun]:
 
 def _result(records: list[CaseRecord], launches: int) -> CaseResult:
     records = sorted(records, key=lambda record: record.launch)
-    bad = next((r for r in records if r.status == "failed"), None) or next(
-        (r for r in records if r.status == "skipped"), None
-    )
+    rank = {"failed": 0, "skipped": 1}
+    bad = min((r for r in records if r.status in rank), key=lambda r: rank[r.status], default=None)
     last = bad or records[-1]
     is_shown = bad is None or (bad.reason or "").startswith(PROOF_FAILED)
     measured = [r for r in records if r.seconds is not None and is_shown]
-    findings = _said(records)
+    clocks = {
+        clock: tuple(median(own) for r in measured if (own := getattr(r.measurement, clock)))
+        for clock in ("call_s", "device_s")
+    }
+    findings: dict[str, list[Any]] = {}
+    for record in records:
+        for name, value in record.measurement.findings.items():
+            findings.setdefault(name, []).append(value)
+    flags = {name: [v for v in own if isinstance(v, bool)] for name, own in findings.items()}
+    peaks = [record.measurement.memory.get("peak_allocated") for record in records]
     return CaseResult(
         case=last.case,
         version=last.version,
@@ -233,59 +218,31 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         reason=last.reason and last.reason[:MAX_REASON],
         launches=tuple(r.launch for r in measured),
         seconds=tuple(r.seconds for r in measured if r.seconds is not None),
-        call_s=_medians(measured, "call_s"),
-        device_s=_medians(measured, "device_s"),
+        **clocks,
         nbytes=last.nbytes,
         findings={name: _together(values) for name, values in findings.items()},
-        mixed=_mixed(findings),
+        mixed={n: (sum(own), len(own)) for n, own in flags.items() if 0 < sum(own) < len(own)},
         proofs=_proofs(records),
-        peak_memory_bytes=_peak(records),
+        peak_memory_bytes=max((peak for peak in peaks if peak is not None), default=None),
         expected=dict(last.expected),
         planned_launches=launches,
     )
-
-
-def _medians(records: list[CaseRecord], clock: str) -> tuple[float, ...]:
-    inner = [getattr(record.measurement, clock) for record in records]
-    return tuple(median(values) for values in inner if values)
-
-
-def _said(records: list[CaseRecord]) -> dict[str, list[Any]]:
-    """Finding -> what each launch says."""
-    found: dict[str, list[Any]] = {}
-    for record in records:
-        for name, value in record.measurement.findings.items():
-            found.setdefault(name, []).append(value)
-    return found
 
 
 def _together(values: list[Any]) -> Any:
     """What all launches agree on, or the median of numbers; None where they do not agree."""
     if all(value == values[0] for value in values):
         return values[0]
-    are_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+    are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     return median(values) if are_numbers else None
-
-
-def _mixed(findings: dict[str, list[Any]]) -> dict[str, tuple[int, int]]:
-    """Those that are True in some launches and False in others: (how often True, of how many)."""
-    told = {n: [v for v in values if isinstance(v, bool)] for n, values in findings.items()}
-    return {n: (sum(own), len(own)) for n, own in told.items() if 0 < sum(own) < len(own)}
 
 
 def _proofs(records: list[CaseRecord]) -> dict[str, str]:
     """A failure counts more than what could not be shown, and that more than a pass."""
     order = ("passed", "unavailable", "failed")
-    found: dict[str, str] = {}
+    worst: dict[str, str] = {}
     for record in records:
-        for name, said in record.measurement.proofs.items():
-            rank = order.index(said.partition(":")[0])
-            if name not in found or rank > order.index(found[name].partition(":")[0]):
-                found[name] = said
-    return found
-
-
-def _peak(records: list[CaseRecord]) -> int | None:
-    peaks = [record.measurement.memory.get("peak_allocated") for record in records]
-    known = [peak for peak in peaks if peak is not None]
-    return max(known) if known else None
+        for name, outcome in record.measurement.proofs.items():
+            both = (worst.get(name, outcome), outcome)
+            worst[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
+    return worst

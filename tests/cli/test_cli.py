@@ -422,7 +422,7 @@ def test_a_device_that_is_lost_ends_the_run_and_fails_no_case(
     monkeypatch.setattr(measuring, "Launcher", Losing)
     assert main(QUICK) == EXIT_FAILED
     one = only(results)
-    assert len(one.winners()) == 2 and not one.is_complete
+    assert len(one.winners()) == 2 and not one.is_whole
     said = capsys.readouterr().err
     assert "hostbench: device cuda: No CUDA GPUs are available; check nvidia-smi\n" in said
     assert "device lost; what was measured is kept\n" in said
@@ -446,7 +446,7 @@ def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(
     where = ("--results", "my results", "--machine", "table")
     assert main([*QUICK, *where, "--budget", "0.000001"]) == EXIT_OK
     first = only(stage / "my results")
-    assert len(first.winners()) == 1 and not first.is_complete
+    assert len(first.winners()) == 1 and not first.is_whole
     said = capsys.readouterr()
     assert "stopped; what was measured is kept\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
@@ -519,7 +519,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     others = {(each.status, each.reason) for each in one.results() if each.status != "ok"}
     assert {status for status, _ in others} == {"skipped"}
     assert all("the simulated device" in str(reason) for _, reason in others)
-    assert one.is_complete and one.parts[0].finish is not None
+    assert one.is_whole and one.parts[0].finish is not None
     assert not any(result.unexpected for result in one.results())
     # Exact: 5 us + 256MiB at 50 GB/s + 2 us launch + 3 us synchronize.
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)

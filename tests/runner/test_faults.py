@@ -157,10 +157,10 @@ def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Pa
     next_run = checkout.hostbench(*words_of_run(results))
     assert next_run.returncode == 0, next_run.stdout
     killed, whole = runs_of(results)
-    assert killed.run_id == before.header.run_id and not killed.is_complete
+    assert killed.run_id == before.header.run_id and not killed.is_whole
     kept = {(r.case, r.launch): r.seconds for r in killed.parts[0].records}
     assert all(kept[r.case, r.launch] == r.seconds for r in before.records)
-    assert whole.is_complete and statuses(whole)["fine"] == ("ok", None, 7)
+    assert whole.is_whole and statuses(whole)["fine"] == ("ok", None, 7)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -175,7 +175,7 @@ def test_interrupted_hostbench_archives_at_once(
     assert not list(journal.find(results))
     run = only_run(results)
     assert run.parts[0].finish and run.parts[0].finish.status == "interrupted"
-    assert not run.is_complete
+    assert not run.is_whole
 
 
 def worker_of(checkout: Scratch) -> int | None:
@@ -225,7 +225,7 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         done = checkout.hostbench(*words_of_run(results))
         assert done.returncode == 0, (seed, victim, done.stdout)
         killed, whole = runs_of(results)
-        assert whole.is_complete, (seed, victim)
+        assert whole.is_whole, (seed, victim)
         found = {(str(r.case), r.launch): r.seconds for r in killed.parts[0].records}
         missing = {key for key in before if key not in found}
         assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
@@ -260,5 +260,5 @@ def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit
         checkout.git("checkout", "-q", name)
     assert running.returncode == 0, out
     run = only_run(results)
-    assert run.is_complete and statuses(run)["fine"] == ("ok", None, 7)
+    assert run.is_whole and statuses(run)["fine"] == ("ok", None, 7)
     assert run.header.scratch == "the checkout changed during the run"

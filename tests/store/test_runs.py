@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
-from hostbench.core.case import Case
-from hostbench.core.records import CaseRecord, Run
+from hostbench.core.records import Run
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
 from tests.fakes.builders import (
@@ -93,26 +91,6 @@ def test_the_other_clocks_are_medians_per_launch() -> None:
     measurement = {"call_s": [1.0, 3.0, 2.0], "device_s": [], "findings": {}}
     (result,) = whole(run([record(A, 0, 2.0, measurement=measurement)])).results()
     assert (result.call_s, result.device_s) == ((2.0,), ())
-
-
-@pytest.mark.parametrize(
-    ("records", "done", "complete"),
-    [
-        ([], set(), False),
-        ([record(A, 0)], {(A, 0)}, False),
-        ([record(A, 0), record(A, 1)], {(A, 0), (A, 1)}, True),
-        ([skipped(A)], {(A, 0), (A, 1), (A, 2)}, True),
-        ([failed(A)], set(), False),
-        ([record(A, 0), failed(A, launch=1)], {(A, 0)}, False),
-    ],
-)
-def test_what_is_done(
-    records: list[CaseRecord], done: set[tuple[Case, int]], complete: bool
-) -> None:
-    """A skip counts for all launches; a failure is tried again."""
-    one = WholeRun(parts=(run(records, planned=(str(A),)),))
-    assert one.done() == done
-    assert one.is_complete is complete
 
 
 def test_unexpected_findings() -> None:
