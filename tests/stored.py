@@ -8,7 +8,7 @@ import pandas as pd
 from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import adopt, archive, frame
-from hostbench.store.runs import WholeRun, put_together
+from hostbench.store.runs import WholeRun
 
 
 class Tree(NamedTuple):
@@ -28,10 +28,10 @@ def read_tree(results: Path) -> Tree:
 
 
 def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
-    """The rows of a run of one part as the folder would show them, of which only the published
+    """The rows of a run as the folder would show them, of which only the published
     figures are read."""
     warnings: list[str] = []
-    rows = frame.of_run(results, WholeRun(parts=(part,)), warnings.append)
+    rows = frame.of_run(results, WholeRun(part), warnings.append)
     assert not warnings
     return rows
 
@@ -40,4 +40,5 @@ def runs_of(results: Path) -> list[WholeRun]:
     """Every run, the oldest first. Raises DataError where a file is damaged."""
     archives = map(archive.read, sorted(results.glob(f"*/runs/*{archive.SUFFIX}")))
     journals = (adopt.from_journal(results, path) for path in journal.find(results))
-    return put_together([*archives, *journals])
+    runs = map(WholeRun, [*archives, *journals])
+    return sorted(runs, key=lambda run: run.header.started_at)

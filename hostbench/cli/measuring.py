@@ -52,7 +52,7 @@ class Measured:
     @property
     def records(self) -> tuple[tuple[CaseRecord, ...], ...]:
         """Of each run."""
-        return tuple(run.parts[0].records for run in self.runs)
+        return tuple(run.run.records for run in self.runs)
 
 
 def measure(
@@ -92,7 +92,7 @@ def measure(
                 journal.finish("complete" if end == "complete" else "interrupted", now(), why)
             runs = [read(path) for path in paths]
             if tells_asv and setup.device != MARK:
-                run = WholeRun(parts=(runs[0],))
+                run = WholeRun(runs[0])
                 asv_error = _tell_asv(setup, run, end == "complete" and run.header.scratch is None)
         if not all(run.records for run in runs):
             for path in paths:
@@ -104,7 +104,7 @@ def measure(
             adopt.archive_journal(setup.results, path, run, lambda: setup.machine)
             for path, run in zip(paths, runs, strict=True)
         ]
-    archived = tuple(WholeRun(parts=(part,)) for part in parts)
+    archived = tuple(WholeRun(part) for part in parts)
     return Measured(runs=archived, end=end, asv_error=asv_error)
 
 

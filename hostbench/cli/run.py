@@ -61,7 +61,7 @@ def _footer(options: RunOptions, setup: Setup, run: WholeRun) -> list[tuple[str,
     where = typed_again(options, "results")
     own_name = facts.machine_name(None, facts_of(run.facts))  # which `report` shows unasked
     whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
-    pairs = [("kept", short(path_of(setup.results, run.parts[-1])))]
+    pairs = [("kept", short(path_of(setup.results, run.run)))]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
         pairs.append(("why it failed", shown))

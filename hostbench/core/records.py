@@ -63,8 +63,6 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     hostbench: str
     planned: tuple[str, ...] = ()
     """Every case the run means to measure, so that what is missing can be told."""
-    resumes: Name | None = None
-    """run_id of the run whose missing launches this one adds."""
     by: str = "hostbench run"
     """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
     interleaved_with: Name | None = None
@@ -168,7 +166,7 @@ class Finish(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One part of a run as its journal holds it so far, or as it is archived."""
+    """A run as its journal holds it so far, or as it is archived."""
 
     archived: ClassVar[bool] = False
     format: int = FORMAT
@@ -183,18 +181,13 @@ class Run(Struct, frozen=True, kw_only=True):
     records: tuple[CaseRecord, ...]
 
     @property
-    def root_id(self) -> str:
-        """Parts of a resumed run share the first part's run_id."""
-        return self.header.resumes or self.header.run_id
-
-    @property
     def is_complete(self) -> bool:
         """Whether its writer walked to the end."""
         return self.finish is not None and self.finish.status == "complete"
 
 
 class Archived(Run, frozen=True, kw_only=True):
-    """A part as an archive holds it."""
+    """A run as an archive holds it."""
 
     archived: ClassVar[bool] = True
 

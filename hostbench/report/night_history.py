@@ -114,8 +114,7 @@ def that_fits(plan: Plan, earlier: Sequence[WholeRun], seconds: float) -> Plan:
 def _launch_s(run: WholeRun) -> float:
     """Seconds from one record to the next: what a launch of a case takes, with its share of
     starting processes. 0 where that cannot be told."""
-    part = max(run.parts, key=lambda part: len(part.records))
-    times = [epoch_s(record.started_at) for record in part.records]
+    times = [epoch_s(record.started_at) for record in run.run.records]
     return (max(times) - min(times)) / (len(times) - 1) if len(times) > 1 else 0.0
 
 
@@ -123,7 +122,7 @@ def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], t
     """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
     first."""
     first, second = (
-        {when: facts_of(facts) for when, facts in run.parts[0].facts.items()}
+        {when: facts_of(facts) for when, facts in run.run.facts.items()}
         for run in (before, tonight)
     )
     lasting: list[str] = []

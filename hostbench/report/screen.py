@@ -52,7 +52,7 @@ def screen(
     rows = rows_of(frame)
     answers, left_out = asked_of(frame, run)
     facts = facts_of(run.facts)
-    during = facts_of(run.parts[-1].facts.get("during", {}))
+    during = facts_of(run.run.facts.get("during", {}))
     why = busy(facts, during)
     pairs = [*_rest(rows, answers, left_out, command)]
     if why:

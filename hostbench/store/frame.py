@@ -59,11 +59,8 @@ def rows_of_run(
     try:
         return list(_rows_of_run(run, figures))
     except DAMAGE as error:
-        names = ", ".join(
-            str(path_of(results, part)) if part.archived else f"journal {part.header.run_id}"
-            for part in run.parts
-        )
-        warn(f"{names} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
+        name = path_of(results, run.run) if run.run.archived else f"journal {run.run_id}"
+        warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
         return None
 
 
@@ -120,7 +117,7 @@ def _about_run(run: WholeRun, gpu: str | None) -> FrameRow:
         "started_at": header.started_at,
         "torch": _plain(facts.get("software", {}).get("torch")),
         "driver": _plain(facts.get("nvml", {}).get("driver")),
-        "source": "archive" if all(part.archived for part in run.parts) else "journal",
+        "source": "archive" if run.run.archived else "journal",
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
     }

@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from hostbench.runner import places
 from hostbench.store import adopt, archive, asv_points, asv_tree, frame, runs, table
 from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.columns import STATUSES, FrameRow
+from hostbench.store.runs import WholeRun
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, Table
 
 _OF_ASV = r"[0-9a-f]{8}-.*\.json"
@@ -123,7 +124,13 @@ class Listing:
                 continue
             self.archives |= self._stats(f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}")
             self.asv[machine] = self._stats(machine, _OF_ASV)
-        self.journals = self._stats(places.JOURNALS, rf".*{re.escape(places.SUFFIX)}")
+        archived = {Path(path).name.removesuffix(archive.SUFFIX) for path in self.archives}
+        journals = self._stats(places.JOURNALS, rf".*{re.escape(places.SUFFIX)}")
+        self.journals = {
+            path: stat
+            for path, stat in journals.items()
+            if Path(path).name.removesuffix(places.SUFFIX) not in archived
+        }
 
     @property
     def is_empty(self) -> bool:
@@ -158,7 +165,7 @@ class Update:
 
     def __init__(self, listing: Listing, known: list[FileRow], on_file: OnFile) -> None:
         self.results, self._now, self._on_file = listing.results, listing, on_file
-        self._known = {row.part: row for row in known}
+        self._known = {row.file: row for row in known}
         self.warnings = [*listing.warnings]
         self.has_changes = False
         self._rows: list[dict[str, Any]] = []
@@ -172,7 +179,7 @@ class Update:
     def batches(self) -> Iterator[tuple[pa.Table, set[str]]]:
         """(rows, files whose rows they replace), each small enough to be sorted in memory."""
         listed = {*self._now.archives, *self._now.journals}.union(*self._now.asv.values())
-        self._gone = {row.file for part, row in self._known.items() if part not in listed}
+        self._gone = {*self._known} - listed
         yield from self._read_runs()
         published.load(self.results, self.warnings.append)
         described = asv_tree.described(self.results, self.warnings.append)
@@ -194,8 +201,8 @@ class Update:
     def _add(self, row: dict[str, Any], points: pa.Table | None = None) -> None:
         """A file as it was read now, with its points."""
         size, changed_ns = row.pop("stat")
-        if known := self._known.get(row["part"]):
-            self._gone.add(known.file)
+        if row["file"] in self._known:
+            self._gone.add(row["file"])
         texts = {name: json.dumps(row[name]) if row[name] else None for name in _JSON & row.keys()}
         self._rows.append(
             {"rows": 0, "counts": "[]", **row, **texts, "size": size, "changed_ns": changed_ns}
@@ -203,8 +210,8 @@ class Update:
         if points is not None and len(points):
             self._points.append(table.of_file(points, row["file"]))
 
-    def _is_stale(self, part: str, stat: Stat, depends: str) -> bool:
-        row = self._known.get(part)
+    def _is_stale(self, file: str, stat: Stat, depends: str) -> bool:
+        row = self._known.get(file)
         if row is None or (row.size, row.changed_ns) != stat:
             return True
         base, _, workloads = row.depends.partition(" ")
@@ -232,104 +239,66 @@ class Update:
     # ---- runs -----------------------------------------------------------------------------------
 
     def _read_runs(self) -> Iterator[tuple[pa.Table, set[str]]]:
-        """Those with a part that is new, changed or gone."""
-        stats = {**self._now.archives, **self._now.journals}
-        again = {row.run for part, row in self._known.items() if part not in stats}
-        opened: dict[str, _Part] = {}
-        members: dict[str, list[str]] = {}
-        for path, stat in stats.items():
-            row = self._known.get(path)
-            run = row.run if row else None
-            if self._is_stale(path, stat, self._base_of(path, row.commit if row else None)):
-                again.add(run)
-                part = self._open(path)
-                if part is None:
-                    continue
-                opened[path], run = part, part.key
-                again.add(run)
-                if run is None:
-                    self._add(self._row_of(part, path))
-            if run:
-                members.setdefault(run, []).append(path)
-        for row in self._known.values():
-            if row.claims and row.run not in again:
+        for file, stat in {**self._now.archives, **self._now.journals}.items():
+            row = self._known.get(file)
+            if self._is_stale(file, stat, self._base_of(file, row.commit if row else None)):
+                self._read_run(file, stat)
+                yield from self._batch()
+            elif row is not None and row.claims:
                 self._claim(json.loads(row.claims))
-        for run in sorted(filter(None, again & {*members})):
-            parts = [opened[path] if path in opened else self._open(path) for path in members[run]]
-            self._add_run([part for part in parts if part and part.key == run])
-            yield from self._batch()
 
-    def _base_of(self, path: str, commit: str | None) -> str:
-        """What the rows of a run depend on beside its files: the published figures; of a journal
+    def _base_of(self, file: str, commit: str | None) -> str:
+        """What the points of a run depend on beside its file: the published figures; of a journal
         what our environment stored of its commit, too."""
-        stats = [_stat_of(self.results / published.FILE)]
-        if path not in self._now.archives:
+        stats: list[Any] = [self._figures_stat]
+        if file in self._now.journals:
             start = f"/{str(commit)[:8]}-hostbench-"
             stored = itertools.chain.from_iterable(own.items() for own in self._now.asv.values())
             stats += [stat for name, stat in stored if start in name]
         return digest_of(stats)
 
-    def _open(self, path: str) -> "_Part | None":
-        """None for a journal that has just been archived: the archive is read the next time."""
-        whole, is_archive = self.results / path, path in self._now.archives
+    @cached_property
+    def _figures_stat(self) -> Stat | None:
+        with contextlib.suppress(OSError):
+            about = (self.results / published.FILE).stat()
+            return about.st_size, about.st_mtime_ns
+        return None
+
+    def _read_run(self, file: str, stat: Stat) -> None:
+        path, digest, warnings = self.results / file, "", list[str]()
+        run: Run | None = None
         try:
-            if is_archive:
-                self._on_file(whole)
-                raw = read_stored(whole, self.results)
-                return _Part(path, archive.parse(whole, raw), digest=digest_of(raw))
-            return _Part(path, adopt.from_journal(self.results, whole))
-        except FileNotFoundError as error:
-            return _Part(path, None, damaged(whole, error)) if is_archive else None
+            if file in self._now.archives:
+                self._on_file(path)
+                raw = read_stored(path, self.results)
+                digest = digest_of(raw)
+                run = archive.parse(path, raw)
+            else:
+                run = adopt.from_journal(self.results, path)
         except OSError as error:
-            return _Part(path, None, damaged(whole, error))
+            if isinstance(error, FileNotFoundError) and file in self._now.journals:
+                return  # it has just been archived: the archive is read the next time
+            warnings.append(damaged(path, error))
         except DataError as error:
-            return _Part(path, None, str(error))
-
-    def _row_of(self, part: "_Part", file: str) -> dict[str, Any]:
-        run, path = part.run, part.path
-        stat = self._now.archives.get(path) or self._now.journals[path]
-        row = {"part": path, "file": file, "stat": stat, "digest": part.digest, "run": part.key}
-        warnings = [part.warning] if part.warning else []
-        archived = f"/{run.header.run_id}{archive.SUFFIX}" if run else ""
-        if run and run.damaged and not any(name.endswith(archived) for name in self._now.archives):
-            lines = number_of(len(run.damaged), "damaged journal line")
-            warnings = [f"{self.results / path}: {lines} left out"]
+            warnings.append(str(error))
         commit = run.header.commit if run else None
-        return {
-            **row,
-            "commit": commit,
-            "warnings": warnings,
-            "depends": self._base_of(path, commit),
-        }
-
-    def _add_run(self, parts: "list[_Part]") -> None:
-        """A run of these parts, all of which belong to the first one's file."""
-        first, *others = (self._row_of(part, parts[0].path) for part in parts)
-        [whole] = runs.put_together(part.run for part in parts if part.run)
-        figures = published.load(self.results, lambda _: None)
-        shown = frame.rows_of_run(self.results, whole, figures, first["warnings"].append)
-        if shown is not None:
-            groups = {when: runs.facts_of(own) for when, own in whole.parts[0].facts.items()}
-            setup = to_json(causes.setup(groups))
-            shared = {name: shown[0].get(name) for name in _SHARED} if shown else {}
-            first |= {
-                **shared,
-                "first_us": int(epoch_s(whole.header.started_at) * 1e6),
-                "rows": len(shown),
-                "counts": _counts(shown),
-                "about": asdict(runs.about(whole)),
-                "claims": [
-                    [part.header.machine, part.header.commit, *row]
-                    for part in whole.parts
-                    for row in part.asv_rows
-                ],
-                "facts": {when: to_json(own) for when, own in groups.items()},
-                "setup": setup or None,
-            }
-            self._claim(first["claims"])
-        self._add(first, table.of_rows(shown) if shown else None)
-        for row in others:
+        base = self._base_of(file, commit)
+        row: dict[str, Any] = {"file": file, "stat": stat, "digest": digest, "commit": commit}
+        row |= {"depends": base, "warnings": warnings}
+        if run is None or not run.records:
             self._add(row)
+            return
+        if run.damaged:
+            warnings.append(
+                f"{path}: {number_of(len(run.damaged), 'damaged journal line')} left out"
+            )
+        whole, figures = WholeRun(run), published.load(self.results, lambda _: None)
+        shown = frame.rows_of_run(self.results, whole, figures, warnings.append)
+        if shown is not None:
+            row |= _about_run(whole, shown)
+            row["depends"] = self._depends(base, row["counts"])
+            self._claim(row["claims"])
+        self._add(row, table.of_rows(shown) if shown else None)
 
     def _claim(self, rows: list[list[Any]]) -> None:
         for machine, commit, *started in rows:
@@ -349,50 +318,43 @@ class Update:
             claimed = claims.get(commit or "")
             return digest_of([about, sorted(claimed)]) if claimed else about
 
-        for part, stat in stats.items():
-            known = self._known.get(part)
-            if not self._is_stale(part, stat, depends(known.commit if known else None)):
+        for file, stat in stats.items():
+            known = self._known.get(file)
+            if not self._is_stale(file, stat, depends(known.commit if known else None)):
                 continue
-            path, warnings, raw = self.results / part, list[str](), b""
+            path, warnings, raw, data = self.results / file, list[str](), b"", None
             self._on_file(path)
             try:
                 raw = read_stored(path, self.results)
+                data = asv_tree.load(path, warnings.append, raw)
             except OSError as error:
                 warnings.append(damaged(path, error))
-            data = asv_tree.load(path, warnings.append, raw) if raw or not warnings else None
-            row: dict[str, Any] = {
-                "part": part,
-                "file": part,
-                "stat": stat,
-                "digest": digest_of(raw),
-            }
             points, shared = None, dict[str, Any]()
             if data is not None:
                 points, shared = asv_points.points(path, data, suite, claims, warnings.append)
-            base = depends(shared.get("commit"))
-            whole = self._depends(base, shared.get("counts", "[]"))
-            self._add({**row, **shared, "warnings": warnings, "depends": whole}, points)
+            base = self._depends(depends(shared.get("commit")), shared.get("counts", "[]"))
+            row = {"file": file, "stat": stat, "digest": digest_of(raw), "depends": base}
+            self._add({**row, **shared, "warnings": warnings}, points)
             yield from self._batch()
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """An archive or a journal that was read."""
-
-    path: str
-    run: Run | None
-    warning: str = ""
-    digest: str = ""
-
-    @property
-    def key(self) -> str | None:
-        """The run that it is a part of; None of one that has nothing to show."""
-        run = self.run
-        return f"{run.header.machine} {run.root_id}" if run and run.records else None
 
 
 _JSON = {"warnings", "about", "claims", "facts", "setup"}
 _SHARED = "machine commit run_id hardware torch driver scratch source".split()
+
+
+def _about_run(run: WholeRun, rows: list[FrameRow]) -> dict[str, Any]:
+    """Fields of a FileRow."""
+    header, groups = run.header, {w: runs.facts_of(own) for w, own in run.run.facts.items()}
+    return {
+        **{name: rows[0].get(name) for name in _SHARED},
+        "first_us": int(epoch_s(header.started_at) * 1e6),
+        "rows": len(rows),
+        "counts": _counts(rows),
+        "about": asdict(runs.about(run)),
+        "claims": [[header.machine, header.commit, *row] for row in run.run.asv_rows],
+        "facts": {when: to_json(own) for when, own in groups.items()},
+        "setup": to_json(causes.setup(groups)) or None,
+    }
 
 
 def _counts(rows: list[FrameRow]) -> str:
@@ -403,14 +365,6 @@ def _counts(rows: list[FrameRow]) -> str:
         nums[STATUSES.index(row["status"])] += 1
         nums[-1] += "unexpected:" in (row.get("flags") or "")
     return json.dumps([[*group, *nums] for group, nums in counted.items()])
-
-
-def _stat_of(path: Path) -> Stat | None:
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_size, about.st_mtime_ns
 
 
 def digest_of(value: Any) -> str:

@@ -82,13 +82,11 @@ def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
 
 
 def limits(run: WholeRun, figures: tuple[PublishedFigure, ...]) -> Limits:
-    """`during` is that of the latest part that has one."""
-    during = [part.facts["during"] for part in run.parts if part.facts.get("during")]
     return Limits(
         before=facts_of(run.facts),
-        during=facts_of(during[-1] if during else {}),
+        during=facts_of(run.run.facts.get("during", {})),
         figures=figures,
-        num_hosts=1 + sum(when.startswith("host ") for when in run.parts[0].facts),
+        num_hosts=1 + sum(when.startswith("host ") for when in run.run.facts),
     )
 
 

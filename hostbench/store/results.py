@@ -14,7 +14,7 @@ from deltalake.exceptions import TableNotFoundError
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
-from hostbench.store import archive, index, nights, runs, triage
+from hostbench.store import adopt, archive, index, nights, runs, triage
 from hostbench.store.asv_tree import OnFile, environment_of, ignore_file
 from hostbench.store.columns import ABOUT, COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.runs import AboutRun, WholeRun
@@ -42,7 +42,7 @@ _FEW = 64
 _NUMBERS = (*STATUSES, "unexpected")
 _SERIES = """
 select workload, "case", bool_or(status = 'ok') as has_number, min(started_at) as first,
-min(place) as place from t where kind = 'point' and {where} group by workload, "case"
+first_value(place order by started_at, place) as place from t where kind = 'point' and {where} group by workload, "case"
 """
 
 
@@ -122,30 +122,29 @@ class Results:
         return sorted(found, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
     def run(self, about: AboutRun) -> WholeRun:
-        """The run itself, with its records. Raises UsageError for one that has gone."""
-        parts = self._parts(about)
-        if self.folder is not None:
-            run = runs.of_files(self.folder, [self.folder / path for path in parts])
-        else:
-            stored = self._ask(lambda t: t.of_files("content", is_in("part", parts)))
-            opened = (archive.parse(Path(path), stored[path]) for path in parts if path in stored)
-            run = next(iter(runs.put_together(opened)), None)
-        if run is None:
-            raise UsageError(f"run {about.run_id} has gone from {self._url} meanwhile; try again")
-        return run
+        """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
+        row, _ = self._abouts[about.machine, about.run_id]
+        path = Path(self.folder or "", row.file)
+        try:
+            if self.folder is None:
+                where = is_in("file", [row.file])
+                content = self._ask(lambda table: table.of_files("content", where))
+                return WholeRun(archive.parse(path, content[row.file]))
+            if row.source == "journal":
+                return WholeRun(adopt.from_journal(self.folder, path))
+            return WholeRun(archive.read(path))
+        except (KeyError, FileNotFoundError) as error:
+            gone = f"run {about.run_id} has gone from {self._url} meanwhile; try again"
+            raise UsageError(gone) from error
 
     def archives(self, run: AboutRun) -> list[Path]:
-        """The files of a run, its first part first: archives, and the journal of a part that goes
-        on; none of a table at a URL."""
-        return [self.folder / path for path in self._parts(run)] if self.folder else []
-
-    def _parts(self, run: AboutRun) -> list[str]:
+        """The file of a run: an archive, or the journal of one that goes on; none of a table at a
+        URL."""
         row, _ = self._abouts[run.machine, run.run_id]
-        others = [own.part for own in self._rows if own.file == row.file and own.part != row.file]
-        return [row.file, *sorted(others)]
+        return [self.folder / row.file] if self.folder else []
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
-        """When (`before`, `during`, ...) -> facts of the run's first part. No archive is opened."""
+        """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
         row, _ = self._abouts[run.machine, run.run_id]
         stored = json.loads(self._facts.get(row.file, "{}"))
         return {when: runs.facts_of(facts) for when, facts in stored.items()}

@@ -1,19 +1,15 @@
-"""Runs as they are read: archives and journals, with the parts of a resumed run put together."""
+"""Runs as they are read, and what the launches of a case come to together."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hostbench.core.case import Case
-from hostbench.core.errors import DataError, Warn
+from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, FactGroups, Run, RunHeader
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
-from hostbench.runner import places
-from hostbench.store import adopt, archive
 
 MAX_REASON = 4000
 """Characters of a reason that are shown."""
@@ -60,15 +56,15 @@ class CaseResult:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WholeRun:
-    """All parts of a run, oldest first."""
+    """A run as a journal or an archive holds it, and what its records come to."""
 
-    parts: tuple[Run, ...]
+    run: Run
 
     @property
     def header(self) -> RunHeader:
-        return self.parts[0].header
+        return self.run.header
 
     @property
     def run_id(self) -> str:
@@ -76,12 +72,12 @@ class WholeRun:
 
     @property
     def facts(self) -> FactGroups:
-        """Facts before the first part."""
-        return self.parts[0].facts.get("before", {})
+        """Facts before the first case."""
+        return self.run.facts.get("before", {})
 
     def winners(self) -> dict[tuple[Case, int], CaseRecord]:
-        """The record that counts for each case and launch: the latest part's."""
-        return {(r.case, r.launch): r for part in self.parts for r in part.records}
+        """The record that counts for each case and launch: the latest."""
+        return {(record.case, record.launch): record for record in self.run.records}
 
     def results(self) -> list[CaseResult]:
         """One result per measured case, in the plan's order."""
@@ -98,7 +94,7 @@ class WholeRun:
     @property
     def is_whole(self) -> bool:
         """It ended by itself, not told to stop or cut off, and came to every planned case."""
-        return self.parts[-1].is_complete and not self.not_measured()
+        return self.run.is_complete and not self.not_measured()
 
     @property
     def measured_launches(self) -> int:
@@ -156,42 +152,6 @@ def facts_of(stored: Any) -> Facts:
         return from_json(stored)
     except DataError:
         return {}
-
-
-def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
-    """The run whose archives and journals these are; None where none can be read (any more)."""
-    return next(iter(put_together(_readable(results, paths, lambda _: None))), None)
-
-
-def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:
-    """The archived runs of one machine at one commit, oldest first; no other archive is opened."""
-    named = f"*-{places.commit_digits(commit)}-*{archive.SUFFIX}"
-    paths = sorted((results / machine / "runs").glob(named))
-    return put_together(_readable(results, paths, warn))
-
-
-def _readable(results: Path, paths: Iterable[Path], warn: Warn) -> Iterator[Run]:
-    """What archives and journals hold; one that is damaged is a warning."""
-    for path in paths:
-        is_journal = path.name.endswith(places.SUFFIX)
-        try:
-            yield adopt.from_journal(results, path) if is_journal else archive.read(path)
-        except DataError as error:
-            warn(str(error))
-        except FileNotFoundError:
-            pass  # a journal that was archived in between: its archive is read the next time
-
-
-def put_together(parts: Iterable[Run]) -> list[WholeRun]:
-    """Group parts by the run that they resume; of one time, the resumed comes first. Empty ones are
-    left out; of an archive and the journal that it was made of, the latter counts."""
-    unique = {(part.header.machine, part.header.run_id): part for part in parts if part.records}
-    groups: dict[tuple[str | None, str], list[Run]] = {}
-    for part in sorted(
-        unique.values(), key=lambda p: (p.header.started_at, p.header.resumes is not None)
-    ):
-        groups.setdefault((part.header.machine, part.root_id), []).append(part)
-    return [WholeRun(parts=tuple(group)) for group in groups.values()]
 
 
 def _result(records: list[CaseRecord], launches: int) -> CaseResult:

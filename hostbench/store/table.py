@@ -1,8 +1,8 @@
 """The table: one Delta Lake table of points, and of the files that they came from.
 
 Rows of the kind `point` have the tidy frame's columns (hostbench.store.frame) and `axes`, `place`.
-Rows of the kind `file` say what was read of a stored file: FileRow. Both name in `file` what they
-belong to: asv's file, or the first file of a run. What Parquet has no type for is JSON text.
+Rows of the kind `file` say what was read of a stored file: FileRow. `file` joins them. What Parquet
+has no type for is JSON text.
 """
 
 import json
@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow
 
-FORMAT = 6
+FORMAT = 7
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -34,13 +34,10 @@ DAMAGE = (OSError, pa.ArrowException, DeltaError)
 
 
 class FileRow(Struct, frozen=True, kw_only=True):
-    """What was read of one stored file: an archive, a journal or a file of asv's. What follows
-    `warnings` is of the first file of a run, and of files of asv's."""
+    """What was read of one stored file: an archive, a journal or a file of asv's."""
 
-    part: str
-    """Its path, relative to the results folder."""
     file: str
-    """What its points belong to: itself, or the first file of its run."""
+    """Its path, relative to the results folder."""
     size: int
     changed_ns: int
     """Time of its last change."""
@@ -48,8 +45,6 @@ class FileRow(Struct, frozen=True, kw_only=True):
     """What its points depend on besides: where one of the three differs it is read again."""
     digest: str = ""
     """Of its bytes: the same in every clone."""
-    run: str | None = None
-    """The run that it is a part of: its machine and id."""
     warnings: str | None = None
     """JSON: what is not shown of it, and why."""
     about: str | None = None
@@ -57,7 +52,7 @@ class FileRow(Struct, frozen=True, kw_only=True):
     claims: str | None = None
     """JSON: [machine, commit, benchmark, started_at in ms] of asv's rows that the run holds."""
     facts: str | None = None
-    """JSON: when -> the facts of the run's first part."""
+    """JSON: when -> the facts of the run."""
     setup: str | None = None
     """JSON of hostbench.facts.causes.setup of them."""
     counts: str = "[]"
@@ -166,8 +161,8 @@ class Table:
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
         """Path of a file -> one of its fields, where it has one."""
         query = f"select {{}} from t where kind = 'file' and {name} is not null and {where}"
-        rows = self.ask(query, ("part", name))
-        return dict(zip(rows["part"].to_pylist(), rows[name].to_pylist(), strict=True))
+        rows = self.ask(query, ("file", name))
+        return dict(zip(rows["file"].to_pylist(), rows[name].to_pylist(), strict=True))
 
     def points(self, columns: Sequence[str], where: str) -> pa.Table:
         """In no order, text as dictionaries."""

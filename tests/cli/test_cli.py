@@ -519,7 +519,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     others = {(each.status, each.reason) for each in one.results() if each.status != "ok"}
     assert {status for status, _ in others} == {"skipped"}
     assert all("the simulated device" in str(reason) for _, reason in others)
-    assert one.is_whole and one.parts[0].finish is not None
+    assert one.is_whole and one.run.finish is not None
     assert not any(result.unexpected for result in one.results())
     # Exact: 5 us + 256MiB at 50 GB/s + 2 us launch + 3 us synchronize.
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
@@ -634,7 +634,7 @@ def test_facts_are_kept_before_during_and_after(results: Path) -> None:
     long = ("--case", "transfer.device_to_host")  # longer than the kernel's clock ticks
     assert main([*SIMULATED, *long]) == EXIT_OK
     (kept,) = runs_of(results)
-    sets = kept.parts[0].facts
+    sets = kept.run.facts
     assert list(sets) == ["before", "during", "after"]
     assert list(sets["during"]) == ["host"]  # a simulated run uses no GPU
     assert 0 <= sets["during"]["host"]["foreign_cpu_share"] <= 1

@@ -172,7 +172,7 @@ def test_exactly_the_slowed_workload_is_slower(
     for one, commit in ((first, OLD), (second, NEW)):
         header = one.header
         assert (header.commit, header.scratch, header.device) == (commit, None, "simulated")
-        assert one.parts[0].facts.keys() == {"before", "after"}
+        assert one.run.facts.keys() == {"before", "after"}
     assert not facts.differences(*(facts.from_json(one.facts) for one in (first, second)))
     rows = read_tree(Path("results")).frame
     assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated GPU"}

@@ -163,11 +163,11 @@ class InProcess:
 
 
 def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -> Run:
-    """A part that resumes `part`, that many minutes later."""
+    """A run like `part`, that many minutes later."""
     started = f"2026-11-21T12:{minutes:02d}:00.000Z"
     run_id = f"20261121T12{minutes:02d}00Z-1a2b3c4d-{number:04d}"
-    resumed = replace(part.header, run_id=run_id, started_at=started, resumes=part.header.run_id)
-    return replace(part, header=resumed, records=tuple(records))
+    header = replace(part.header, run_id=run_id, started_at=started)
+    return replace(part, header=header, records=tuple(records))
 
 
 def simulated_records(

@@ -120,7 +120,7 @@ def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> N
     done = checkout.python(*words, "--results", str(results), GLOO_SOCKET_IFNAME="lo")
     assert done.returncode == 0, done.stdout
     run = only_run(results)
-    records = {int(r.case.values["num_ranks"]): r for r in run.parts[0].records}
+    records = {int(r.case.values["num_ranks"]): r for r in run.run.records}
     assert {num: r.status for num, r in records.items()} == {
         num: "ok" if num == 2 else "skipped" for num in records
     }
@@ -153,9 +153,9 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert results.exists(), done.stderr
     run = only_run(results)
     assert re.match("1x1x-.*-1x2x-", str(run.header.machine))
-    own, other = run.parts[0].facts["before"], run.parts[0].facts["host 2"]
+    own, other = run.run.facts["before"], run.run.facts["host 2"]
     assert own["host"]["cpu_model"] == other["host"]["cpu_model"]
-    killed, summed = sorted(run.parts[0].records, key=lambda record: record.status)
+    killed, summed = sorted(run.run.records, key=lambda record: record.status)
     culprit = culprit_of("killed", 3, seed)
     name = f"rank {culprit} on node{'abb'[culprit]}"
     assert str(killed.reason).startswith(f"{name} was lost: killed by SIGKILL; "), seed

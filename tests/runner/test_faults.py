@@ -158,7 +158,7 @@ def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Pa
     assert next_run.returncode == 0, next_run.stdout
     killed, whole = runs_of(results)
     assert killed.run_id == before.header.run_id and not killed.is_whole
-    kept = {(r.case, r.launch): r.seconds for r in killed.parts[0].records}
+    kept = {(r.case, r.launch): r.seconds for r in killed.run.records}
     assert all(kept[r.case, r.launch] == r.seconds for r in before.records)
     assert whole.is_whole and statuses(whole)["fine"] == ("ok", None, 7)
 
@@ -174,7 +174,7 @@ def test_interrupted_hostbench_archives_at_once(
     assert running.returncode == 4 and "what was measured is kept" in out
     assert not list(journal.find(results))
     run = only_run(results)
-    assert run.parts[0].finish and run.parts[0].finish.status == "interrupted"
+    assert run.run.finish and run.run.finish.status == "interrupted"
     assert not run.is_whole
 
 
@@ -226,7 +226,7 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         assert done.returncode == 0, (seed, victim, done.stdout)
         killed, whole = runs_of(results)
         assert whole.is_whole, (seed, victim)
-        found = {(str(r.case), r.launch): r.seconds for r in killed.parts[0].records}
+        found = {(str(r.case), r.launch): r.seconds for r in killed.run.records}
         missing = {key for key in before if key not in found}
         assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
 

@@ -43,7 +43,7 @@ def test_of_a_launchs_samples_five_quantiles_stay_and_no_figure_differs(tmp_path
         [min(samples), quantile(samples, 0.25), median(samples), quantile(samples, 0.75), 0.116]
     )
     assert len(measured.call_s) == 5 and list(measured.device_s) == samples[:5]
-    assert WholeRun(parts=(kept,)).results() == WholeRun(parts=(part,)).results()
+    assert WholeRun(kept).results() == WholeRun(part).results()
 
 
 def test_the_same_run_gives_the_same_values(tmp_path: Path) -> None:

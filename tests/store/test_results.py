@@ -109,7 +109,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tree(made: Path, tmp_path: Path) -> Path:
-    """A run, a resumed run, a journal, asv's files of two projects, a peer's figures, damage; and
+    """Two runs, a journal, asv's files of two projects, a peer's figures, damage; and
     the table of it."""
     return shutil.copytree(made, tmp_path / "tree") / "results"
 
@@ -120,7 +120,7 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     (tree / "shelf" / "published.toml").write_text("")
     found = same(tree)
     assert len(found.warnings) == 2
-    assert len(found.frame()) == 22 + 5 + 5 + 5
+    assert len(found.frame()) == 22 + 5 + 5 + 5 + 5
     before = table_of(tree).version
     same(tree)
     assert table_of(tree).version == before
@@ -304,7 +304,7 @@ def test_one_series_and_one_run(tree: Path) -> None:
     chosen = found.runs()[0]
     of_run = found.rows(chosen.machine, [chosen.run_id])
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
-    assert len(found.run(chosen).parts) == 2
+    assert len(found.run(chosen).results()) == 4
     assert found.rows("attic", [chosen.run_id]).empty
     points = found.points("shelf", ["case", "seconds"])
     assert str(points["case"].dtype) == "category"
@@ -413,7 +413,7 @@ def test_a_folder_that_cannot_be_written(tree: Path) -> None:
 
 def test_a_path_that_the_library_refuses(tree: Path) -> None:
     moved = tree.rename(tree.with_name("re[sul]ts"))
-    assert len(Results(moved).frame()) == 37 and not index.folder_of(moved).exists()
+    assert len(Results(moved).frame()) == 42 and not index.folder_of(moved).exists()
 
 
 def test_a_folder_without_results_gets_no_table(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""Runs as they are read: parts put together, what counts, what is done, what is missing."""
+"""Runs as they are read: what their launches come to, what is missing, and what is damaged."""
 
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from hostbench.core.records import Run
-from hostbench.store import archive, runs
+from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from tests.fakes.builders import (
     copy_case,
@@ -23,73 +22,41 @@ A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
 PLANNED = tuple(map(str, (A, B, C)))
 
 
-def whole(*parts: Run) -> WholeRun:
-    (one,) = runs.put_together(parts)
-    return one
-
-
 def found(one: WholeRun) -> dict[str, tuple[str, tuple[float, ...]]]:
     return {str(r.case): (r.status, r.seconds) for r in one.results()}
 
 
-def test_parts_are_put_together_oldest_first_in_any_order() -> None:
-    first = run([record(A, 0, 1.0), record(B, 0, 2.0)], planned=PLANNED)
-    second = later(first, 10, 2, [record(A, 1, 3.0)])
-    third = later(first, 20, 3, [record(B, 1, 4.0)])
-    for parts in ((first, second, third), (third, first, second)):
-        one = whole(*parts)
-        assert one.parts == (first, second, third)
-        assert one.run_id == first.header.run_id
-        assert found(one) == {str(A): ("ok", (1.0, 3.0)), str(B): ("ok", (2.0, 4.0))}
-
-
-def test_a_later_part_wins() -> None:
-    first = run([failed(A), record(B, 0, 2.0), record(B, 1, 2.5)], planned=PLANNED)
-    second = later(first, 10, 2, [record(A, 0, 1.0), record(A, 1, 1.5), record(B, 1, 9.0)])
-    assert found(whole(first, second)) == {str(A): ("ok", (1.0, 1.5)), str(B): ("ok", (2.0, 9.0))}
-
-
-def test_other_runs_stay_apart() -> None:
-    first = run([record(A)])
-    other = replace(later(first, 10, 2, [record(A)]))
-    other = replace(other, header=replace(other.header, resumes=None))
-    assert [one.run_id for one in runs.put_together([other, first])] == [
-        first.header.run_id,
-        other.header.run_id,
-    ]
-
-
 def test_failed_in_one_launch_is_failed_and_has_no_number_of_the_others() -> None:
-    one = whole(run([record(A, 0, 1.0), failed(A, "lost", launch=1), record(A, 2, 3.0)]))
+    one = WholeRun(run([record(A, 0, 1.0), failed(A, "lost", launch=1), record(A, 2, 3.0)]))
     (result,) = one.results()
     assert (result.status, result.reason, result.seconds) == ("failed", "lost", ())
     assert one.measured_launches == 2
 
 
 def test_failed_by_its_proof_keeps_its_number() -> None:
-    (result,) = whole(run([failed(A, "proof failed: stale", seconds=2.0)])).results()
+    (result,) = WholeRun(run([failed(A, "proof failed: stale", seconds=2.0)])).results()
     assert (result.status, result.seconds) == ("failed", (2.0,))
 
 
 def test_failed_beats_skipped_beats_ok() -> None:
-    (result,) = whole(run([skipped(A), failed(A, launch=1), record(A, 2)])).results()
+    (result,) = WholeRun(run([skipped(A), failed(A, launch=1), record(A, 2)])).results()
     assert result.status == "failed"
-    (result,) = whole(run([skipped(A, "why"), record(A, 1)])).results()
+    (result,) = WholeRun(run([skipped(A, "why"), record(A, 1)])).results()
     assert (result.status, result.reason) == ("skipped", "why")
 
 
 def test_results_are_in_the_order_of_the_plan_and_launches_in_theirs() -> None:
-    one = whole(run([record(C), record(A, 1, 2.0), record(A, 0, 1.0)], planned=PLANNED))
+    one = WholeRun(run([record(C), record(A, 1, 2.0), record(A, 0, 1.0)], planned=PLANNED))
     assert [result.case for result in one.results()] == [A, C]
     assert one.results()[0].seconds == (1.0, 2.0)
     assert one.not_measured() == [str(B)]
-    extra = whole(run([record(create_case()), record(B)], planned=PLANNED))
+    extra = WholeRun(run([record(create_case()), record(B)], planned=PLANNED))
     assert [result.case for result in extra.results()] == [B, create_case()]
 
 
 def test_the_other_clocks_are_medians_per_launch() -> None:
     measurement = {"call_s": [1.0, 3.0, 2.0], "device_s": [], "findings": {}}
-    (result,) = whole(run([record(A, 0, 2.0, measurement=measurement)])).results()
+    (result,) = WholeRun(run([record(A, 0, 2.0, measurement=measurement)])).results()
     assert (result.call_s, result.device_s) == ((2.0,), ())
 
 
@@ -100,7 +67,7 @@ def test_unexpected_findings() -> None:
                 "asynchronous": found, "other": n}})
             for n, found in enumerate(findings)
         ]  # fmt: skip
-        (result,) = whole(run(records)).results()
+        (result,) = WholeRun(run(records)).results()
         return result.unexpected
 
     assert unexpected(True, True) == {}
@@ -112,15 +79,14 @@ def test_unexpected_findings() -> None:
 def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None:
     said = [{"asynchronous": n > 0, "copies": "none", "wait_s": n * 1e-3} for n in (0, 5, 1)]
     records = [record(A, n, measurement={"findings": each}) for n, each in enumerate(said)]
-    (result,) = whole(run(records)).results()
+    (result,) = WholeRun(run(records)).results()
     assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
 
 
-def test_facts_are_those_before_the_first_part() -> None:
-    first = run([record(A)], facts={"host": {"cpu_model": "one"}})
-    second = replace(later(first, 10, 2, [record(B)]), facts={"before": {"host": {}}})
-    assert whole(first, second).facts == {"host": {"cpu_model": "one"}}
-    assert WholeRun(parts=(replace(first, facts={}),)).facts == {}
+def test_facts_are_those_before_the_first_case() -> None:
+    part = run([record(A)], facts={"host": {"cpu_model": "one"}})
+    assert WholeRun(part).facts == {"host": {"cpu_model": "one"}}
+    assert WholeRun(replace(part, facts={})).facts == {}
 
 
 # From disk
@@ -137,10 +103,10 @@ def test_archives_and_journals_are_read(tmp_path: Path) -> None:
     write_journal(tmp_path, later(first, 10, 2, [record(A, 1)]))
     other = run([record(A)], run_id="20261121T130000Z-x-1", started_at="2026-11-21T13:00:00.000Z")
     archive.write(tmp_path, replace(other, header=replace(other.header, machine="table")))
-    (one, two), warnings = load(tmp_path)
+    (one, two, three), warnings = load(tmp_path)
     assert warnings == []
-    assert found(one) == {str(A): ("ok", (0.5, 0.5))}
-    assert two.header.machine == "table"
+    assert found(one) == found(two) == {str(A): ("ok", (0.5,))}
+    assert three.header.machine == "table"
 
 
 def test_a_journal_that_is_archived_too_is_one_run(tmp_path: Path) -> None:

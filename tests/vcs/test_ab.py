@@ -139,7 +139,7 @@ def test_what_neither_side_can_measure_is_counted() -> None:
     first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
     second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
     runs = (run(first, run_id="a"), run(second, run_id="b"))
-    pair = Measured(runs=tuple(WholeRun(parts=(one,)) for one in runs), end="complete")
+    pair = Measured(runs=tuple(WholeRun(one) for one in runs), end="complete")
     assert [*ab._remarks(ab.AbOptions(a="main"), ("main", "HEAD"), pair, (CASE, lacks, other))] == [
         "skipped on both sides: 1 of 3 cases: no pinned memory",
         "main is run:a",
