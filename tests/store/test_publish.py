@@ -190,7 +190,7 @@ def test_a_large_table_shows_its_newest(
     assert there.machines() == ["shelf"] and len(there.frame()) == 1
     assert len(there.points("shelf", ["case"])) == 1
     monkeypatch.setattr(opening, "MAX_FILES", 2)
-    with pytest.raises(UsageError, match="has 5 files, more than the 2 that are read"):
+    with pytest.raises(UsageError, match="has 4 files, more than the 2 that are read"):
         Results(place)
 
 
