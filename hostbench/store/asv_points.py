@@ -32,7 +32,7 @@ from hostbench.store.table import axes_json, text_array
 
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""
-Started = tuple[str, int]
+StartedRow = tuple[str, int]
 """(benchmark, when asv started it in ms)."""
 
 NO_REASON = "asv stores no reason"
@@ -57,7 +57,7 @@ _NO_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PointsLayout:
     """What all files of one shape share: an entry per benchmark, then arrays over all points."""
 
     shape: list[tuple[str, Any]]
@@ -80,7 +80,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
+class AsvSuite:
     """What the files of one machine share, apart from their layouts."""
 
     machine: str
@@ -88,7 +88,7 @@ class Suite:
     """What machine.json calls the GPU, else the CPU."""
     described: Mapping[str, Any]
     """benchmarks.json: benchmark -> what asv knows of it."""
-    layouts: list[Layout] = field(default_factory=list)
+    layouts: list[PointsLayout] = field(default_factory=list)
 
     def about(self, benchmark: str) -> Mapping[str, Any]:
         about = self.described.get(benchmark)
@@ -102,19 +102,19 @@ class Suite:
         return [self.hardware, names]
 
 
-def suite(results: Path, machine: str, shared: Mapping[str, Any], warn: Warn) -> Suite:
+def suite(results: Path, machine: str, shared: Mapping[str, Any], warn: Warn) -> AsvSuite:
     """`shared`: what the results folder describes. A machine of another project may have a
     benchmarks.json of its own, which asv leaves alone."""
     entry = load(results / machine / "machine.json", warn)
     named = (entry.get("gpu") or entry.get("cpu")) if isinstance(entry, dict) else None
-    return Suite(
+    return AsvSuite(
         machine=machine,
         hardware=None if named is None else str(named),
         described={**shared, **described(results / machine, warn)},
     )
 
 
-def _layout(shape: list[tuple[str, Any]], suite: Suite) -> Layout:
+def _layout(shape: list[tuple[str, Any]], suite: AsvSuite) -> PointsLayout:
     rows: list[FrameRow] = []
     counted: list[int] = []
     rate_bytes, groups = [], list[tuple[str | None, str | None, bool]]()
@@ -145,7 +145,7 @@ def _layout(shape: list[tuple[str, Any]], suite: Suite) -> Layout:
     distinct = list(dict.fromkeys(groups))
     index_of = {group: index for index, group in enumerate(distinct)}
     held = [row.get("nbytes") for row in rows]
-    return Layout(
+    return PointsLayout(
         shape=shape,
         counts=counted,
         benchmark_of=np.repeat(np.arange(len(counted), dtype=np.int32), counted),
@@ -218,7 +218,7 @@ def _ours() -> dict[str, Workload]:
 
 
 def points(
-    path: Path, data: Any, suite: Suite, claims: Mapping[str, Collection[Started]], warn: Warn
+    path: Path, data: Any, suite: AsvSuite, claims: Mapping[str, Collection[StartedRow]], warn: Warn
 ) -> tuple[pa.Table | None, dict[str, Any]]:
     """The frame's rows of a file's content, without those that runs hold too (`claims`: of each
     commit), and what they have in common: fields of a FileRow. Nothing, and a warning, for what
@@ -238,8 +238,8 @@ def points(
 
 
 def _points(
-    data: Any, suite: Suite, claims: Mapping[str, Collection[Started]]
-) -> tuple[pa.Table, dict[str, Any], Layout]:
+    data: Any, suite: AsvSuite, claims: Mapping[str, Collection[StartedRow]]
+) -> tuple[pa.Table, dict[str, Any], PointsLayout]:
     results = data["results"]
     cells = list(itertools.zip_longest(*results.values()))  # asv trims nulls at a row's end
     columns = dict(zip(data["result_columns"], cells, strict=False))
@@ -291,7 +291,7 @@ def _points(
 
 
 def _numbers(
-    columns: Mapping[str, Sequence[Any]], layout: Layout, nothing: Sequence[None]
+    columns: Mapping[str, Sequence[Any]], layout: PointsLayout, nothing: Sequence[None]
 ) -> tuple[Any, dict[str, Any]]:
     """What became of each point, and the frame's columns of it."""
     cells = columns.get("result", nothing)

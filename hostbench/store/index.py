@@ -173,7 +173,7 @@ class Update:
         self._points: list[pa.Table] = []
         self._gone: set[str] = set()
         """Files whose rows the next batch replaces."""
-        self._claims: dict[str, dict[str, set[asv_points.Started]]] = {}
+        self._claims: dict[str, dict[str, set[asv_points.StartedRow]]] = {}
         """Machine -> commit -> rows of asv's files that runs hold too."""
 
     def batches(self) -> Iterator[tuple[pa.Table, set[str]]]:
@@ -309,7 +309,7 @@ class Update:
     # ---- asv's files ----------------------------------------------------------------------------
 
     def _read_asv(
-        self, suite: asv_points.Suite, stats: dict[str, Stat]
+        self, suite: asv_points.AsvSuite, stats: dict[str, Stat]
     ) -> Iterator[tuple[pa.Table, set[str]]]:
         claims = self._claims.get(suite.machine, {})
         about = digest_of(suite.depends)

@@ -25,11 +25,13 @@ FOLDER = "triage"
 SUFFIX = ".txt"
 OUTGROWN, AT_LEAST = 1.5, 0.02
 """An event is clearly larger that is this many times what the entry says, and by so much."""
-State = Annotated[str, Meta(pattern=r"^(accepted|expected|noise|investigating)\Z")]
-Direction = Annotated[str, Meta(pattern=r"^(slower|faster)\Z")]
-Line = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")]
+EntryState = Annotated[str, Meta(pattern=r"^(accepted|expected|noise|investigating)\Z")]
+StepDirection = Annotated[str, Meta(pattern=r"^(slower|faster)\Z")]
+OneLine = Annotated[
+    str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
+]
 """One line of plain text."""
-Since = Annotated[str, Meta(pattern=r"^([0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+)\Z")]
+FirstBad = Annotated[str, Meta(pattern=r"^([0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+)\Z")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +55,18 @@ class EventName:
 class Entry:
     """One judgement of a person. A file's other keys are passed over."""
 
-    series: Line
+    series: OneLine
     """The event's id."""
-    since: Since
+    since: FirstBad
     """The first bad commit, 7 digits of it or more, or a run id."""
-    direction: Direction
-    state: State
+    direction: StepDirection
+    state: EntryState
     effect: float | None = None
     """Relative change when it was said; None: of any size."""
-    owner: Line | None = None
+    owner: OneLine | None = None
     until: datetime.date | None = None
     """The last day on which it counts; None: for good."""
-    note: Line | None = None
+    note: OneLine | None = None
 
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
