@@ -35,7 +35,7 @@ from hostbench.store import adopt, archive, asv_points, asv_tree, frame, runs, t
 from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.columns import STATUSES, FrameRow
 from hostbench.store.runs import WholeRun
-from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, Table
+from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
 _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 """How asv's files of a commit are named."""
@@ -61,7 +61,7 @@ def elsewhere(results: str) -> Path:
 
 def open_table(
     results: Path, rebuild: bool = False, on_file: OnFile = ignore_file
-) -> tuple[Table, list[str]]:
+) -> tuple[ResultTable, list[str]]:
     """The table of a results folder as it is now, and warnings of what belongs to no file in it; a
     damaged table is made anew, and a folder without results gets none beside it.
 
@@ -84,7 +84,7 @@ def open_table(
 
 def _opened(
     listing: "Listing", folder: Path, rebuild: bool, on_file: OnFile
-) -> tuple[Table, list[str]]:
+) -> tuple[ResultTable, list[str]]:
     """One process at a time, where the file system can lock: others need not read the same."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (ignore := folder / ".gitignore").exists():
@@ -93,14 +93,16 @@ def _opened(
     with locked(folder / "lock"):
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
-                stored = Table(url)
+                stored = ResultTable(url)
                 if stored.description == DESCRIPTION:
                     return _refreshed(listing, stored, on_file)
         shutil.rmtree(folder / "points", ignore_errors=True)
-        return _refreshed(listing, Table.create(url), on_file)
+        return _refreshed(listing, ResultTable.create(url), on_file)
 
 
-def _refreshed(listing: "Listing", stored: Table, on_file: OnFile) -> tuple[Table, list[str]]:
+def _refreshed(
+    listing: "Listing", stored: ResultTable, on_file: OnFile
+) -> tuple[ResultTable, list[str]]:
     update = Update(listing, stored.files, on_file)
     for rows, replaced in update.batches():
         stored.write(rows, replaced)

@@ -13,7 +13,7 @@ from hostbench.runner import places
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import first_line, open_url
-from hostbench.store.table import DAMAGE, MAX_ROWS, FileRow, Table
+from hostbench.store.table import DAMAGE, MAX_ROWS, FileRow, ResultTable
 
 _ATTEMPTS = 10
 _MAX_FILES = 200
@@ -50,16 +50,16 @@ def publish(results: Path, url: str) -> Published:
     )
 
 
-def _opened(url: str) -> Table:
+def _opened(url: str) -> ResultTable:
     try:
         return open_url(url)[0]
     except UsageError as error:
         if not isinstance(error.__cause__, TableNotFoundError) or "Unknown" in str(error.__cause__):
             raise
-    return Table.create(url)
+    return ResultTable.create(url)
 
 
-def _lacking(there: Table, rows: list[FileRow]) -> list[FileRow]:
+def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
     """Those that the table has not got, or as they were before. Sizes and times of change differ
     from clone to clone."""
     known = {row.file: (row.digest, row.counts) for row in there.files}
@@ -83,7 +83,9 @@ def _batches(rows: list[FileRow]) -> Iterator[list[FileRow]]:
         yield batch
 
 
-def _send(results: Path, local: Table, there: Table, batch: list[FileRow]) -> list[FileRow]:
+def _send(
+    results: Path, local: ResultTable, there: ResultTable, batch: list[FileRow]
+) -> list[FileRow]:
     """One transaction; again, without what somebody else has sent meanwhile."""
     for _ in range(_ATTEMPTS):
         there.refresh()

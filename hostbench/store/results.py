@@ -25,7 +25,7 @@ from hostbench.store.table import (
     SCHEMA,
     SHOWN,
     FileRow,
-    Table,
+    ResultTable,
     is_in,
     of_machine,
     text,
@@ -42,7 +42,8 @@ _FEW = 64
 _NUMBERS = (*STATUSES, "unexpected")
 _SERIES = """
 select workload, "case", bool_or(status = 'ok') as has_number, min(started_at) as first,
-first_value(place order by started_at, place) as place from t where kind = 'point' and {where} group by workload, "case"
+first_value(place order by started_at, place) as place
+from t where kind = 'point' and {where} group by workload, "case"
 """
 
 
@@ -61,7 +62,7 @@ class Results:
         else:
             self._take(*index.open_table(self.folder, on_file=on_file))
 
-    def _take(self, table: Table, warnings: Sequence[str]) -> None:
+    def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
         self._table = table
         rows = table.files
         own = [text for row in rows if row.warnings for text in json.loads(row.warnings)]
@@ -88,7 +89,7 @@ class Results:
             )
             self._files = self._files[kept].reset_index(drop=True)
 
-    def _ask(self, ask: Callable[[Table], T]) -> T:
+    def _ask(self, ask: Callable[[ResultTable], T]) -> T:
         """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
         try:
             return ask(self._table)
@@ -245,10 +246,10 @@ class Results:
         return to_frame(rows.take(pa.array(order[ranks[order] >= 0])))
 
 
-def open_url(url: str) -> tuple[Table, list[str]]:
+def open_url(url: str) -> tuple[ResultTable, list[str]]:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
-        table = Table(url)
+        table = ResultTable(url)
         if table.description != DESCRIPTION:
             raise UsageError(
                 f"the table at {url} is of another version ({table.description:.80}, this "

@@ -110,7 +110,7 @@ _WRITER = WriterProperties(
 )
 
 
-class Table:
+class ResultTable:
     """A table as it was when it was opened."""
 
     def __init__(self, url: str) -> None:
@@ -129,7 +129,7 @@ class Table:
         self.__dict__.pop("files", None)
 
     @staticmethod
-    def create(url: str) -> "Table":
+    def create(url: str) -> "ResultTable":
         """An empty one; one that is there already stays."""
         fields = [pa.field(f.name, pa.string() if f.type == TEXT else f.type) for f in SCHEMA]
         DeltaTable.create(
@@ -144,7 +144,7 @@ class Table:
                 "delta.dataSkippingStatsColumns": ",".join(_SKIPPED_BY),
             },
         )
-        return Table(url)
+        return ResultTable(url)
 
     def num_rows(self, kind: str) -> int:
         """As the log counts them."""

@@ -21,7 +21,7 @@ from hostbench.store import archive
 from hostbench.store import results as opening
 from hostbench.store.publish import Published, publish
 from hostbench.store.results import Results, version
-from hostbench.store.table import Table
+from hostbench.store.table import ResultTable
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import STARTED_MS, asv_file
 from tests.store.test_results import same_rows
@@ -202,7 +202,7 @@ def test_others_that_are_always_faster_are_named(
     def refuse(*_: object, **__: object) -> None:
         raise CommitFailedError("somebody else")
 
-    monkeypatch.setattr(Table, "write", refuse)
+    monkeypatch.setattr(ResultTable, "write", refuse)
     with pytest.raises(BrokenError, match="at the same time"):
         publish(results, place)
 

@@ -21,7 +21,7 @@ from hostbench.measure import workload
 from hostbench.store import archive, asv_points, index
 from hostbench.store.columns import ABOUT, COUNTS, STATUSES
 from hostbench.store.results import Results
-from hostbench.store.table import Table
+from hostbench.store.table import ResultTable
 from tests.conftest import SOAK
 from tests.fakes.builders import (
     GPU_FACTS,
@@ -59,8 +59,8 @@ def fresh(results: Path) -> Results:
         return Results(results)
 
 
-def table_of(results: Path) -> Table:
-    return Table(str(index.folder_of(results) / "points"))
+def table_of(results: Path) -> ResultTable:
+    return ResultTable(str(index.folder_of(results) / "points"))
 
 
 def same_rows(first: pd.DataFrame, second: pd.DataFrame) -> None:
