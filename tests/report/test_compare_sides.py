@@ -18,6 +18,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import CaseRecord
 from hostbench.store import archive
+from tests import asv_project
 from tests.fakes import builders
 from tests.report.test_compare_command import CASES, NEW, OLD, level, stored
 
@@ -108,6 +109,28 @@ def test_an_environment_is_compared_with_itself_alone(
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, effects(told)) == (EXIT_NOTHING_MEASURED, {"time_it[]@box/py3.9": 0.5})
     assert [one["series"] for one in told["without_number"]] == ["time_it[]@box/py3.7"]
+
+
+def test_another_projects_tree_has_a_level_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """30 % in one benchmark after 20 runs whose noise is 2 %."""
+    monkeypatch.setattr(asv_project, "NUM_BENCHMARKS", 10)
+    commits = [f"{number:08x}" + "0" * 32 for number in range(21)]
+    *_, newest = asv_project.write(tmp_path, commits, ["box"])
+    data = json.loads(newest.read_text())
+    slower = data["results"]["suite_3.Bench3.time_it"]
+    slower[0] = [1.3 * seconds for seconds in slower[0]]
+    newest.write_text(json.dumps(data))
+    for sides in ((commits[20],), (commits[19], commits[20])):
+        code, told = said(capsys, tmp_path, *sides)
+        called = {one["series"] for one in told["series"] if one["verdict"] == "slower"}
+        assert code == EXIT_REGRESSION and len(called) == 6
+        assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
+    code, told = said(capsys, tmp_path, commits[1], commits[2])
+    assert code == EXIT_NOTHING_MEASURED
+    (why,) = {one["why"] for one in told["series"]}
+    assert why == "made one after the other; `hostbench ab` or 3 more runs decide"
 
 
 @pytest.mark.parametrize(
