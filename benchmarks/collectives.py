@@ -16,7 +16,7 @@ def setup_cache():
     return suite.measure("collectives")
 
 
-SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 512 * MIB)  # on GPUs alone the last
+SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, 512 * MIB)  # on GPUs the last two
 NUM_RANKS = (1, 2, 4, 8)
 QUEUED = 20  # all-reduces before one synchronize, as nccl-tests has them (its `-n`)
 NAMES = (

@@ -118,7 +118,7 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     outside = [rank for rank, state in behind.items() if state.in_torch is False]
     if 0 < len(outside) < len(behind):
         return outside, "the others wait in torch.distributed; "
-    return list(behind), "all wait for each other: which one is to blame cannot be told; "
+    return list(behind), "none is behind the others: which one is to blame cannot be told; "
 
 
 def _disagreeing(silent: Mapping[int, RankState]) -> tuple[list[int], str] | None:

@@ -27,6 +27,7 @@ from hostbench.ranks.rank import serve
 GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
 LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end
 REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
+ABORTS = ", perhaps for another rank's call: gloo aborts where sizes differ"
 _POLL_S = 0.001
 _OURS = re.compile("/torch/|/hostbench/ranks/")  # files that say nothing of the user's step
 
@@ -73,9 +74,9 @@ class Child:
         if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
             why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
             return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
-        assert self._status is not None
-        aborted = os.waitstatus_to_exitcode(self._status) == -signal.SIGABRT
-        return Reply(kind="lost", text=describe_exit(self._status), by_others=aborted)
+        status = self._status or 0
+        aborted = os.waitstatus_to_exitcode(status) == -signal.SIGABRT
+        return Reply(kind="lost", text=describe_exit(status) + ABORTS * aborted, by_others=aborted)
 
     def has_ended(self) -> bool:
         if self._status is None:

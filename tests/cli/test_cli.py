@@ -614,7 +614,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     for work in load().values():
         counted = rf"^{work.name} +{work.version} +{len(list(work.cases()))} .*"
         assert re.search(counted + re.escape(work.question), text, re.M)
-    sizes = "nbytes: 4KiB, 64KiB, 1MiB, 16MiB, 64MiB, 512MiB"
+    sizes = "nbytes: 4KiB, 64KiB, 1MiB, 16MiB, 64MiB, 256MiB, 512MiB"
     assert sizes in text and "num_tensors: 1, 1000" in text
     assert main(["list", "allocation", "--cases"]) == EXIT_OK
     lines = capsys.readouterr().out.splitlines()

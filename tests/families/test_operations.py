@@ -155,7 +155,7 @@ def test_wrong_data_fails(answers: Callable[[str, str], Wrong], name: str, check
 
 FACTORS = {
     "all_reduce": 2 * 7 / 8, "broadcast": 1, "reduce": 1, "all_gather_into_tensor": 7 / 8,
-    "reduce_scatter_tensor": 7 / 8, "all_to_all_single": 7 / 8, "all_to_all_uneven": 7 / 8,
+    "reduce_scatter_tensor": 7 / 8, "all_to_all_single": 7 / 8, "all_to_all_uneven": 8 / 9,
     "gather": 7 / 8, "scatter": 7 / 8, "barrier": 0,
 }  # fmt: skip
 
@@ -177,3 +177,12 @@ SENT = {
 def test_what_each_of_four_ranks_sends_by_gloo(name: str, parts: list[float]) -> None:
     sends = OPERATIONS[name].gloo_sends
     assert [sends(rank, 4) for rank in range(4)] == pytest.approx(parts)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 4, 7, 24])
+def test_the_factor_of_the_uneven_all_to_all_is_what_a_rank_sends_on_average(
+    num_ranks: int,
+) -> None:
+    row = OPERATIONS["all_to_all_uneven"]
+    parts = [row.gloo_sends(rank, num_ranks) for rank in range(num_ranks)]
+    assert sum(parts) / num_ranks == pytest.approx(row.factor(num_ranks))

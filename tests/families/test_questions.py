@@ -315,6 +315,18 @@ def over_two(kind: str, seconds: float, findings: dict[str, Any] | None = None, 
     return row.with_axes(**axes)
 
 
+@pytest.mark.parametrize("num_ranks", [3, 24, 1024])
+def test_a_world_of_any_size_has_latency_and_bandwidth(num_ranks: int) -> None:
+    axes = {"operation": "broadcast", "dtype": "float32", "backend": "nccl"}
+    rows = [
+        reduced("operation", num_ranks, nbytes, 1e-4 + nbytes / 1e10).with_axes(**axes)
+        for nbytes in (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+    ]
+    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    answer = by_text["What are latency and bandwidth of broadcast?"]
+    assert value(answer, f"{num_ranks} ranks: latency") == pytest.approx(1e-4)
+
+
 def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     """On the wire reduce-scatter of gloo sends all of S, where half would do."""
     sent = {"sends_as_documented": True, "most_sent_bytes": MIB}

@@ -62,7 +62,7 @@ def test_the_culprit_is_named_not_who_complains_first(
          "wrong cannot be told; rank 1 on node-a inside broadcast, its collective 7, rank 2 on "
          "node-b inside all_reduce, its collective 7"),
         ({}, (IN, IN, IN, IN), "rank 0 on node-a, rank 1 on node-a, rank 2 on node-b, rank 3 on "
-         f"node-b {SILENT}: all wait for each other: which one is to blame cannot be told; inside"),
+         f"node-b {SILENT}: none is behind the others: which one is to blame cannot be told; in"),
         ({}, (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: stopped (SIGSTOP or "
          f"a debugger); {INSIDE}"),
         (dict.fromkeys((0, 1, 3), TORN), (IN, IN, STOPPED, IN), f"rank 2 on node-b {SILENT}: st"),

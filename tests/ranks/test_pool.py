@@ -34,6 +34,9 @@ def serve(config: RankConfig, channel: Any, stack: int, recorder: Any) -> NoRetu
             channel.send(Reply(kind="done", value=config.rank))
         elif config.group.device == "ends":
             os._exit(7)
+        elif config.group.device == "aborts":
+            signal.signal(signal.SIGABRT, signal.SIG_DFL)  # without pytest's stack
+            os.kill(os.getpid(), signal.SIGABRT)
         else:
             channel.close()
             if config.group.device == "stops":
@@ -76,6 +79,7 @@ def opened(kind: str) -> Pool:
     ("kind", "expected"),
     [
         ("ends", "rank 1 was lost: exit code 7"),
+        ("aborts", f"rank 1 was lost: killed by SIGABRT{pool.ABORTS}"),
         ("goes on", "rank 1 was lost: it closed its pipe, and its process does not end"),
         ("stops", "rank 1 was lost: it closed its pipe, and its process does not end: it is "
          "stopped (SIGSTOP or a debugger)"),

@@ -1,1 +1,1 @@
-"""collectives: what it costs to add up one buffer over ranks, each with a device of its own."""
+"""collectives: the operations of torch.distributed, and what is asked of them."""

@@ -80,7 +80,7 @@ OPERATIONS = {
         lambda r, n, s: [(r, 0, sum(splits(r, n, s)))], _slices,
         lambda dist, my: partial(
             dist.all_to_all_single, my.result, my.given, *[splits(*my.size)] * 2
-        ), lambda r, n: 1 - (1 + 2 * r % n) / (n * (n + 1) // 2),
+        ), lambda r, n: 1 - (1 + 2 * r % n) / (n * (n + 1) // 2), lambda n: 1 - 1 / (n | 1),
     ),
     # S: the buffer that has a block of each rank
     "all_gather_into_tensor": Operation(  # torch 2.13 has new names, and warns of older ones

@@ -17,6 +17,7 @@ from hostbench.report.rows import Row, Rows, where
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
 WITH_DATA = tuple(name for name in OPERATIONS if name != "barrier")
+WORLDS = (*range(2, 32), *range(32, 1025, 4))  # numbers of ranks that a launcher may start
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "operation": {
         "all_gather_into_tensor": "all-gather", "reduce_scatter_tensor": "reduce-scatter",
@@ -114,7 +115,7 @@ QUESTIONS = (
     Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
     Curve(
         text="What are latency and bandwidth of {operation}?", workload=ANY, each=("operation",),
-        select=_with_all_reduce, fits=tuple({"num_ranks": 2**power} for power in range(1, 11)),
+        select=_with_all_reduce, fits=tuple({"num_ranks": num} for num in WORLDS),
     ),
     Parts(
         text="Does an all-reduce hide behind compute?", workload="collectives.with_compute",
