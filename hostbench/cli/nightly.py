@@ -149,11 +149,8 @@ class _Tonight:
         if measured.asv_error:
             night.broken.append(f"asv lacks the run: {measured.asv_error}")
         counted = Counter(result.status for result in run.results())
-        night.run_id, night.began, night.scratch = (
-            run.run_id,
-            run.header.started_at,
-            run.header.scratch,
-        )
+        night.run_id, night.began = run.run_id, run.header.started_at
+        night.scratch = run.header.scratch
         night.cut_off = "" if measured.end in ("complete", "stopped") else measured.end
         night.launches = launches_in_words(run.header.launches, run.measured_launches, True)
         night.enough = len(before_tonight.launches_of(run))
@@ -211,8 +208,8 @@ class _Tonight:
         night.compared, night.same_code = len(held), commit == tonights
         night.lasting, night.passing = before_tonight.facts_moved(before, run)
         night.landed = before_tonight.landed(Path.cwd(), commit, tonights)
-        night.broke = before_tonight.lost("failed", run, earlier)
-        night.skipped = before_tonight.lost("skipped", run, earlier)
+        night.broke = before_tonight.with_status("failed", run, earlier)
+        night.skipped = before_tonight.with_status("skipped", run, earlier)
         night.detectable = detectable(compare(judge.against_level([launches], since, apart)))
         if not moved:
             return

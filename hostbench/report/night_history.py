@@ -146,25 +146,22 @@ def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ..
     )
 
 
-def with_status(status: str, tonight: WholeRun) -> tuple[str, ...]:
-    """`case: reason` of the cases with that status, `failed` or `skipped`."""
-    return tuple(
-        f"{as_typed(str(result.case))}: {result.reason}"
-        for result in tonight.results()
-        if result.status == status
-    )
-
-
-def lost(status: str, tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[str, ...]:
-    """Those of them that had a number in a run before."""
+def with_status(
+    status: str, tonight: WholeRun, earlier: Sequence[WholeRun] | None = None
+) -> tuple[str, ...]:
+    """`case: reason` of the cases with that status, `failed` or `skipped`; with `earlier` runs,
+    those that had a number in one of them."""
     had_number = {
-        as_typed(str(record.case))
-        for run in earlier
+        record.case
+        for run in earlier or ()
         for record in run.winners().values()
         if record.status == "ok"
     }
-    lines = with_status(status, tonight)
-    return tuple(line for line in lines if line.partition(": ")[0] in had_number)
+    return tuple(
+        f"{as_typed(str(result.case))}: {result.reason}"
+        for result in tonight.results()
+        if result.status == status and (earlier is None or result.case in had_number)
+    )
 
 
 def still_slower(
