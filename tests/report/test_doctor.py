@@ -165,6 +165,8 @@ def test_coverage_counts_every_case_once():
             "the cpu device's memory is the C library's: torch packs no segments there",
             "the cpu device launches no kernels: it has no graphs of them",
             "each wait of the cpu device lets the host sleep: there is no other",
+            "torch has no streams on cpu: nothing is gathered ahead; it needs a GPU",
+            "torch has symmetric memory on GPUs alone; it needs a GPU",
         },
         (H200, CUDA_TORCH): {
             "measured only with --device cpu, as there is a GPU",
