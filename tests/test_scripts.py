@@ -45,6 +45,14 @@ def test_judge_detectors(tmp_path: Path) -> None:
     assert "as the machine's own: 2 of 2 suites" in said
 
 
+def test_judge_two_sides() -> None:
+    said = script("judge-two-sides", "--tables", "1")
+    rows = [line.split("|")[1:-1] for line in said.splitlines()[2:]]
+    assert len(rows) == 6 and [row[0].strip() for row in rows][-1] == "3%, heavy"
+    false, found = rows[0][1].split(",")
+    assert float(false.strip(" %")) < 2 and float(found.strip(" %")) > 50
+
+
 @pytest.mark.asv
 @pytest.mark.soak  # two whole runs of asv, of a figure that changes with the decision alone
 def test_suite_cost() -> None:
