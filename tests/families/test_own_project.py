@@ -144,7 +144,7 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     )
     assert "SystemExit: 3 (benchmarks/quits.py:1)" in listed.stdout
     assert re.search(r"^steps\.train +1 +\d", listed.stdout, re.M)
-    assert "\n    no docstring says what is measured\n" in listed.stdout
+    assert "  no docstring says what is measured\n" in listed.stdout
     named = project.hostbench("list", "bad")
     assert named.returncode == 2 and named.stdout.splitlines() == [
         f"hostbench: the family 'bad' cannot be imported: {bad}"
