@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal
@@ -62,7 +62,7 @@ def _percent(share: float) -> str:
     return f"{math.ceil(100 * share)} %" if math.isfinite(share) else "any factor"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScreenLine:
     """What the first screen says of one question: at most 100 characters in three columns."""
 
@@ -75,14 +75,14 @@ class ScreenLine:
     """How the summary on top calls it, where the difference is established."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """A figure beside the one that it is held against."""
 
     to: str
     """What it is held against."""
     conclusion: Conclusion
-    of_rates: bool = False
+    of_rates: bool = field(default=False, kw_only=True)
     """Of rates, so that a share is said instead of a factor of times."""
 
     def __str__(self) -> str:
@@ -99,13 +99,14 @@ class Ratio:
         return f"{words}{' from' if words.startswith('no difference') else ', beside'} {self.to}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One number of an answer, or why there is none."""
 
     label: str
     value: float | None
     unit: FigureUnit
+    _: KW_ONLY
     low: float | None = None
     high: float | None = None
     """99 % interval over launches; None where there are too few."""
@@ -131,7 +132,7 @@ class Figure:
         return f", 99 % interval {self.low:.2f} to {self.high:.2f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Axis:
     """How one direction of a chart is read."""
 
@@ -141,7 +142,7 @@ class Axis:
     better: Literal["lower", "higher", ""] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """One mark. `x` is a number, or the name of a lane."""
 
@@ -155,7 +156,7 @@ class Point:
     """What a pointer on the mark says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A line that marks are held against at `low`, or a band up to `high`."""
 
@@ -164,7 +165,7 @@ class Rule:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chart:
     """What a chart draws; hostbench.report.charts draws it."""
 

@@ -40,7 +40,7 @@ def left_out(rows: Sequence[Row], found: Iterable[Answer]) -> dict[str, list[str
         for one in _known(family):
             is_ours = not one.devices or device in one.devices
             if is_ours and (one.workload, one.text) not in answered:
-                lacking.setdefault(family, []).append(one.of_any())
+                lacking.setdefault(family, []).append(one.text)
     return lacking
 
 

@@ -45,6 +45,11 @@ class Row:
     published_kind: str | None = None
 
     @property
+    def function(self) -> str:
+        """`host_to_device` of `transfer.host_to_device`."""
+        return self.workload.partition(".")[2]
+
+    @property
     def is_valid(self) -> bool:
         """Whether its time counts."""
         return self.status == "ok" and self.seconds is not None and self.seconds > 0

@@ -101,7 +101,7 @@ def test_a_quick_run_names_what_it_does_not_ask(tmp_path: Path) -> None:
     assert "Does pinned memory pay?" not in lacking["transfer"]
     assert "How fast is a copy inside the device's memory?" in lacking["transfer"]
     assert not {one["question"] for one in as_json(*quick)["answers"]} & set(lacking["transfer"])
-    unasked = "Is non_blocking=True from pageable or pinned or registered memory asynchronous?"
+    unasked = "Is non_blocking=True from {memory} memory asynchronous?"
     assert unasked in lacking["transfer"]
     more = f"{len(lacking['transfer'])} questions more in a full run: hostbench run transfer"
     assert all(more in shown(quick, form) for form in ("text", "md", "html"))

@@ -13,7 +13,7 @@ from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, joined
 from hostbench.report.kinds import Compare, Question, Scaling
 from hostbench.report.kinds.marks import LANES, TIME, chart, time_point
-from hostbench.report.kinds.question import NOT_ASKED, without_number
+from hostbench.report.kinds.question import NOT_ASKED
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
@@ -169,7 +169,7 @@ class Fragmentation(Question):
         figures = [self._figure(known, name, share) for name, share in shares.items()]
         if not shares:
             verdict = "undecided: what was reserved was not counted, or differs between launches"
-            return self.made(text, "undecided", verdict, figures=without_number(group, self))
+            return self.made(text, "undecided", verdict, lost=group)
         said = [f"{self.word('setting', name)} {share:.2f}x" for name, share in shares.items()]
         best = min(shares, key=lambda name: shares[name])
         if len(said) > 2:
@@ -179,7 +179,8 @@ class Fragmentation(Question):
             text,
             "figure",
             f"reserved at the peak, for what is allocated: {joined(said)}{helps}",
-            figures=(*figures, *without_number(group, self)),
+            figures,
+            lost=group,
             chart=self._chart(known),
         )
 
@@ -242,7 +243,7 @@ class BatchMemory(Question):
         }
         if len(peaks) < 2:
             verdict = "undecided: the peak is known of fewer than two batch sizes"
-            return self.made(text, "undecided", verdict, figures=without_number(group, self))
+            return self.made(text, "undecided", verdict, lost=group)
         least, most = min(peaks), max(peaks)
         each = (peaks[most] - peaks[least]) / (most - least)
         fixed = peaks[least] - each * least
@@ -263,8 +264,8 @@ class BatchMemory(Question):
                     Figure(label=f"peak, {num} in a batch", value=float(nbytes), unit="bytes")
                     for num, nbytes in sorted(peaks.items())
                 ),
-                *without_number(group, self),
             ),
+            lost=group,
             chart=chart("line", x, y, points),
         )
 

@@ -13,13 +13,14 @@ from hostbench.judge.two_sides import SAME_WITHIN
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import Compare, Question
 from hostbench.report.kinds.marks import chart
-from hostbench.report.kinds.question import few_launches, figure, without_number
+from hostbench.report.kinds.question import few_launches, figure
 from hostbench.report.rows import Row, Rows, first, valid
 
 DEAR = 1.5
 """The common claim: 50 % or more in a tight loop."""
 LITTLE = 1 + SAME_WITHIN
 DRAWN = ("item", "item_every_10", "print", "nonzero", "synchronize", "shape", "graph")
+SHOWN = ("item", "print", "bool", "shape", "graph")
 TOLD = ("none", "item", "item_every_10")
 LENGTH = Axis(title="compute in a step", unit="s", is_log=True)
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -111,7 +112,8 @@ class Slowdown(OverSteps):
             text,
             state,
             verdict,
-            figures=(*self._figures(held), *without_number(lacking, self)),
+            self._figures(held),
+            lost=lacking,
             chart=self._chart(group),
         )
 
@@ -266,9 +268,10 @@ QUESTIONS = (
         note=waits,
         screen="{choice} per {step_us} step",
         screen_each=(
-            {"step_us": 10, "trap": ("item", "print", "bool", "shape", "graph")},
+            *({"step_us": 10, "trap": trap} for trap in SHOWN),
             {"step_us": 1_000, "trap": "item"},
         ),
+        learnt="{what}",
     ),
     Idle(text="How much of the time does the device idle?", workload=LOOP),
     Slowdown(

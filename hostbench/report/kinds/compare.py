@@ -34,9 +34,9 @@ class Compare(Question):
     claim: Mapping[str, AxisValue] | None = None
     note: Callable[[Row], str] = lambda row: ""
     """What else is said of a figure."""
-    screen_each: tuple[Mapping[str, Any], ...] = ()
-    """The cases that have a line each on the first screen, `{choice}` in `screen`; without any one
-    line has all choices."""
+    screen_each: tuple[Mapping[str, Any], ...] = ({},)
+    """A line on the first screen for each, of the case with these values that differs most. With
+    `{choice}` in `screen` it has no further names."""
     learnt: str = "{what}: {choice}"
     """How the summary on top names a difference."""
     both_ends: bool = False
@@ -55,14 +55,9 @@ class Compare(Question):
         axes, references = self._compared(here), self._references(here, rows)
         figures = [self._figure(row, axes, references.get(row.case)) for row in valid(here)]
         state, verdict = self._verdict(figures, here, axes)
-        return self.made(
-            text,
-            state,
-            verdict,
-            figures=(*figures, *questions.without_number(here, self)),
-            notes=self.at(here, [axis for axis in varying(group) if axis not in axes]),
-            chart=self._chart(group, here, axes),
-        )
+        notes = self.at(here, [axis for axis in varying(group) if axis not in axes])
+        chart = self._chart(group, here, axes)
+        return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
         size = size_axis(group)
@@ -74,7 +69,6 @@ class Compare(Question):
             yield from self._lines(where(group, **{size: nbytes}), rows)
 
     def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        """A line for each of `screen_each` beside its reference, or one for all choices."""
         measured, references = valid(here), self._references(here, rows)
         axes = self._compared(measured)
         compared = [
@@ -82,38 +76,35 @@ class Compare(Question):
             for row in measured
             if (reference := references.get(row.case))
         ]
-        if self.screen_each:
-            for row, reference, conclusion in compared:
-                if any(row.has(chosen) for chosen in self.screen_each):
-                    what = self.on_screen(row, choice=self.name(row, axes))
-                    both = [("", figure("", each)) for each in (reference, row)]
-                    verdict = answers.difference(conclusion)
-                    yield _line(what, side_by_side(both, " -> "), verdict, conclusion, what)
-        elif compared:
-            yield self._line_of_all(measured, compared, axes)
-        elif self.claim is None:
+        for chosen in self.screen_each:
+            some = [pair for pair in compared if pair[0].has(chosen)]
+            if some:
+                largest = max(some, key=lambda pair: answers.weight(pair[2]))
+                yield self._line(*largest, measured, axes)
+        if not compared and self.claim is None and "{choice}" not in self.screen:
             shown = [(self.name(row, axes, self.short), figure("", row)) for row in measured[:3]]
             figures = side_by_side(shown if axes else [("", shown[0][1])])
-            yield ScreenLine(what=self.on_screen(measured[0]), figures=figures, verdict="")
+            yield ScreenLine(self.on_screen(measured[0]), figures, "")
 
-    def _line_of_all(
-        self, measured: Rows, compared: list[tuple[Row, Row, Conclusion]], axes: Sequence[str]
+    def _line(
+        self, row: Row, reference: Row, conclusion: Conclusion, measured: Rows, axes: Sequence[str]
     ) -> ScreenLine:
-        """All choices, or the one that differs most beside its reference; with its verdict."""
-        row, reference, conclusion = max(compared, key=lambda pair: answers.weight(pair[2]))
-        is_pair = len(measured) > 3 or self.beside is not None
-        names = {each.case: self.name(each, axes, self.short) for each in measured}
+        """All choices of a few, or this one beside its reference."""
+        is_named = "{choice}" not in self.screen
+        is_pair = len(measured) > 3 or self.beside is not None or not is_named
+        names = {one.case: self.name(one, axes, self.short) for one in measured}
         if self.beside is not None:
             names[reference.case] = self.beside_name
+        choice, is_rate = names[row.case], self.show == "rate"
         shown = [
-            (names[each.case], figure("", each, rate=self.show == "rate"))
-            for each in ([reference, row] if is_pair else measured)
+            (names[one.case] if is_named else "", figure("", one, rate=is_rate))
+            for one in ([reference, row] if is_pair else measured)
         ]
-        what, name = self.on_screen(row), names[row.case]
-        learnt = self.learnt.format(what=what, choice=name, **self.words_of(row))
-        verdict = answers.difference(conclusion, "" if is_pair else name)
+        what = self.on_screen(row, choice=choice)
         figures = side_by_side(shown, " -> " if is_pair else ", ")
-        return _line(what, figures, verdict, conclusion, learnt)
+        verdict = answers.difference(conclusion, "" if is_pair else choice)
+        learnt = self.learnt.format(what=what, choice=choice, **self.words_of(row))
+        return ScreenLine(what, figures, verdict, conclusion, learnt)
 
     def _largest(self, group: Rows, rows: Rows) -> list[Row]:
         """The rows of the largest size at which a case can be held against another."""
@@ -171,7 +162,7 @@ class Compare(Question):
                 to = self.name(reference, axes) or "the baseline"
             else:  # it has no figure of its own here
                 to = f"{self.beside_name} ({answers.in_unit(reference.time, 's')})"
-            ratio = Ratio(to=to, conclusion=conclude(row.by_launch, reference.by_launch))
+            ratio = Ratio(to, conclude(row.by_launch, reference.by_launch))
         is_rate, name = self.show == "rate", self.name(row, axes)
         return figure(name, row, rate=is_rate, ratio=ratio, note=self.note(row))
 
@@ -209,12 +200,6 @@ class Compare(Question):
             return marks.chart("bar", marks.LANES, y, points)
         points = (marks.time_point(r, float(r.axes[size]), self.name(r, axes)) for r in group)
         return marks.chart("line", marks.sizes_axis(size), marks.LOG_TIME, points)
-
-
-def _line(what: str, figures: str, verdict: str, conclusion: Conclusion, learnt: str) -> ScreenLine:
-    return ScreenLine(
-        what=what, figures=figures, verdict=verdict, conclusion=conclusion, learnt=learnt
-    )
 
 
 def _claimed(compared: Sequence[Figure], here: Rows) -> tuple[State, str]:

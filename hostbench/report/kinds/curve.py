@@ -70,14 +70,9 @@ class Curve(Question):
         else:
             figures = self._largest(group, size)
             state, verdict = "figure", "; ".join(map(str, figures))
-        return self.made(
-            text,
-            state,
-            verdict,
-            figures=(*figures, *questions.without_number(group, self)),
-            notes=tuple(marks.limits_in_words(valid(group))),
-            chart=self._chart(group, size) if size else None,
-        )
+        notes = tuple(marks.limits_in_words(valid(group)))
+        chart = self._chart(group, size) if size else None
+        return self.made(text, state, verdict, figures, lost=group, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
         """Up to four sizes of the first series that has numbers, and where it gets fast."""
@@ -92,11 +87,8 @@ class Curve(Question):
         last, top = len(rates) - 1, max(rate for _, rate in rates)
         shown = [rates[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
         fast = next(name for name, rate in rates if 2 * rate >= top)
-        yield ScreenLine(
-            what=self.on_screen(ordered(series, size)[0]),
-            figures=questions.rates_by_size(shown),
-            verdict=f"half speed by {fast}",
-        )
+        what = self.on_screen(ordered(series, size)[0])
+        yield ScreenLine(what, questions.rates_by_size(shown), f"half speed by {fast}")
 
     def _latency(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
         lines = self._fitted(group, size)
@@ -140,7 +132,7 @@ class Curve(Question):
         for nbytes in sorted(set(mine) & set(others)):
             row, other = mine[nbytes], others[nbytes]
             conclusions[nbytes] = conclude(row.by_launch, other.by_launch)
-            ratio = Ratio(to=to, conclusion=conclusions[nbytes])
+            ratio = Ratio(to, conclusions[nbytes])
             figures.append(figure(f"{name}, {units.format_bytes(nbytes)}", row, ratio=ratio))
         pairs = {n: (mine[n].time, others[n].time, known) for n, known in conclusions.items()}
         return *_crossed(pairs, name), figures
@@ -166,12 +158,12 @@ class Curve(Question):
 
 def _fit_figures(name: str, line: Fit) -> list[Figure]:
     if line.refused:
-        return [Figure(label=name, value=None, unit="s", status="refused", reason=line.refused)]
+        return [Figure(name, None, "s", status="refused", reason=line.refused)]
     quality = f"{line.error:.0%} off in all"
     return [
-        Figure(label=f"{name}: latency", value=line.latency_s, unit="s", note=quality),
-        Figure(label=f"{name}: bandwidth", value=line.bytes_per_s / GB, unit="GB/s"),
-        Figure(label=f"{name}: half of it from", value=line.half_rate_bytes, unit="bytes"),
+        Figure(f"{name}: latency", line.latency_s, "s", note=quality),
+        Figure(f"{name}: bandwidth", line.bytes_per_s / GB, "GB/s"),
+        Figure(f"{name}: half of it from", line.half_rate_bytes, "bytes"),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, ScreenLine, State, joined
 from hostbench.report.kinds import marks
-from hostbench.report.kinds.question import Question, unseen, without_number
+from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
@@ -72,13 +72,10 @@ class Finding(Question):
         lacking = [f"{name} not known ({unseen(some)})" for name, some in series if not valid(some)]
         figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
         figures += [self._figure(name, some[-1], size) for name, some in known if self.of_call]
-        return self.made(
-            text,
-            "partly" if is_mixed else _STATES[shown],
-            "; ".join([verdict, *lacking]),
-            figures=(*figures, *without_number(group, self)),
-            chart=self._chart(group, axes, size) if size and self.of_call else None,
-        )
+        state: State = "partly" if is_mixed else _STATES[shown]
+        chart = self._chart(group, axes, size) if size and self.of_call else None
+        verdict = "; ".join([verdict, *lacking])
+        return self.made(text, state, verdict, figures, lost=group, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
         """At the largest size, of the first that has a number."""
@@ -91,7 +88,7 @@ class Finding(Question):
             figures = f"returns after {call} of {whole}"
         findings = {_is_shown(row, self.finding) for row in valid(group)}
         verdict = "not always" if len(findings) > 1 else self.stretch[findings.pop()]
-        yield ScreenLine(what=self.on_screen(row), figures=figures, verdict=verdict)
+        yield ScreenLine(self.on_screen(row), figures, verdict)
 
     def _by_size(self, series: Sequence[tuple[str, Rows]], size: str) -> Iterator[str]:
         """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ; lines of which
@@ -110,18 +107,13 @@ class Finding(Question):
 
     def _figure(self, name: str, row: Row, size: str | None) -> Figure:
         """How much of it."""
-        much, label = self._much(row), name
-        if size:
-            label = f"{units.format_bytes(int(row.axes[size]))} {name}".strip()
+        at = units.format_bytes(int(row.axes[size])) if size else ""
+        label = ": ".join(filter(None, [f"{at} {name}".strip(), self._what]))
+        note, much = _call_in_words(row, self.finding), self._much(row)
+        if much is not None:
+            return Figure(label, much, "share", note=note)
         lacks = "it was not observed" if self.share else "the call's own time is not stored"
-        return Figure(
-            label=f"{label}: {self._what}" if label else self._what,
-            value=much,
-            unit="share",
-            status="ok" if much is not None else "refused",
-            reason=None if much is not None else lacks,
-            note=_call_in_words(row, self.finding),
-        )
+        return Figure(label, None, "share", status="refused", reason=lacks, note=note)
 
     @property
     def _what(self) -> str:

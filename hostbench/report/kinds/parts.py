@@ -68,14 +68,10 @@ class Parts(Question):
         shares = self._shares(named, gains)
         state, verdict = self._verdict(named, gains, shares)
         lost = (self._lost(row) for row in here if not row.is_valid)
-        return self.made(
-            text,
-            state,
-            verdict,
-            figures=(*self._figures(named, gains, shares), *lost),
-            notes=tuple(filter(None, (*self.at(here, ()), self.remark(named)))),
-            chart=self._bars(here, shares),
-        )
+        figures = [*self._figures(named, gains, shares), *lost]
+        notes = tuple(filter(None, (*self.at(here, ()), self.remark(named))))
+        chart = self._bars(here, shares)
+        return self.made(text, state, verdict, figures, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """The serial loop, the fastest way, the ideal."""
@@ -91,9 +87,7 @@ class Parts(Question):
         verdict, what = answers.difference(gains[best]), self.on_screen(named[best])
         if share.share is not None:
             verdict += f", hides {100 * share.share:.0f} %"
-        yield answers.ScreenLine(
-            what=what, figures=figures, verdict=verdict, conclusion=gains[best], learnt=what
-        )
+        yield answers.ScreenLine(what, figures, verdict, gains[best], what)
 
     def _named(self, rows: Rows) -> dict[str, Row]:
         """The loops that have a valid number."""
@@ -169,24 +163,24 @@ class Parts(Question):
         serial = self.word(self.axis, self.serial)
         for way in (self.serial, *self.ways, *self.parts):
             if way in named:
-                ratio = Ratio(to=serial, conclusion=gains[way]) if way in gains else None
+                ratio = Ratio(serial, gains[way]) if way in gains else None
                 note = self.control if way in self.controls else ""
                 label = self.word(self.axis, way)
                 yield figure(label, named[way], ratio=ratio, note=note)
                 for ideal, share in shares.get(way, {}).items():
                     yield _share_figure(label, ideal, share)
         for ideal, seconds in _ideals(shares).items():
-            yield Figure(label=_ideal(ideal), value=seconds, unit="s", note="a bound")
+            yield Figure(_ideal(ideal), seconds, "s", note="a bound")
 
     def _lost(self, row: Row) -> Figure:
         label = self.word(self.axis, row.axes.get(self.axis, ""))
-        return Figure(label=label, value=None, unit="s", status=row.status, reason=row.reason)
+        return Figure(label, None, "s", status=row.status, reason=row.reason)
 
     def _bars(self, here: Rows, shares: Mapping[str, Efficiencies]) -> Chart | None:
         named = {str(row.axes[self.axis]): row for row in here}
         order = [name for name in (*self.parts, self.serial, *self.ways) if name in named]
         points = (marks.time_point(named[name], self.word(self.axis, name)) for name in order)
-        rules = tuple(Rule(label=_ideal(name), low=s) for name, s in _ideals(shares).items())
+        rules = tuple(Rule(_ideal(name), s) for name, s in _ideals(shares).items())
         y = replace(marks.TIME, title="seconds per loop")
         return marks.chart("bar", marks.LANES, y, points, rules=rules)
 
@@ -212,15 +206,9 @@ class Parts(Question):
                         points.append(replace(point, low=one.low, high=one.high))
         x = Axis(title=marks.axis_title(self.over), unit="bytes" if counts_bytes(self.over) else "")
         y = Axis(title="efficiency", unit="share", better="higher")
-        rules = (Rule(label="ideal", low=1.0),)
         state, verdict = _saves_most(gains)
-        return self.made(
-            text,
-            state,
-            verdict,
-            figures=(*figures, *questions.without_number(group, self)),
-            chart=marks.chart("line", x, y, points, rules=rules),
-        )
+        chart = marks.chart("line", x, y, points, rules=(Rule("ideal", 1.0),))
+        return self.made(text, state, verdict, figures, lost=group, chart=chart)
 
 
 def _within(found: Efficiency) -> Efficiency:
@@ -289,13 +277,13 @@ def _saved_figure(label: str, gain: Conclusion) -> Figure:
     """No share of a difference that is not established."""
     label = f"{label}, saved"
     if not gain.is_different:
-        reason = str(Ratio(to="serial", conclusion=gain))
-        return Figure(label=label, value=None, unit="share", status="undecided", reason=reason)
+        reason = str(Ratio("serial", gain))
+        return Figure(label, None, "share", status="undecided", reason=reason)
     value, low, high = (
         None if end is None or (gain.is_few and end != gain.factor) else 1 - 1 / end
         for end in (gain.factor, gain.low, gain.high)
     )
-    return Figure(label=label, value=value, unit="share", low=low, high=high)
+    return Figure(label, value, "share", low=low, high=high)
 
 
 def _share_figure(way: str, ideal: str, share: Efficiency) -> Figure:
@@ -303,10 +291,10 @@ def _share_figure(way: str, ideal: str, share: Efficiency) -> Figure:
     if share.share is None:
         status = "refused" if share.refused else "undecided"
         reason = share.refused or share.undecided
-        return Figure(label=label, value=None, unit="share", status=status, reason=reason)
+        return Figure(label, None, "share", status=status, reason=reason)
     if share.is_few:
-        return Figure(label=label, value=share.share, unit="share", note=_interval(share))
-    return Figure(label=label, value=share.share, unit="share", low=share.low, high=share.high)
+        return Figure(label, share.share, "share", note=_interval(share))
+    return Figure(label, share.share, "share", low=share.low, high=share.high)
 
 
 def _ideal(name: str) -> str:

@@ -11,7 +11,6 @@ from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, ScreenLine, State, in_unit
-from hostbench.report.kinds.marks import axis_title
 from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, varying, where
 
 NOT_ASKED = "this run did not measure it"
@@ -101,7 +100,17 @@ class Question:
         """Of the first screen, from the same rows as the answer."""
         return iter(())
 
-    def made(self, text: str, state: State, verdict: str, **more: Any) -> Answer:
+    def made(
+        self,
+        text: str,
+        state: State,
+        verdict: str,
+        figures: Iterable[Figure] = (),
+        *,
+        lost: Rows = (),
+        **more: Any,
+    ) -> Answer:
+        """Of `lost` a figure says why each row has no number, where it has none."""
         return Answer(
             family=self.workload.partition(".")[0],
             workload=self.workload,
@@ -109,22 +118,25 @@ class Question:
             template=self.text,
             verdict=verdict,
             state=state,
+            figures=(*figures, *self._without_number(lost)),
             **more,
         )
 
     def unavailable(self, text: str, group: Rows) -> Answer:
         """No case has a valid number: the reasons, each once."""
-        return self.made(text, "unavailable", unseen(group), figures=without_number(group, self))
+        return self.made(text, "unavailable", unseen(group), lost=group)
 
-    def of_any(self) -> str:
-        """The text for all values of `each`: `What does starting 1 worker or 4 workers cost?`"""
-        return self.text.format(**{axis: self._any(axis) for axis in self.each})
-
-    def _any(self, axis: str) -> str:
-        work = declared(self.workload)
-        known = work.axes.get(axis, ()) if work else ()
-        values = dict(choices(self.where)).get(axis, known)
-        return " or ".join(self.word(axis, value) for value in values) or axis_title(axis)
+    def _without_number(self, rows: Rows) -> Iterator[Figure]:
+        """A figure for each row without a valid number; those of one reason are one."""
+        alike: dict[tuple[str, str | None], list[Row]] = {}
+        for row in rows:
+            if not row.is_valid:
+                alike.setdefault(why(row), []).append(row)
+        axes = varying(rows)
+        for (status, reason), some in alike.items():
+            label = self.name(some[0], axes) or some[0].function
+            label = f"{len(some)} cases" if len(some) > 1 else label
+            yield Figure(label, None, "s", status=status, reason=reason)
 
     def word(self, axis: str, value: AxisValue) -> str:
         """`pinned`, `async`, `16MiB`, `4 ranks`: one choice in words."""
@@ -193,21 +205,6 @@ def unseen(rows: Rows) -> str:
     return "; ".join(parts) or f"not measured: {NOT_ASKED}"
 
 
-def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
-    """A figure for each row without a valid number; those of one reason are one."""
-    alike: dict[tuple[str, str | None], list[Row]] = {}
-    for row in rows:
-        if not row.is_valid:
-            alike.setdefault(why(row), []).append(row)
-    axes = varying(rows)
-    figures = []
-    for (status, reason), some in alike.items():
-        label = question.name(some[0], axes) or _function(some[0])
-        label = f"{len(some)} cases" if len(some) > 1 else label
-        figures.append(Figure(label=label, value=None, unit="s", status=status, reason=reason))
-    return tuple(figures)
-
-
 def why(row: Row) -> tuple[str, str | None]:
     """Status and reason of a row without a valid number."""
     if row.status == "ok":
@@ -238,14 +235,10 @@ def beside_limit(row: Row) -> str:
 
 def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
     """The number of a row: its rate where that is wanted and known, else its time."""
-    name = label or _function(row)
+    name = label or row.function
     if rate and row.gb_per_s is not None:
-        return Figure(label=name, value=row.gb_per_s, unit="GB/s", **more)
-    return Figure(label=name, value=row.time, unit="s", low=row.low_s, high=row.high_s, **more)
-
-
-def _function(row: Row) -> str:
-    return row.workload.partition(".")[2]
+        return Figure(name, row.gb_per_s, "GB/s", **more)
+    return Figure(name, row.time, "s", low=row.low_s, high=row.high_s, **more)
 
 
 def side_by_side(figures: Iterable[tuple[str, Figure]], between: str = ", ") -> str:
