@@ -85,8 +85,7 @@ class RankGroup:
             if not returns_early:
                 counters.left = counters.entered
 
-        log = self.log
-        if log is None:
+        if (log := self.log) is None:
             return step
         return lambda: log.call(operation.replace("_", " "), "collective", step)
 

@@ -176,8 +176,9 @@ def _carry_out(member: Member, mail: Mail) -> None:
 
 def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
     """Let the agents end while their store is there, also where they had nothing to do."""
-    mail.drop("message", ("bye",))
-    mail.gather("left", num_ranks, LEAVE_S if was_measured else LATE_S)
+    with contextlib.suppress(dist.DistNetworkError):  # the launcher may be gone, and its store
+        mail.drop("message", ("bye",))
+        mail.gather("left", num_ranks, LEAVE_S if was_measured else LATE_S)
 
 
 def greet(mail: Mail, num_ranks: int) -> list[Hello]:

@@ -115,6 +115,17 @@ def test_who_differs_or_is_missing_is_named(
         require_alike(hellos)
 
 
+def test_a_store_that_is_gone_is_no_error_when_all_is_said() -> None:
+    """As where torchrun was killed."""
+    make = dist.TCPStore  # type: ignore[attr-defined]
+    server = make("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    mail = Mail(make("127.0.0.1", server.port, wait_for_workers=False))
+    del server
+    with pytest.raises(dist.DistNetworkError):
+        mail.drop("message", ("end",))
+    launch.dismiss(mail, 2, was_measured=True)
+
+
 def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> None:
     words = (*TORCHRUN, "--master-port", port(), *MODULE, *SMALL)
     done = checkout.python(*words, "--results", str(results), GLOO_SOCKET_IFNAME="lo")
