@@ -121,17 +121,17 @@ def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -
     setting, ours = settings(rows), rows["scratch"].isna().to_numpy()
     names = sorted(setting.categories[np.unique(setting.codes[counts])])
     every = np.unique(setting.codes)
-    found = []
-    for place, name in enumerate(names):
+    made = []
+    for number, name in enumerate(names):
         here = setting == name
         own = rows.loc[here & counts, _OF_GRIDS]
         group = group_of(machine, str(name), len(every))
-        grid = _grid(own, machine, group, axis, hardware, {} if place else left_out)
+        grid = _grid(own, machine, group, axis, hardware, {} if number else left_out)
         del own
         ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, ORDER[axis])
         about = {"setting": str(name), "simulated": name == SIMULATED}
-        found.append(replace(grid, stopped=tuple(ended), **about))
-    return found
+        made.append(replace(grid, stopped=tuple(ended), **about))
+    return made
 
 
 def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
@@ -142,16 +142,16 @@ def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
         "points of scratch runs": int((~ours & ok).sum()),
         "failed points": int((ours & (rows["status"] == "failed").to_numpy()).sum()),
     }
-    kept = ours & ok
+    counts = ours & ok
     timed = (rows["unit"] == "seconds").to_numpy()
-    left["series in other units than seconds"] = rows.loc[kept & ~timed, "case"].nunique()
-    kept &= timed
+    left["series in other units than seconds"] = rows.loc[counts & ~timed, "case"].nunique()
+    counts &= timed
     dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
-    left["points without a dated commit"] = int((kept & ~dated).sum())
-    kept &= dated & (rows["seconds"] > 0).to_numpy()
+    left["points without a dated commit"] = int((counts & ~dated).sum())
+    counts &= dated & (rows["seconds"] > 0).to_numpy()
     few = of_few_launches(rows)
-    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int((kept & few).sum())
-    return kept & ~few, {why: num for why, num in left.items() if num}
+    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int((counts & few).sum())
+    return counts & ~few, {why: num for why, num in left.items() if num}
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -248,8 +248,8 @@ def _columns(rows: pd.DataFrame, axis: Along) -> tuple[list[RunPoint], Codes]:
     started = rows["started_at"].fillna(rows["committed_at"])
     about = {"run": run, "committed_at": rows["committed_at"].array, "started_at": started.array}
     runs = pd.DataFrame(about).groupby("run").min()
-    _, place = np.unique(run, return_index=True)
-    runs["commit"] = rows["commit"].iloc[place].astype(object).to_numpy()
+    _, of_run = np.unique(run, return_index=True)
+    runs["commit"] = rows["commit"].iloc[of_run].astype(object).to_numpy()
     runs["first"] = runs.groupby("commit")["started_at"].transform("min")
     by = ["committed_at", "first", "commit", "started_at"]
     runs = runs.sort_values(by if axis == "commit" else by[3:])
@@ -280,11 +280,11 @@ def _without_reruns(
     at = points["column"].to_numpy()
     timed = points.assign(commit=commit[at], when=when[at]).sort_values("when")
     is_again = timed.duplicated(["series", "commit"]) & late[timed["column"]]
-    kept, again = timed[~is_again], timed[is_again]
-    first = kept.drop_duplicates(["series", "commit"]).set_index(["series", "commit"])["log"]
+    own, again = timed[~is_again], timed[is_again]
+    first = own.drop_duplicates(["series", "commit"]).set_index(["series", "commit"])["log"]
     before = first.reindex(pd.MultiIndex.from_frame(again[["series", "commit"]])).to_numpy()
     again = again.assign(log=again["log"] - before)
-    return kept, again[["series", "column", "log"]]
+    return own, again[["series", "column", "log"]]
 
 
 def stopped(rows: pd.DataFrame, cases: Sequence[str], order: Sequence[str]) -> Iterator[Stopped]:

@@ -42,20 +42,20 @@ def p_value(t: Floats, degrees: Floats) -> Floats:
     x = np.clip(x, TINY, 1.0)
     front = a * np.log(x) + b * np.log1p(-np.minimum(x, 1 - 1e-16)) - _log_beta(a, b)
     share = np.exp(front) / a / _fraction(x, a, b)
-    found: Floats = np.clip(np.where(swap, 1 - share, share), 0.0, 1.0)
-    return found
+    result: Floats = np.clip(np.where(swap, 1 - share, share), 0.0, 1.0)
+    return result
 
 
 def quantile(alpha: float, degrees: Floats) -> Floats:
     """What Student's |t| exceeds with this probability, by bisection."""
-    known, place = np.unique(degrees, return_inverse=True)
+    known, index = np.unique(degrees, return_inverse=True)
     low, high = np.zeros_like(known), np.full_like(known, 1000.0)
     for _ in range(36):
         middle = (low + high) / 2
         beyond = p_value(middle, known) > alpha
         low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-    found: Floats = ((low + high) / 2)[place]
-    return found
+    result: Floats = ((low + high) / 2)[index]
+    return result
 
 
 def _fraction(x: Floats, a: Floats, b: Floats) -> Floats:
@@ -88,24 +88,24 @@ def _log_gamma(x: Floats) -> Floats:
     y, steps = _raised(x)
     series = 1 / (12 * y) - 1 / (360 * y**3) + 1 / (1260 * y**5)
     value = (y - 0.5) * np.log(y) - y + 0.5 * np.log(2 * np.pi) + series
-    found: Floats = value - np.log(steps).sum(axis=-1)
-    return found
+    result: Floats = value - np.log(steps).sum(axis=-1)
+    return result
 
 
 def _digamma(x: Floats) -> Floats:
     """DLMF 5.11.2."""
     y, steps = _raised(x)
     value = np.log(y) - 1 / (2 * y) - 1 / (12 * y**2) + 1 / (120 * y**4)
-    found: Floats = value - (1 / steps).sum(axis=-1)
-    return found
+    result: Floats = value - (1 / steps).sum(axis=-1)
+    return result
 
 
 def _trigamma(x: Floats) -> Floats:
     """The derivative of `_digamma`."""
     y, steps = _raised(x)
     value = 1 / y + 1 / (2 * y**2) + 1 / (6 * y**3) - 1 / (30 * y**5)
-    found: Floats = value + (1 / steps**2).sum(axis=-1)
-    return found
+    result: Floats = value + (1 / steps**2).sum(axis=-1)
+    return result
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -78,7 +78,7 @@ def suspects(
     """Series that seem to have moved; of a few of them the rule says so (`has_moved`). Without
     enough runs for a level launches tell what to measure again, and nothing else."""
     by_level = compare(against_level([tonight], earlier, apart))
-    found = {
+    suspected = {
         name: one
         for name, one in by_level.items()
         if has_moved(one) or (is_large(one) and one.p_value is not None and one.p_value <= SUSPECT)
@@ -89,7 +89,7 @@ def suspects(
             for table, at in zip(tables, indexes, strict=False):
                 table[name] = _pair(earlier[at][name], tonight[name])
     last, *others = map(compare, tables)
-    return found | {
+    return suspected | {
         name: one
         for name, one in last.items()
         if one.verdict in ("slower", "faster")

@@ -138,13 +138,13 @@ def _by_launches(first: RunsOfLaunches, second: RunsOfLaunches) -> Comparison:
     num = len(left), len(right)
     if min(num) == 0:
         return Comparison(num=num, why=NO_NUMBER)
-    found = shift(left, right, ALPHA)
-    is_few, has_interval = min(num) < MIN_LAUNCHES, math.isfinite(found.low)
+    estimated = shift(left, right, ALPHA)
+    is_few, has_interval = min(num) < MIN_LAUNCHES, math.isfinite(estimated.low)
     return Comparison(
-        effect=relative(found.estimate),
-        low=relative(found.low) if has_interval else None,
-        high=relative(found.high) if has_interval else None,
-        p_value=None if is_few else found.p_value,
+        effect=relative(estimated.estimate),
+        low=relative(estimated.low) if has_interval else None,
+        high=relative(estimated.high) if has_interval else None,
+        p_value=None if is_few else estimated.p_value,
         num=num,
         before=math.exp(median(left)),
         after=math.exp(median(right)),
@@ -306,14 +306,14 @@ def half(effect: float) -> float:
     return math.expm1(math.log1p(effect) / 2)
 
 
-def side_of(found: Comparison, threshold: float) -> Literal["good", "bad", "undecided"]:
+def side_of(comparison: Comparison, threshold: float) -> Literal["good", "bad", "undecided"]:
     """Where a code lies that was compared with a good one, by the 99 % interval of its effect.
 
     `threshold` is relative: from 0.05 on it is bad, or below -0.05 where faster is what is sought.
     """
-    if found.low is None or found.high is None:
+    if comparison.low is None or comparison.high is None:
         return "undecided"
-    low, high = found.low / threshold, found.high / threshold
+    low, high = comparison.low / threshold, comparison.high / threshold
     if min(low, high) > 1:
         return "bad"
     return "good" if max(low, high) < 1 else "undecided"
