@@ -159,10 +159,10 @@ def _sample(ask: Ask, settings: Settings, iteration_s: float) -> list[list[RankR
 
 
 def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
-    """Of all ranks: rank 0's, or who differs from what passes, and how."""
+    """Of all ranks: who failed, and how; else unavailable where it was to one; else passed."""
     proofs = dict(by_rank[0].proofs)
     for name in proofs:
-        texts = enumerate(own.proofs.get(name, "") for own in by_rank)
-        if wrong := [f"rank {rank}: {text[8:]}" for rank, text in texts if text[:6] == "failed"]:
-            proofs[name] = f"failed: {'; '.join(wrong)}"
+        texts = [own.proofs.get(name, "") for own in by_rank]
+        wrong = [f"rank {n}: {text[8:]}" for n, text in enumerate(texts) if text[:6] == "failed"]
+        proofs[name] = f"failed: {'; '.join(wrong)}" if wrong else max(texts)  # "u" is after "p"
     return proofs
