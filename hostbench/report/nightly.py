@@ -251,8 +251,7 @@ def blocks(night: Night) -> list[Block]:
     parts += listed("Steps that history confirms (`hostbench changes`)", events)
     parts += listed("Slower since an earlier night", night.still)
     parts += listed("Failed beside the measuring", night.broken)
-    parts += ["", *map(Item, night.remarks)] if night.remarks else []
-    return parts
+    return parts + listed("Next, and what else to know", night.remarks)
 
 
 def _of_history(event: Event) -> str:
