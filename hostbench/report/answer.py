@@ -1,7 +1,7 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -121,15 +121,11 @@ class Figure:
         """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
         if self.value is None or self.status != "ok":
             return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
-        notes = [str(self.ratio)] if self.ratio else []
-        notes += [self.note] if self.note else []
-        text = f"{self.label} {in_unit(self.value, self.unit)}{self._interval()}"
-        return f"{text} ({', '.join(notes)})" if notes else text
-
-    def _interval(self) -> str:
-        if self.unit != "share" or self.low is None or self.high is None:
-            return ""
-        return f", 99 % interval {self.low:.2f} to {self.high:.2f}"
+        text = f"{self.label} {in_unit(self.value, self.unit)}"
+        if self.unit == "share" and self.low is not None and self.high is not None:
+            text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
+        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
+        return f"{text} ({notes})" if notes else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +194,6 @@ class Answer:
     chart: Chart | None = None
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
-    launches: int | None = None
-    """The fewest of any case of its workload that has a number; None where none is stored."""
 
     @property
     def is_answered(self) -> bool:
@@ -225,19 +219,20 @@ def by_family(answers: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Un
         yield family, answered, unanswered
 
 
+_FORMATS: dict[FigureUnit, Callable[[float], str]] = {
+    "s": units.format_seconds,
+    "GB/s": units.format_rate,
+    "items/s": "{:,.0f} items/s".format,
+    "bytes": units.about_bytes,
+    "share": "{:.2f}".format,
+    "x": units.format_factor,
+    "": "{:.3g}".format,
+}
+
+
 def in_unit(value: float, unit: FigureUnit) -> str:
     """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
-    if unit == "s":
-        return units.format_seconds(value)
-    if unit == "GB/s":
-        return units.format_rate(value)
-    if unit == "items/s":
-        return f"{value:,.0f} items/s"
-    if unit == "bytes":
-        return units.about_bytes(value)
-    if unit == "share":
-        return f"{value:.2f}"
-    return units.format_factor(value) if unit == "x" else f"{value:.3g}"
+    return _FORMATS[unit](value)
 
 
 def joined(texts: Iterable[str]) -> str:

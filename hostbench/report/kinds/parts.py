@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hostbench.core import units
 from hostbench.core.case import counts_bytes
@@ -22,6 +22,21 @@ BEATEN = 1.05
 
 Efficiencies = Mapping[str, Efficiency]
 """What the ideal assumes -> the share of the possible gain; the first leads the answer."""
+
+
+class _Way(NamedTuple):
+    """A loop beside the serial one."""
+
+    name: str
+    row: Row
+    gain: Conclusion
+    shares: Efficiencies
+    """None of a control."""
+
+    @property
+    def lead(self) -> Efficiency:
+        """By the ideal that leads the answer."""
+        return next(iter(self.shares.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,123 +79,105 @@ class Parts(Question):
             return self._sweep(text, group)
         here = questions.at_size(group, together=2)
         named = self._named(here)
-        gains = self._gains(named)
-        shares = self._shares(named, gains)
-        state, verdict = self._verdict(named, gains, shares)
-        lost = (self._lost(row) for row in here if not row.is_valid)
-        figures = [*self._figures(named, gains, shares), *lost]
+        ways = self._ways(named)
+        state, verdict = self._verdict(named, ways)
+        figures = [*self._figures(named, ways), *map(self._lost, here)]
         notes = tuple(filter(None, (*self.at(here, ()), self.remark(named))))
-        chart = self._bars(here, shares)
-        return self.made(text, state, verdict, figures, notes=notes, chart=chart)
+        chart = self._bars(here, ways)
+        return self.made(text, state, verdict, filter(None, figures), notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """The serial loop, the fastest way, the ideal."""
         named = self._named(questions.at_size(group, together=2))
-        gains = {way: one for way, one in self._gains(named).items() if way not in self.controls}
-        if not gains:
+        ways = [way for way in self._ways(named).values() if way.shares]
+        if not ways:
             return
-        best = max(gains, key=lambda way: gains[way].factor)
-        figures = side_by_side((("", figure("", named[w])) for w in (self.serial, best)), " -> ")
-        ideal, share = next(iter(self._shares(named, gains)[best].items()))
-        if share.ideal_s is not None and share.ideal_s <= named[best].time:
+        best = max(ways, key=lambda way: way.gain.factor)
+        loops = (named[self.serial], best.row)
+        figures = side_by_side((("", figure("", row)) for row in loops), " -> ")
+        ideal, share = next(iter(best.shares.items()))
+        if share.ideal_s is not None and share.ideal_s <= best.row.time:
             figures += f", {_ideal(ideal)} {units.format_seconds(share.ideal_s)}"
-        verdict, what = answers.difference(gains[best]), self.on_screen(named[best])
+        verdict, what = answers.difference(best.gain), self.on_screen(best.row)
         if share.share is not None:
             verdict += f", hides {100 * share.share:.0f} %"
-        yield answers.ScreenLine(what, figures, verdict, gains[best], what)
+        yield answers.ScreenLine(what, figures, verdict, best.gain, what)
 
     def _named(self, rows: Rows) -> dict[str, Row]:
         """The loops that have a valid number."""
         return {str(row.axes[self.axis]): row for row in valid(rows) if self.axis in row.axes}
 
-    def _gains(self, named: Mapping[str, Row]) -> dict[str, Conclusion]:
-        """Of each way that has a number beside serial."""
-        if self.serial not in named:
-            return {}
-        serial = named[self.serial].by_launch
-        ways = (way for way in self.ways if way in named)
-        return {way: conclude(named[way].by_launch, serial) for way in ways}
-
-    def _shares(
-        self, named: Mapping[str, Row], gains: Mapping[str, Conclusion]
-    ) -> dict[str, Efficiencies]:
-        """Of each way that can hide anything; no share of a difference that is not established."""
+    def _ways(self, named: Mapping[str, Row]) -> dict[str, _Way]:
+        """Each way that has a number beside serial; no share of a difference that is not
+        established."""
+        ways = {}
         parts = {name: named[name].launches if name in named else {} for name in self.parts}
-        shares: dict[str, Efficiencies] = {}
-        for way in (way for way in gains if way not in self.controls):
-            of_way = self.efficiency(named[self.serial].launches, named[way].launches, parts)
-            is_known = gains[way].verdict != "undecided"
-            shares[way] = {
-                ideal: _within(one) if is_known else one.without_share()
-                for ideal, one in of_way.items()
-            }
-        return shares
+        for way in self.ways:
+            if self.serial not in named or way not in named:
+                continue
+            serial, row = named[self.serial], named[way]
+            gain = conclude(row.by_launch, serial.by_launch)
+            shares: Efficiencies = {}
+            if way not in self.controls:
+                shares = self.efficiency(serial.launches, row.launches, parts)
+            is_known = gain.verdict != "undecided"
+            shares = {n: _within(e) if is_known else e.without_share() for n, e in shares.items()}
+            ways[way] = _Way(self.word(self.axis, way), row, gain, shares)
+        return ways
 
-    def _verdict(
-        self,
-        named: Mapping[str, Row],
-        gains: Mapping[str, Conclusion],
-        shares: Mapping[str, Efficiencies],
-    ) -> tuple[State, str]:
+    def _verdict(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> tuple[State, str]:
         """A way wins where it is established to be faster than serial, and by an efficiency that
         the launches establish."""
-        if not shares:
+        able = [way for way in ways.values() if way.shares]
+        if not able:
             lost = "any other loop" if self.serial in named else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
-        words = {way: self.word(self.axis, way) for way in shares}
-        unsure = [words[way] for way in shares if gains[way].verdict == "undecided"]
+        unsure = joined(way.name for way in able if way.gain.verdict == "undecided")
         few = questions.few_launches([*named.values()])
-        apart = f"{joined(unsure)} cannot be told from serial{few and f' ({few})'}"
-        faster = [way for way in shares if gains[way].verdict == "faster"]
+        apart = f"{unsure} cannot be told from serial{few and f' ({few})'}" if unsure else ""
+        faster = [way for way in able if way.gain.verdict == "faster"]
         if not faster and unsure:
             return "undecided", f"undecided: {apart}"
         if not faster:
-            are = "is" if len(words) == 1 else "are"
-            return "no", f"no: {joined(words.values())} {are} not faster than serial"
-        ideal = next(iter(shares[faster[0]]))
-        unsaid = [way for way in faster if shares[way][ideal].share is None]
-        reasons = _why_unsaid({words[way]: shares[way][ideal] for way in unsaid})
-        best = max(faster, key=lambda way: (way not in unsaid, shares[way][ideal].share or 0.0))
-        state: State = "no"
-        verdict = ""
-        if best not in unsaid:
-            state, verdict = _hidden(shares[best][ideal], words[best], ideal)
+            are = "is" if len(able) == 1 else "are"
+            return "no", f"no: {joined(way.name for way in able)} {are} not faster than serial"
+        unsaid = [way for way in faster if way.lead.share is None]
+        reasons = _why_unsaid(unsaid)
+        best = max(faster, key=lambda way: (way.lead.share is not None, way.lead.share or 0.0))
+        state, verdict = _hidden(best) if best.lead.share is not None else ("no", "")
         if state == "no" and unsaid:
-            best = max(unsaid, key=lambda way: gains[way].factor)
-            factor = units.format_factor(gains[best].factor)
-            return "partly", f"{words[best]} is {factor} faster than serial; {reasons}"
-        if state != "yes" and (unsaid or unsure):
-            others = [reasons] * bool(unsaid) + [apart] * bool(unsure)
-            return "undecided", f"undecided: {'; '.join(others)}; of the others: {verdict}"
+            best = max(unsaid, key=lambda way: way.gain.factor)
+            factor = units.format_factor(best.gain.factor)
+            return "partly", f"{best.name} is {factor} faster than serial; {reasons}"
+        if state != "yes" and (reasons or apart):
+            others = "; ".join(filter(None, [reasons, apart]))
+            return "undecided", f"undecided: {others}; of the others: {verdict}"
         return state, verdict
 
-    def _figures(
-        self,
-        named: Mapping[str, Row],
-        gains: Mapping[str, Conclusion],
-        shares: Mapping[str, Efficiencies],
-    ) -> Iterator[Figure]:
+    def _figures(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> Iterator[Figure]:
         serial = self.word(self.axis, self.serial)
-        for way in (self.serial, *self.ways, *self.parts):
-            if way in named:
-                ratio = Ratio(serial, gains[way]) if way in gains else None
-                note = self.control if way in self.controls else ""
-                label = self.word(self.axis, way)
-                yield figure(label, named[way], ratio=ratio, note=note)
-                for ideal, share in shares.get(way, {}).items():
+        for loop in (self.serial, *self.ways, *self.parts):
+            if loop in named:
+                way, label = ways.get(loop), self.word(self.axis, loop)
+                ratio = Ratio(serial, way.gain) if way else None
+                note = self.control if loop in self.controls else ""
+                yield figure(label, named[loop], ratio=ratio, note=note)
+                for ideal, share in way.shares.items() if way else ():
                     yield _share_figure(label, ideal, share)
-        for ideal, seconds in _ideals(shares).items():
+        for ideal, seconds in _ideals(ways).items():
             yield Figure(_ideal(ideal), seconds, "s", note="a bound")
 
-    def _lost(self, row: Row) -> Figure:
+    def _lost(self, row: Row) -> Figure | None:
+        if row.is_valid:
+            return None
         label = self.word(self.axis, row.axes.get(self.axis, ""))
         return Figure(label, None, "s", status=row.status, reason=row.reason)
 
-    def _bars(self, here: Rows, shares: Mapping[str, Efficiencies]) -> Chart | None:
+    def _bars(self, here: Rows, ways: Mapping[str, _Way]) -> Chart | None:
         named = {str(row.axes[self.axis]): row for row in here}
         order = [name for name in (*self.parts, self.serial, *self.ways) if name in named]
         points = (marks.time_point(named[name], self.word(self.axis, name)) for name in order)
-        rules = tuple(Rule(_ideal(name), s) for name, s in _ideals(shares).items())
+        rules = tuple(Rule(_ideal(name), seconds) for name, seconds in _ideals(ways).items())
         y = replace(marks.TIME, title="seconds per loop")
         return marks.chart("bar", marks.LANES, y, points, rules=rules)
 
@@ -191,21 +188,19 @@ class Parts(Question):
         gains: dict[str, Conclusion] = {}
         by_value = sorted(group, key=lambda row: _order(row.axes[self.over]))
         for values, some in grouped(by_value, (self.over,)):
-            named = self._named(some)
-            name, gained = self.word(self.over, values[self.over]), self._gains(named)
-            for way, shares in self._shares(named, gained).items():
-                series = self.word(self.axis, way)
-                label = f"{name}, {series}" if len(self.ways) > 1 else name
-                gains[label] = gained[way]
-                figures.append(_saved_figure(label, gained[way]))
-                for ideal, one in shares.items():
-                    figures.append(_share_figure(label, ideal, one))
-                    if one.share is not None:
-                        said = f"{name}, {series}: {one.share:.2f}"
-                        point = Point(x=name, y=one.share, series=series, text=said)
-                        points.append(replace(point, low=one.low, high=one.high))
-        x = Axis(title=marks.axis_title(self.over), unit="bytes" if counts_bytes(self.over) else "")
-        y = Axis(title="efficiency", unit="share", better="higher")
+            value = self.word(self.over, values[self.over])
+            for way in self._ways(self._named(some)).values():
+                label = f"{value}, {way.name}" if len(self.ways) > 1 else value
+                gains[label] = way.gain
+                figures.append(_saved_figure(label, way.gain))
+                for ideal, share in way.shares.items():
+                    figures.append(_share_figure(label, ideal, share))
+                    if share.share is not None:
+                        said = f"{value}, {way.name}: {share.share:.2f}"
+                        point = Point(value, share.share, way.name, text=said)
+                        points.append(replace(point, low=share.low, high=share.high))
+        x = Axis(marks.axis_title(self.over), "bytes" if counts_bytes(self.over) else "")
+        y = Axis("efficiency", "share", better="higher")
         state, verdict = _saves_most(gains)
         chart = marks.chart("line", x, y, points, rules=(Rule("ideal", 1.0),))
         return self.made(text, state, verdict, figures, lost=group, chart=chart)
@@ -222,14 +217,15 @@ def _within(found: Efficiency) -> Efficiency:
     return replace(found, share=share, low=low, high=high)
 
 
-def _hidden(best: Efficiency, name: str, ideal: str) -> tuple[State, str]:
+def _hidden(best: _Way) -> tuple[State, str]:
     """Of a way that is established to be faster than serial."""
-    share, low, high = best.share or 0.0, best.low or 0.0, best.high or 0.0
+    share, low, high = (end or 0.0 for end in (best.lead.share, best.lead.low, best.lead.high))
     if low <= HARDLY and high >= HIDES:
         ends = f"from {100 * low:.0f} % to {100 * high:.0f} %"
-        return "undecided", f"undecided: the best, {name}, hides {ends}"
+        return "undecided", f"undecided: the best, {best.name}, hides {ends}"
+    ideal = next(iter(best.shares))
     what = f"{ideal} could hide" if ideal else "could be hidden"
-    said = f"{100 * share:.0f} % of what {what} is hidden by {name} ({_interval(best)})"
+    said = f"{100 * share:.0f} % of what {what} is hidden by {best.name} ({_interval(best.lead)})"
     if share >= HIDES:
         return "yes", f"yes: {said}"
     return ("partly", f"in part: {said}") if share >= HARDLY else ("no", f"no: at best {said}")
@@ -240,13 +236,13 @@ def _interval(share: Efficiency) -> str:
     return f"{kind} {100 * (share.low or 0.0):.0f} % to {100 * (share.high or 0.0):.0f} %"
 
 
-def _why_unsaid(shares: Mapping[str, Efficiency]) -> str:
+def _why_unsaid(ways: Sequence[_Way]) -> str:
     """Of which ways it cannot be said how much they hide, and why."""
     names: dict[str, list[str]] = {}
-    for name, share in shares.items():
-        names.setdefault(str(share.undecided or share.refused), []).append(name)
+    for way in ways:
+        names.setdefault(str(way.lead.undecided or way.lead.refused), []).append(way.name)
     reasons = "; ".join(f"{joined(some)}: {reason}" for reason, some in names.items())
-    return f"how much is hidden cannot be said of {reasons}"
+    return f"how much is hidden cannot be said of {reasons}" if ways else ""
 
 
 def _saves_most(gains: Mapping[str, Conclusion]) -> tuple[State, str]:
@@ -301,12 +297,13 @@ def _ideal(name: str) -> str:
     return f"ideal of {name}" if name else "ideal"
 
 
-def _ideals(shares: Mapping[str, Efficiencies]) -> dict[str, float]:
+def _ideals(ways: Mapping[str, _Way]) -> dict[str, float]:
     """What the ideal assumes -> its seconds."""
     ideals: dict[str, float] = {}
-    for ideal, share in ((i, share) for of_way in shares.values() for i, share in of_way.items()):
-        if share.ideal_s is not None:
-            ideals.setdefault(ideal, share.ideal_s)
+    for way in ways.values():
+        for ideal, share in way.shares.items():
+            if share.ideal_s is not None:
+                ideals.setdefault(ideal, share.ideal_s)
     return ideals
 
 
