@@ -1,5 +1,7 @@
 """Two commits, machines, versions, environments or runs: what is slower, faster, the same."""
 
+from typing import Any
+
 import charts
 import data
 import parts
@@ -42,7 +44,7 @@ def named(text: str) -> str:
 
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
-    look = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
+    look: dict[str, Any] = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
     chosen = box.selectbox(label, own, key=key, **look)
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
