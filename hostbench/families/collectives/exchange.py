@@ -68,8 +68,7 @@ class Exchange:
         if self.name == "barrier":
             return left_early(self.group.counted(self.name, self.call))
         num_elements = ODD_BLOCK * self.group.num_ranks + 1
-        nbytes = num_elements * self.given.element_size()
-        odd = Exchange(self.name, nbytes, self.dtype, row=self.row)
+        odd = Exchange(self.name, num_elements * self.given.itemsize, self.dtype, row=self.row)
         self.group.counted(self.name, odd.call)()
         self.group.synchronize()
         wrong = odd.first_wrong()
