@@ -87,16 +87,16 @@ def parse(path: Path, content: bytes) -> Archived:
         raise DataError(damaged(path, error)) from error
 
 
-def _check_format(path: Path, found: Any) -> None:
+def _check_format(path: Path, number: Any) -> None:
     """Raises DataError for a format of a newer hostbench, ValueError for any other that is not
     ours."""
-    if isinstance(found, int) and found > FORMAT:
+    if isinstance(number, int) and number > FORMAT:
         raise DataError(
-            f"{path} was written by a newer hostbench (format {found!r:.20}, this one reads "
+            f"{path} was written by a newer hostbench (format {number!r:.20}, this one reads "
             f"{FORMAT}); update hostbench to read it"
         )
-    if found != FORMAT:
-        raise ValueError(f"format {found!r:.20}, this hostbench reads {FORMAT}")
+    if number != FORMAT:
+        raise ValueError(f"format {number!r:.20}, this hostbench reads {FORMAT}")
 
 
 def content_of(run: Run) -> dict[str, Any]:
@@ -131,36 +131,31 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
         by_workload.setdefault(record.case.workload, []).append(record)
     rows = {}
     for workload, group in by_workload.items():
-        values: list[dict[AxisValue, None]] = [{} for _ in group[0].case.axes]
         medians: dict[tuple[AxisValue, ...], list[float]] = {}
-        seen_keys: set[tuple[AxisValue, ...]] = set()
+        """None of a case that failed."""
         skipped: set[tuple[AxisValue, ...]] = set()
         for record in group:
             key = tuple(value for _, value in record.case.axes)
-            if key not in seen_keys:
-                seen_keys.add(key)
-                for seen, value in zip(values, key, strict=True):
-                    seen[value] = None
+            own = medians.setdefault(key, [])
             if record.status == "ok" and record.seconds is not None:
-                medians.setdefault(key, []).append(record.seconds)
+                own.append(record.seconds)
             elif record.status == "skipped":
                 skipped.add(key)
-        if math.prod(map(len, values)) > files.MAX_POINTS:
+        params = [list(dict.fromkeys(values)) for values in zip(*medians, strict=True)]
+        if math.prod(map(len, params)) > files.MAX_POINTS:
             continue  # nobody measured that; the records are all there
-        product = list(itertools.product(*values))
+        product = list(itertools.product(*params))
         stats = [_stats(medians.get(key, [])) for key in product]
+        is_absent = [key in skipped or key not in medians for key in product]
         started_ms = int(min(map(epoch_s, {record.started_at for record in group})) * 1000)
         rows[asv_name(workload)] = [
-            [
-                math.nan if key in skipped or key not in seen_keys else stat[0]
-                for key, stat in zip(product, stats, strict=True)
-            ],
-            [[repr(value) for value in seen] for seen in values],
+            [math.nan if no else stat[0] for no, stat in zip(is_absent, stats, strict=True)],
+            [list(map(repr, values)) for values in params],
             group[0].version,
             started_ms,
             None,
-            *[[stat[place] for stat in stats] for place in range(1, 7)],
-            [medians.get(key) for key in product],
+            *[[stat[column] for stat in stats] for column in range(1, 7)],
+            [medians.get(key) or None for key in product],
         ]
     return rows
 

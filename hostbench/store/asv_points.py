@@ -227,11 +227,10 @@ def points(
         warn(f"{path} is of asv's format before 2018; `asv update` writes it anew")
         return None, {}
     try:
-        found = _points(data, suite, claims)
+        table, shared, layout = _points(data, suite, claims)
     except _DAMAGE as error:
         warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
         return None, {}
-    table, shared, layout = found
     for name, why in layout.damaged.items():
         warn(f"{path}: {name} cannot be shown ({why}); left out")
     return table, shared
@@ -245,7 +244,7 @@ def _points(
     columns = dict(zip(data["result_columns"], cells, strict=False))
     nothing = (None,) * len(results)
     shape = list(zip(results, columns.get("params", nothing), strict=True))
-    layout = next((one for one in suite.layouts if one.shape == shape), None)
+    layout = next((own for own in suite.layouts if own.shape == shape), None)
     if layout is None:
         layout = _layout(shape, suite)
         suite.layouts[:] = [layout, *suite.layouts][:_MAX_LAYOUTS]

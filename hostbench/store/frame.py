@@ -171,7 +171,7 @@ def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> FrameRow:
 def _flags(result: CaseResult) -> Iterator[str]:
     if result.findings.get("oversubscribed") is True:
         yield "oversubscribed"
-    for name, found in result.unexpected.items():
-        yield f"unexpected: {name} is {found}"
+    for name, value in result.unexpected.items():
+        yield f"unexpected: {name} is {value}"
     if result.status == "ok" and len(result.seconds) < result.planned_launches:
         yield f"{len(result.seconds)} of {result.planned_launches} launches"

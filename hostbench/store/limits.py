@@ -35,12 +35,12 @@ class Limits:
             why = f"{self.num_hosts} hosts: what the network between them carries is not known"
             return {"ceiling": why}
         nbytes = float(case.values.get("nbytes", math.inf))
-        found = ceiling(link, share, device, self.before, self.during, nbytes)
-        row: dict[str, Any] = {"ceiling": found}
-        if isinstance(found, Ceiling):
-            row["ceiling"] = found.text
-            row["ceiling_gb_per_s"] = found.gb_per_s
-            row["encoded_gb_per_s"] = found.encoded_gb_per_s
+        limit = ceiling(link, share, device, self.before, self.during, nbytes)
+        row: dict[str, Any] = {"ceiling": limit}
+        if isinstance(limit, Ceiling):
+            row["ceiling"] = limit.text
+            row["ceiling_gb_per_s"] = limit.gb_per_s
+            row["encoded_gb_per_s"] = limit.encoded_gb_per_s
         if device == "cuda":
             row |= self._link() if link in HOST_LINKS else {}
             row |= self._published(published, share)
@@ -49,10 +49,10 @@ class Limits:
     def _link(self) -> dict[str, Any]:
         """What is wrong with the link between the host and the GPU that ran."""
         ran = cuda_group(self.before)
-        verdicts = [one for one in link_verdicts(self.before, self.during) if one.group == ran]
-        wrong = "; ".join(one.text for one in verdicts if one.level == "warn")
-        seen = any(one.kind in ("fine", "c2c") for one in verdicts)
-        return {"link": wrong or "fine"} if wrong or seen else {}
+        verdicts = [own for own in link_verdicts(self.before, self.during) if own.group == ran]
+        wrong = "; ".join(verdict.text for verdict in verdicts if verdict.level == "warn")
+        is_fine = any(verdict.kind in ("fine", "c2c") for verdict in verdicts)
+        return {"link": wrong or "fine"} if wrong or is_fine else {}
 
     def _published(self, way: str | None, share: float) -> dict[str, Any]:
         """As rates of all bytes, of which `share` crosses the link that was measured."""

@@ -82,12 +82,12 @@ class Results:
         self._is_whole = True
         from_end = self._files["rows"][::-1].cumsum()[::-1]
         if len(from_end) and from_end.iloc[0] > MAX_POINTS:
-            self._is_whole, kept = False, from_end <= MAX_POINTS
+            self._is_whole, is_read = False, from_end <= MAX_POINTS
             self.warnings.append(
                 f"{self._url} has {from_end.iloc[0]:,} points, more than the {MAX_POINTS:,} that "
-                f"are read: {(~kept).sum():,} files are left out, the oldest"
+                f"are read: {(~is_read).sum():,} files are left out, the oldest"
             )
-            self._files = self._files[kept].reset_index(drop=True)
+            self._files = self._files[is_read].reset_index(drop=True)
 
     def _ask(self, ask: Callable[[ResultTable], T]) -> T:
         """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
@@ -119,8 +119,8 @@ class Results:
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
-        found = [AboutRun(**about) for _, about in self._abouts.values()]
-        return sorted(found, key=lambda run: (run.started_at, run.machine or "", run.run_id))
+        every = [AboutRun(**about) for _, about in self._abouts.values()]
+        return sorted(every, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
     def run(self, about: AboutRun) -> WholeRun:
         """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
@@ -159,15 +159,15 @@ class Results:
         where that is stored. Runs of the same setup share the one."""
         own = self._of_machine(machine)
         own = own[own["setup"].notna() & own["started_at"].notna()]
-        found = {text: runs.facts_of(json.loads(text)) for text in own["setup"].unique()}
-        return [(at, found[text]) for at, text in zip(own["started_at"], own["setup"], strict=True)]
+        facts = {text: runs.facts_of(json.loads(text)) for text in own["setup"].unique()}
+        return [(at, facts[text]) for at, text in zip(own["started_at"], own["setup"], strict=True)]
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES, and `environment`, asv's, of
         another project's runs."""
         named = self._files[self._files["machine"].notna()]
-        found = named[list(SIDES)].drop_duplicates(ignore_index=True)
-        return found.assign(environment=found["run_id"].map(environment_of, na_action="ignore"))
+        sides = named[list(SIDES)].drop_duplicates(ignore_index=True)
+        return sides.assign(environment=sides["run_id"].map(environment_of, na_action="ignore"))
 
     def counts(self, machine: str | None) -> pd.DataFrame:
         """A row for each run of a machine, family and device, the oldest run first: the columns
@@ -205,24 +205,24 @@ class Results:
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        kept = None
+        is_shown = None
         if not self._is_whole:
             files = self._ask(lambda table: table.column("file", machine))
-            kept = _is_among(files.combine_chunks(), self._files["file"])
-        found = {}
+            is_shown = _is_among(files.combine_chunks(), self._files["file"])
+        read = {}
         for name in columns:  # one after the other: each is in memory twice for a moment
             column = self._ask(lambda table, name=name: table.column(name, machine))  # type: ignore[misc]
-            found[name] = (column if kept is None else column.filter(kept)).to_pandas()
+            read[name] = (column if is_shown is None else column.filter(is_shown)).to_pandas()
             del column
             pa.default_memory_pool().release_unused()
-        return pd.DataFrame(found, copy=False)
+        return pd.DataFrame(read, copy=False)
 
     def series(self, machine: str | None) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
         where = of_machine(machine) if len(self._of_machine(machine)) else "false"
-        found = self._ask(lambda table: table.ask(_SERIES.format(where=where), ()))
-        rows = found.to_pandas().astype({"workload": object, "case": object})
+        every = self._ask(lambda table: table.ask(_SERIES.format(where=where), ()))
+        rows = every.to_pandas().astype({"workload": object, "case": object})
         ordered: pd.DataFrame = rows.sort_values(["first", "place", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]
 

@@ -46,14 +46,14 @@ class CaseResult:
     def unexpected(self) -> dict[str, str]:
         """Findings that differ, in any launch, from what the case declares: name -> what was found,
         `True` or `True in 9 of 10 launches`."""
-        found = {}
+        differing = {}
         for name, expected in self.expected.items():
             value, mixed = self.findings.get(name), self.mixed.get(name)
             if mixed:
-                found[name] = f"True in {mixed[0]} of {mixed[1]} launches"
+                differing[name] = f"True in {mixed[0]} of {mixed[1]} launches"
             elif value is not None and value != expected:
-                found[name] = str(value)
-        return found
+                differing[name] = str(value)
+        return differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,9 @@ class WholeRun:
     @property
     def measured_launches(self) -> int:
         """The most that any case has."""
-        measured = (case for (case, _), one in self.winners().items() if one.seconds is not None)
-        return max(Counter(measured).values(), default=0)
+        records = self.winners().values()
+        measured = Counter(record.case for record in records if record.seconds is not None)
+        return max(measured.values(), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
