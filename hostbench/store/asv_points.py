@@ -261,15 +261,20 @@ def _points(
         "source": "asv",
     }
     of_file, of_benchmark = np.zeros(len(layout.is_shown), np.int32), layout.benchmark_of
+    of_all = pa.array(of_file)
     began = _times([committed_ms if ms is None else ms for ms in started_ms], of_benchmark)
     status, numbers = _numbers(columns, layout, nothing)
     table = pa.table(
         {
-            **{name: _spread([text], of_file) for name, text in {**shared, "flags": ""}.items()},
+            **{
+                name: pa.DictionaryArray.from_arrays(of_all, pa.array([text]))
+                for name, text in {**shared, "flags": ""}.items()
+                if text is not None
+            },
             "committed_at": _times([committed_ms], of_file),
             "started_at": began,
             **layout.columns,
-            "version": _spread(versions, of_benchmark),
+            "version": text_array(versions).take(pa.array(of_benchmark)),
             **numbers,
         }
     )
@@ -311,7 +316,7 @@ def _numbers(
     status = np.where(is_missing, np.where(has_failed, _FAILED, _SKIPPED), _OK)
     no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
     return status, {
-        "status": _spread(STATUSES, status),
+        "status": pa.DictionaryArray.from_arrays(status.astype(np.int32), pa.array(STATUSES)),
         "reason": pa.DictionaryArray.from_arrays(no_reason, pa.array([NO_REASON])),
         **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
     }
@@ -342,11 +347,6 @@ def _floats(values: list[Any]) -> tuple[Any, Any]:
         return np.array(plain, dtype=float), np.array([v is None for v in plain], dtype=bool)
     is_null = array.is_null().to_numpy(zero_copy_only=False)
     return array.to_numpy(zero_copy_only=False).copy(), is_null
-
-
-def _spread(values: Sequence[str | None], indices: Any) -> pa.Array:
-    """`values[indices]`."""
-    return text_array(values).take(pa.array(indices))
 
 
 def _times(milliseconds: Sequence[int | None], indices: Any) -> pa.Array:

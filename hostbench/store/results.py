@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
+from msgspec import structs
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
@@ -69,7 +70,7 @@ class Results:
         self.warnings = list(dict.fromkeys([*own, *warnings]))
         """What could not be read; each names its file."""
         self._rows = sorted(rows, key=_when)
-        self._files = _frame(row for row in self._rows if row.rows)
+        self._files = _frame(self._rows)
         self._abouts = {
             (row.machine, row.run_id): (row, json.loads(row.about))
             for row in self._rows
@@ -303,10 +304,13 @@ def _when(row: FileRow) -> tuple[Any, ...]:
     return row.first_us is None, row.first_us or 0, row.source == "asv", row.file
 
 
-def _frame(rows: Any) -> pd.DataFrame:
+def _frame(rows: list[FileRow]) -> pd.DataFrame:
     """The FileRows that have points. `order`: of those of one moment."""
-    names = [name for name in FileRow.__struct_fields__ if name != "facts"]
-    files = pd.DataFrame(([getattr(row, name) for name in names] for row in rows), columns=names)
+    shown = [structs.astuple(row) for row in rows if row.rows]
+    names = FileRow.__struct_fields__
+    files = pd.DataFrame(
+        dict(zip(names, zip(*shown, strict=True), strict=True)) if shown else {}, columns=names
+    )
     ranks = np.lexsort((files["file"], files["source"] == "asv")).argsort()
     at = pd.to_datetime(files["first_us"].astype("Int64"), unit="us", utc=True)
     return files.assign(started_at=at.astype("datetime64[us, UTC]"), order=ranks)

@@ -33,7 +33,7 @@ DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
 
 
-class FileRow(Struct, frozen=True, kw_only=True):
+class FileRow(Struct, frozen=True):
     """What was read of one stored file: an archive, a journal or a file of asv's."""
 
     file: str
@@ -51,8 +51,6 @@ class FileRow(Struct, frozen=True, kw_only=True):
     """JSON of hostbench.store.runs.AboutRun."""
     claims: str | None = None
     """JSON: [machine, commit, benchmark, started_at in ms] of asv's rows that the run holds."""
-    facts: str | None = None
-    """JSON: when -> the facts of the run."""
     setup: str | None = None
     """JSON of hostbench.facts.causes.setup of them."""
     counts: str = "[]"
@@ -68,6 +66,8 @@ class FileRow(Struct, frozen=True, kw_only=True):
     source: str | None = None
     first_us: int | None = None
     """When its first point began, in microseconds since the epoch."""
+    facts: str | None = None
+    """JSON: when -> the facts of the run."""
 
 
 JSON = ("asynchronous", "findings", "proofs", "launches")
@@ -153,10 +153,8 @@ class ResultTable:
 
     @cached_property
     def files(self) -> list[FileRow]:
-        rows = self.ask("select {} from t where kind = 'file'", _OPENED)
-        plain = (c.cast(pa.string()) if c.type == TEXT else c for c in rows.columns)
-        values = zip(*(column.to_pylist() for column in plain), strict=True)
-        return [FileRow(**dict(zip(_OPENED, row, strict=True))) for row in values]
+        rows = self.ask("select {} from t where kind = 'file'", _OPENED, as_text=True)
+        return [*map(FileRow, *(column.to_pylist() for column in rows.columns))]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
         """Path of a file -> one of its fields, where it has one."""
@@ -172,16 +170,16 @@ class ResultTable:
         """All rows of these files, of both kinds."""
         return self.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
 
-    def ask(self, query: str, columns: Sequence[str]) -> pa.Table:
-        """What a query of the table `t` gives, text as dictionaries: Arrow cannot take rows of the
-        views that come."""
+    def ask(self, query: str, columns: Sequence[str], as_text: bool = False) -> pa.Table:
+        """What a query of the table `t` gives. Text comes as views, of which Arrow cannot take
+        rows: it becomes dictionaries, or plain text."""
         builder = QueryBuilder()
         builder.register("t", self._delta)
         names = ", ".join(f'"{name}"' for name in columns)
         reader = pa.RecordBatchReader.from_stream(builder.execute(query.format(names)))
-        batches = [pa.table(_encoded(batch)) for batch in reader]
+        batches = [pa.table(_readable(batch, as_text)) for batch in reader]
         if not batches:
-            return pa.table(_encoded(reader.schema.empty_table()))
+            return pa.table(_readable(reader.schema.empty_table(), as_text))
         return pa.concat_tables(batches).unify_dictionaries()
 
     def column(self, name: str, machine: str | None) -> pa.ChunkedArray:
@@ -243,13 +241,13 @@ def of_machine(machine: str | None) -> str:
     return "machine is null" if machine is None else f"machine = {text(machine)}"
 
 
-def _encoded(batch: Any) -> dict[str, Any]:
+def _readable(batch: Any, as_text: bool) -> dict[str, Any]:
     arrays = {}
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        is_text = pa.types.is_string_view(array.type) or pa.types.is_string(array.type)
-        if pa.types.is_binary_view(array.type):
-            array = array.cast(pa.binary())
-        arrays[name] = array.cast(pa.string()).dictionary_encode() if is_text else array
+        if pa.types.is_string_view(array.type) or pa.types.is_string(array.type):
+            array = array.cast(pa.string())
+            array = array if as_text else array.dictionary_encode()
+        arrays[name] = array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
     return arrays
 
 
