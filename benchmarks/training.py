@@ -33,12 +33,10 @@ def _on_two(device: str, num_ranks: int, **_: Any) -> bool:
     return device == "cuda" or num_ranks == 2
 
 
-RANKS: dict[str, Any] = {
-    "ranks": lambda num_ranks, **_: num_ranks,
-    "sampling": 0.5,
-    "version": "1",
-}
-TWO: dict[str, Any] = {"only": _on_two, **RANKS}
+QUICK = ("plain", "ddp", "fsdp2")
+WRAPS = (*QUICK, "zero1", "tensor_parallel")
+RANKS: Any = {"ranks": lambda num_ranks, **_: num_ranks, "sampling": 0.5, "version": "1"}
+TWO: Any = {"only": _on_two, **RANKS}
 
 
 def _model(device: Device, sizes: Any = LAYERS, dtype: str = "float32", **other: int) -> Any:
@@ -53,10 +51,6 @@ def _trainer(wrap: str, *arguments: Any, **options: Any) -> Any:
     from hostbench.families.training.trainer import Trainer
 
     return Trainer(wrap, *arguments, **options)
-
-
-QUICK = ("plain", "ddp", "fsdp2")
-WRAPS = (*QUICK, "zero1", "tensor_parallel")
 
 
 def _steps(device: str, num_ranks: int, wrap: str, batch: str, dtype: str) -> bool:

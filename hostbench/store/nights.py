@@ -1,12 +1,13 @@
 """What each night concluded, kept as `results/<machine>/nights/<run_id>.json.gz`: so that the next
 one knows what is known already, and which nights were disturbed. Never overwritten."""
 
+import json
 from pathlib import Path
 
 from msgspec import Struct, convert, to_builtins
 
-from hostbench.core.errors import Warn
-from hostbench.core.files import damaged, load_json, read_stored, unpack, write_atomic
+from hostbench.core.errors import DataError, Warn
+from hostbench.core.files import damaged, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, Name
 from hostbench.store.archive import packed
 
@@ -39,19 +40,31 @@ class StoredNight(Struct, frozen=True, kw_only=True):
     """Of `hostbench changes`: the confirmed steps that this night was the first to name."""
 
 
+def path_of(results: Path, night: StoredNight) -> Path:
+    return results / night.machine / FOLDER / f"{night.run_id}{SUFFIX}"
+
+
 def write(results: Path, night: StoredNight) -> None:
     """Keep a night."""
-    path = results / night.machine / FOLDER / f"{night.run_id}{SUFFIX}"
+    path = path_of(results, night)
     if not path.exists():
         write_atomic(path, packed(to_builtins(night)))
 
 
+def read(path: Path) -> StoredNight:
+    """Raises DataError, which names the file."""
+    try:
+        return convert(json.loads(unpack(read_stored(path, path.parents[2]))), StoredNight)
+    except (*DAMAGE, OSError) as error:
+        raise DataError(damaged(path, error)) from error
+
+
 def of_machine(results: Path, machine: str, warn: Warn) -> list[StoredNight]:
-    """The oldest first. What cannot be read is a warning that names the file."""
+    """The oldest first. What cannot be read is a warning."""
     nights = []
     for path in sorted((results / machine / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            nights.append(convert(load_json(unpack(read_stored(path, results))), StoredNight))
-        except (*DAMAGE, OSError) as error:
-            warn(damaged(path, error))
+            nights.append(read(path))
+        except DataError as error:
+            warn(str(error))
     return sorted(nights, key=lambda night: night.started_at)

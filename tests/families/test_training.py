@@ -21,6 +21,9 @@ from hostbench.families.training.trainer import Trainer, one_process
 from hostbench.measure.measure import Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
+from hostbench.report.answer import Answer
+from hostbench.report.questions import answers
+from hostbench.report.rows import Row
 
 WORKLOADS = load(("training",))
 SHORT = Settings(budget_s=0.0, warmup_s=0.0)
@@ -201,3 +204,69 @@ def test_what_is_sent_alone_are_the_buckets_of_ddp(ranks: Ranks) -> None:
         return Prepared(step=lambda: None, tells=lambda: {"lengths": str(lengths)})
 
     assert doctored(ranks, build).findings["lengths"] == f"[{512 * 512}, {3 * 512 * 512}]"
+
+
+def row(workload: str, seconds: float, findings: dict[str, Any] | None = None, **axes: Any) -> Row:
+    """Of 8 launches alike."""
+    case = f"{workload}[{','.join(f'{name}={value}' for name, value in axes.items())}]"
+    return Row(
+        family="training", workload=workload, case=case, axes=axes, device="cpu", status="ok",
+        seconds=seconds, launches=dict.fromkeys(range(8), seconds), findings=findings or {},
+    )  # fmt: skip
+
+
+def step(seconds: float, num_ranks: int, wrap: str, batch: str = "per_rank") -> Row:
+    held = {"parameter_bytes": 4096, "gradient_bytes": 4096, "optimizer_bytes": 2048}
+    axes = {"num_ranks": num_ranks, "wrap": wrap, "batch": batch, "dtype": "float32"}
+    return row("training.step", seconds, {**held, "held_by_formula": True}, **axes)
+
+
+def answered(*rows: Row) -> dict[str, Answer]:
+    """Question -> its answer."""
+    return {answer.question: answer for answer in answers(rows)}
+
+
+@pytest.mark.parametrize(("batch", "left"), [("per_rank", "50%"), ("total", "25%")])
+def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, left: str) -> None:
+    """Twice the time of one process: half of its speed, of a total batch a quarter."""
+    words = {"per_rank": "as many rows per rank", "total": "as many rows in all"}[batch]
+    rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
+    answer = answered(*rows)[f"How does DDP scale, with {words}?"]
+    assert f"2 ranks 20 ms ({left} of that of 1 rank" in str(answer.figures[1])
+    assert answer.chart is not None
+    assert [point.y for point in answer.chart.curve] == [0.010, 0.010 / (1 + (batch == "total"))]
+
+
+def test_a_share_of_the_communication_is_hidden() -> None:
+    """10 ms of compute and 10 ms of communication in 14 ms: 4 ms are exposed, 60 % hidden."""
+    times = {"step": 0.014, "serial": 0.020, "compute": 0.010, "communication": 0.010}
+    parts = (
+        row("training.exposed", seconds, num_ranks=2, wrap="ddp", part=part)
+        for part, seconds in times.items()
+    )
+    answer = answered(*parts)["How much of its communication does DDP over 2 ranks hide?"]
+    assert answer.verdict.startswith("yes: 60 % of what could be hidden is hidden by step")
+    assert answer.notes == ("Exposed, the step without its compute: 4 ms, of the medians.",)
+
+
+def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
+    fed = {"wait_rank_0": 0.25, "wait_rank_1": 0.5}
+    buckets = {1: 0.030, 5: 0.020, 25: 0.020, 100: 0.020}
+    found = answered(
+        step(0.010, 1, "plain"),
+        step(0.020, 2, "zero1"),
+        row("training.input", 0.030, fed, num_ranks=2, num_workers=0),
+        row("training.input", 0.020, fed, num_ranks=2, num_workers=2),
+        *(
+            row("training.bucket", seconds, num_ranks=2, bucket_cap_mb=size,
+                gradient_as_bucket_view=True)
+            for size, seconds in buckets.items()
+        ),
+    )  # fmt: skip
+    assert str(found["Does each of 2 ranks hold what the formulas say?"].figures[0]) == (
+        "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB)"
+    )
+    waits = found["What do workers of a DataLoader save over 2 ranks?"]
+    assert "rank 0 waits 25%, rank 1 waits 50%" in str(waits.figures[0])
+    enough = found["Which size of buckets is enough over 2 ranks?"]
+    assert enough.verdict.startswith("5MiB: 20 ms a step")

@@ -75,8 +75,8 @@ def _fsdp2(
     """A unit a layer; so many layers are gathered ahead, and computed with in the type `params`."""
     layers: list[Any] = [*model.children()]
     types = (torch.bfloat16, torch.float32) if params == "bfloat16" else ()
+    policy = MixedPrecisionPolicy(*types)
     for module in (*layers, model):
-        policy = MixedPrecisionPolicy(*types)
         fully_shard(module, reshard_after_forward=reshard, mp_policy=policy)
     for index, layer in enumerate(layers if num_ahead else ()):
         layer.set_modules_to_forward_prefetch(layers[index + 1 : index + 1 + num_ahead])

@@ -99,7 +99,15 @@ def fed(shape: Shape, num_workers: int) -> Prepared:
         pin_memory=trainer.where.type == "cuda", persistent_workers=num_workers > 0,
         worker_init_fn=lambda _: die_with_parent(),
     )  # fmt: skip
-    coming, spent_s = _endless(loader, sampler), [0.0, 0.0]
+
+    def endless() -> Iterator[Any]:
+        """It must not hold who holds it: workers end at once when nothing refers to their iterator,
+        and after many seconds when that is collected as garbage."""
+        for epoch in count(1):
+            sampler.set_epoch(epoch)
+            yield from loader
+
+    coming, spent_s = endless(), [0.0, 0.0]
 
     def step() -> None:
         start_s = time.perf_counter()
@@ -127,11 +135,3 @@ def fed(shape: Shape, num_workers: int) -> Prepared:
     prepared = trainer.prepared(step)
     proofs = {"samples": wrong_samples, **prepared.proofs}
     return replace(prepared, proofs=proofs, tells=waits)
-
-
-def _endless(loader: Any, sampler: Any) -> Iterator[Any]:
-    """Batches, epoch after epoch. It must not hold who holds it: workers end at once when nothing
-    refers to their iterator, and after many seconds when that is collected as garbage."""
-    for epoch in count(1):
-        sampler.set_epoch(epoch)
-        yield from loader

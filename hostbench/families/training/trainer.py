@@ -123,15 +123,13 @@ class Trainer:
     def wrong_memory(self) -> str | None:
         """Parameters, gradients and the optimizer's numbers are each the model's, or an n-th."""
         held = self.held()
-        return (
-            None if held["held_by_formula"] else f"{held} of a model of {self.shape.nbytes} bytes"
-        )
+        return None if held["held_by_formula"] else f"{held} of {self.shape.nbytes} bytes"
 
     def disagree(self) -> str | None:
         """After all steps that were timed every rank sees the same parameters: the sums of their
         bits as whole numbers are the same."""
         every = gathered([int(w.float().view(torch.int32).sum()) for w in self.wholes()])
-        odd = [rank for rank, other in enumerate(every) if other != every[0]]
+        odd = [rank for rank, sums in enumerate(every) if sums != every[0]]
         return f"ranks {odd} have other parameters than rank 0" if odd else None
 
     def differs(self) -> str | None:
