@@ -1,11 +1,12 @@
 """What a table at a URL lacks of a results folder, sent there: the same rows, and the archives."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.files import read_stored
@@ -97,7 +98,8 @@ def _send(
             there.write(_with_content(results, local.rows_of(files)), files, is_shared=True)
         except CommitFailedError:
             continue
-        there.tidy()
+        with suppress(DeltaError):  # others write: one of them does it
+            there.tidy()
         return lacking
     raise BrokenError(f"others wrote to {there.url} at the same time {_ATTEMPTS} times; try again")
 
