@@ -43,7 +43,7 @@ from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.results import Results, version
 
-WRITTEN = (".json", ".jsonl", ".toml", ".gz")
+WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 UNNAMED = "(not named yet)"
 """Of a run that goes on before its machine is known."""
 MOST_RUNS = 100

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from hostbench.core.case import AxisValue, Case
-from hostbench.store import archive
+from hostbench.store import archive, triage
 from tests import dashboard_page
 from tests.dashboard_page import PAGES, charts, said, tables
 from tests.fakes import builders, histories
@@ -257,6 +257,15 @@ def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
     assert not app.exception
     (points,) = tables(app, "kind")
     assert len(points) == 10 * points["series"].nunique()
+
+
+def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
+    import data
+
+    entry = triage.Entry(series="a.b@c", since="1a2b3c4", direction="slower", state="noise")
+    before = data.signature.__wrapped__(str(tmp_path))
+    triage.put(tmp_path, entry)
+    assert data.signature.__wrapped__(str(tmp_path)) != before
 
 
 def test_compare_opens_with_the_newest_run_against_the_level_before(
