@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hostbench.core.case import counts
+from hostbench.core.units import format_change
 from hostbench.families.collectives.questions import WORDS as OF_COLLECTIVES
 from hostbench.report.kinds.question import axis_word
 
@@ -103,11 +104,10 @@ def ago(at: Any) -> str:
     return f"{max(0, span // timedelta(minutes=1))} min ago"
 
 
-def change(effect: object) -> str:
-    """`+18.6 %`; nothing where it is not known."""
-    if not isinstance(effect, float) or pd.isna(effect):
-        return ""
-    return f"{effect:+.1%}".replace("%", " %")
+def change(effect: Any) -> str:
+    """`+18.6%`; nothing where it is not known."""
+    is_known = isinstance(effect, float) and not pd.isna(effect)
+    return format_change(effect) if is_known else ""
 
 
 def order(text: str) -> list[tuple[float, str]]:

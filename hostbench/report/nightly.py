@@ -178,21 +178,25 @@ def _what_failed(night: Night) -> Iterator[str]:
         yield f"{number_of(len(night.failed), 'case')} failed{new}"
 
 
+_UNCONFIRMED: Mapping[str, tuple[NightCause, ...]] = {
+    "moved without a known cause": ("unexplained", "undecided"),
+    "moved in one run, not measured again": ("not measured again",),
+}
+
+
 def _what_moved(night: Night) -> Iterator[str]:
-    for verdict in ("slower", "faster"):
+    for direction in ("slower", "faster"):
         for cause in CONFIRMED:
-            if series := night.of(cause, verdict=verdict):
-                yield f"{verdict}: {_summed(night, series)}"
+            if series := night.of(cause, verdict=direction):
+                yield f"{direction}: {_summed(night, series)}"
     if night.events:
         yield f"slower by history: {number_of(len(night.events), 'step')} confirmed"
+    if series := night.of("disturbed"):
+        yield f"disturbed, not judged: {_summed(night, series)}"
     calm = "" if night.of(*CONFIRMED) or night.events else "nothing confirmed: "
-    for words, causes in (
-        ("disturbed, not judged", ("disturbed",)),
-        (f"{calm}moved without a known cause", ("unexplained", "undecided")),
-        (f"{calm}moved in one run, not measured again", ("not measured again",)),
-    ):
+    for words, causes in _UNCONFIRMED.items():
         if series := night.of(*causes):
-            yield f"{words}: {_summed(night, series)}"
+            yield f"{calm}{words}: {_summed(night, series)}"
 
 
 def _quiet(night: Night) -> Iterator[str]:

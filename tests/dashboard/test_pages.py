@@ -214,7 +214,7 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
         "simulated-gen4, simulated-gen5",
         "simulated-gen5, simulated-gen4",
     )
-    assert worst["change"].startswith("+1") and worst["change"].endswith(" %")
+    assert worst["change"].startswith("+1") and worst["change"].endswith("%")
     assert "most likely " in said(app) and "hostbench compare " in said(app)
     assert any("driver: 580.1 -> 590.7" in what for what in causes["what"])
     app.session_state["changes"] = {"selection": {"cells": [[1, "what"]]}}
@@ -313,7 +313,7 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     (points,) = tables(app, "kind")
     assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
     (changes,) = tables(app, "cause")
-    assert changes["change"].tolist() == ["+100.0 %"]
+    assert changes["change"].tolist() == ["+100.0%"]
     (causes,) = tables(open_page("changes", foreign), "machines")
     assert len(causes) == 1 and "asv continuous " in said(open_page("changes", foreign))
     compared = open_page("compare", foreign, kind="asv environments")
@@ -355,4 +355,4 @@ def test_names_are_short() -> None:
         "mode": "x=1",
     }
     assert sorted(["16 ranks", "2 ranks"], key=words.order) == ["2 ranks", "16 ranks"]
-    assert words.change(0.186) == "+18.6 %" and words.change(float("nan")) == ""
+    assert words.change(0.186) == "+18.6%" and words.change(float("nan")) == ""
