@@ -169,6 +169,7 @@ class Update:
         self.results, self._now, self._on_file = listing.results, listing, on_file
         self._known = {row.file: row for row in known}
         self.warnings = [*listing.warnings]
+        self._figures = published.load(self.results, self.warnings.append)
         self.has_changes = False
         self._rows: list[dict[str, Any]] = []
         """FileRows of the next batch."""
@@ -183,7 +184,6 @@ class Update:
         listed = {*self._now.archives, *self._now.journals}.union(*self._now.asv.values())
         self._gone = {*self._known} - listed
         yield from self._read_runs()
-        published.load(self.results, self.warnings.append)
         described = asv_tree.described(self.results, self.warnings.append)
         for machine, stats in self._now.asv.items():
             if stats:
@@ -200,17 +200,15 @@ class Update:
         yield rows, self._gone
         self._rows, self._points, self._gone = [], [], set()
 
-    def _add(self, row: dict[str, Any], points: pa.Table | None = None) -> None:
-        """A file as it was read now, with its points."""
-        size, changed_ns = row.pop("stat")
-        if row["file"] in self._known:
-            self._gone.add(row["file"])
+    def _add(self, file: str, stat: Stat, row: dict[str, Any], points: pa.Table | None) -> None:
+        """A file as it was read now: fields of its FileRow, and its points."""
+        if file in self._known:
+            self._gone.add(file)
+        about = {"file": file, "size": stat[0], "changed_ns": stat[1], "rows": 0, "counts": "[]"}
         texts = {name: json.dumps(row[name]) if row[name] else None for name in _JSON & row.keys()}
-        self._rows.append(
-            {"rows": 0, "counts": "[]", **row, **texts, "size": size, "changed_ns": changed_ns}
-        )
+        self._rows.append({**about, **row, **texts})
         if points is not None and len(points):
-            self._points.append(table.of_file(points, row["file"]))
+            self._points.append(table.of_file(points, file))
 
     def _is_stale(self, file: str, stat: Stat, depends: str) -> bool:
         row = self._known.get(file)
@@ -285,22 +283,19 @@ class Update:
             warnings.append(str(error))
         commit = run.header.commit if run else None
         base = self._base_of(file, commit)
-        row: dict[str, Any] = {"file": file, "stat": stat, "digest": digest, "commit": commit}
-        row |= {"depends": base, "warnings": warnings}
-        if run is None or not run.records:
-            self._add(row)
-            return
-        if run.damaged:
-            warnings.append(
-                f"{path}: {number_of(len(run.damaged), 'damaged journal line')} left out"
-            )
-        whole, figures = WholeRun(run), published.load(self.results, lambda _: None)
-        shown = frame.rows_of_run(self.results, whole, figures, warnings.append)
-        if shown is not None:
-            row |= _about_run(whole, shown)
-            row["depends"] = self._depends(base, row["counts"])
-            self._claim(row["claims"])
-        self._add(row, table.of_rows(shown) if shown else None)
+        row: dict[str, Any] = {"depends": base, "digest": digest, "commit": commit}
+        row["warnings"], points = warnings, None
+        if run is not None and run.records:
+            if run.damaged:
+                lines = number_of(len(run.damaged), "damaged journal line")
+                warnings.append(f"{path}: {lines} left out")
+            shown = frame.rows_of_run(self.results, WholeRun(run), self._figures, warnings.append)
+            if shown is not None:
+                points = table.of_rows(shown)
+                row |= _about_run(WholeRun(run), shown)
+                row["depends"] = self._depends(base, row["counts"])
+                self._claim(row["claims"])
+        self._add(file, stat, row, points)
 
     def _claim(self, rows: list[list[Any]]) -> None:
         for machine, commit, *started in rows:
@@ -335,8 +330,8 @@ class Update:
             if data is not None:
                 points, shared = asv_points.points(path, data, suite, claims, warnings.append)
             base = self._depends(depends(shared.get("commit")), shared.get("counts", "[]"))
-            row = {"file": file, "stat": stat, "digest": digest_of(raw), "depends": base}
-            self._add({**row, **shared, "warnings": warnings}, points)
+            row = {"depends": base, "digest": digest_of(raw), **shared, "warnings": warnings}
+            self._add(file, stat, row, points)
             yield from self._batch()
 
 

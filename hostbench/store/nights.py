@@ -1,13 +1,12 @@
 """What each night concluded, kept as `results/<machine>/nights/<run_id>.json.gz`: so that the next
 one knows what is known already, and which nights were disturbed. Never overwritten."""
 
-import json
 from pathlib import Path
 
 from msgspec import Struct, convert, to_builtins
 
-from hostbench.core.errors import DataError, Warn
-from hostbench.core.files import damaged, read_stored, unpack, write_atomic
+from hostbench.core.errors import Warn
+from hostbench.core.files import damaged, load_json, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, Name
 from hostbench.store.archive import packed
 
@@ -40,31 +39,19 @@ class StoredNight(Struct, frozen=True, kw_only=True):
     """Of `hostbench changes`: the confirmed steps that this night was the first to name."""
 
 
-def path_of(results: Path, night: StoredNight) -> Path:
-    return results / night.machine / FOLDER / f"{night.run_id}{SUFFIX}"
-
-
 def write(results: Path, night: StoredNight) -> None:
     """Keep a night."""
-    path = path_of(results, night)
+    path = results / night.machine / FOLDER / f"{night.run_id}{SUFFIX}"
     if not path.exists():
         write_atomic(path, packed(to_builtins(night)))
 
 
-def read(path: Path) -> StoredNight:
-    """Raises DataError, which names the file."""
-    try:
-        return convert(json.loads(unpack(read_stored(path, path.parents[2]))), StoredNight)
-    except (*DAMAGE, OSError) as error:
-        raise DataError(damaged(path, error)) from error
-
-
 def of_machine(results: Path, machine: str, warn: Warn) -> list[StoredNight]:
-    """The oldest first. What cannot be read is a warning."""
+    """The oldest first. What cannot be read is a warning that names the file."""
     nights = []
     for path in sorted((results / machine / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            nights.append(read(path))
-        except DataError as error:
-            warn(str(error))
+            nights.append(convert(load_json(unpack(read_stored(path, results))), StoredNight))
+        except (*DAMAGE, OSError) as error:
+            warn(damaged(path, error))
     return sorted(nights, key=lambda night: night.started_at)

@@ -65,6 +65,7 @@ class Results:
 
     def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
         self._table = table
+        self.__dict__.pop("_facts", None)
         rows = table.files
         own = [text for row in rows if row.warnings for text in json.loads(row.warnings)]
         self.warnings = list(dict.fromkeys([*own, *warnings]))

@@ -4,7 +4,7 @@ whose facts are given."""
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,10 @@ PAYS = "Does pinned memory pay?"
 
 
 def asked_of(
-    folder: Path, records: Sequence[CaseRecord], during: Any = None, **changes: Any
+    records: Sequence[CaseRecord],
+    during: Any = None,
+    folder: Path = Path("nowhere"),
+    **changes: Any,
 ) -> dict[str, Answer]:
     part = run(records, **{"launches": 10, "device": "simulated", **changes})
     if during:
@@ -64,45 +67,39 @@ def repeated(records: Sequence[CaseRecord], launches: int = 10) -> list[CaseReco
     return [replace(one, launch=number) for number in range(launches) for one in records]
 
 
-@pytest.fixture(scope="module")
+@cache
 def transfers() -> list[CaseRecord]:
     return simulated_records("transfer", launches=1)
 
 
-@pytest.fixture(scope="module")
+@cache
 def overlaps() -> list[CaseRecord]:
     return simulated_records("overlap", launches=1)
 
 
-@pytest.fixture(scope="module")
+@cache
 def creations() -> list[CaseRecord]:
     return repeated(simulated_records("allocation", launches=1))
 
 
-@pytest.fixture(scope="module")
-def copies(
-    transfers: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Answer]:
-    return asked_of(tmp_path_factory.mktemp("transfer"), repeated(transfers))
+@cache
+def copies() -> dict[str, Answer]:
+    return asked_of(repeated(transfers()))
 
 
-@pytest.fixture(scope="module")
-def loops(
-    overlaps: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Answer]:
-    return asked_of(tmp_path_factory.mktemp("overlap"), repeated(overlaps))
+@cache
+def loops() -> dict[str, Answer]:
+    return asked_of(repeated(overlaps()))
 
 
-@pytest.fixture(scope="module")
-def loadings() -> list[CaseRecord]:
-    return simulated_records("loading", launches=1)
+@cache
+def allocations() -> dict[str, Answer]:
+    return asked_of(creations())
 
 
-@pytest.fixture(scope="module")
-def feeding(
-    loadings: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Answer]:
-    return asked_of(tmp_path_factory.mktemp("loading"), repeated(loadings))
+@cache
+def feeding() -> dict[str, Answer]:
+    return asked_of(repeated(simulated_records("loading", launches=1)))
 
 
 def figure(answer: Answer, label: str) -> Figure:
@@ -169,6 +166,7 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
     "question, said",
     [
         (curve(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
+        (curve(varies="mem"), "names the axis 'mem'"),
         (curve(crossing=("memory", "pageable", "pin")), "is never 'pin'"),
         (finding(also=("a.b",)), "'a.b', which is no workload"),
         (dataclasses.replace(PIPELINE, over="size"), "names the axis 'size'"),
@@ -184,11 +182,9 @@ def test_a_name_that_a_workload_lacks_is_said(question: Question, said: str) -> 
 # transfer, simulated
 
 
-def test_each_question_once_and_no_odd_number(
-    copies: dict[str, Answer], loops: dict[str, Answer]
-) -> None:
-    assert (len(copies), len(loops)) == (21, 8)
-    for answer in (*copies.values(), *loops.values()):
+def test_each_question_once_and_no_odd_number() -> None:
+    assert (len(copies()), len(loops())) == (21, 8)
+    for answer in (*copies().values(), *loops().values()):
         assert answer.state not in ("unavailable", "undecided"), answer.question
         assert answer.chart is not None or answer.question in (LINK, BREAK_EVEN)
         assert all(one.value == one.value for one in answer.figures)
@@ -198,8 +194,8 @@ BREAK_EVEN = "After how many copies has pinning a tensor paid?"
 
 
 @pytest.mark.parametrize("way", ["host to device", "device to host"])
-def test_latency_and_bandwidth_are_the_simulated_links(copies: dict[str, Answer], way: str) -> None:
-    answer = copies[f"What do latency and bandwidth make of a copy, {way}?"]
+def test_latency_and_bandwidth_are_the_simulated_links(way: str) -> None:
+    answer = copies()[f"What do latency and bandwidth make of a copy, {way}?"]
     assert value(answer, "async pinned: latency") == pytest.approx(10e-6, rel=1e-3)
     assert value(answer, "async pinned: bandwidth") == pytest.approx(50, rel=1e-3)
     assert value(answer, "async pinned: half of it from") == pytest.approx(488 * KIB, rel=2e-3)
@@ -212,34 +208,34 @@ def test_latency_and_bandwidth_are_the_simulated_links(copies: dict[str, Answer]
 
 
 @pytest.mark.parametrize("question", CROSSINGS)
-def test_pinned_is_faster_from_a_size_on(copies: dict[str, Answer], question: str) -> None:
-    answer = copies[question]
+def test_pinned_is_faster_from_a_size_on(question: str) -> None:
+    answer = copies()[question]
     assert answer.state == "partly"
     assert answer.verdict == "pinned is faster from 2.76KiB on"
     assert verdict(answer, "pinned, 1KiB")[0] == "same"
     assert verdict(answer, "pinned, 256MiB") == ("faster", 4.99)
 
 
-def test_pageable_memory_blocks_and_pinned_does_not(copies: dict[str, Answer]) -> None:
+def test_pageable_memory_blocks_and_pinned_does_not() -> None:
     for memory, state, asyncness in (("pageable", "no", 0.0), ("pinned", "yes", 1.0)):
-        answer = copies[ASYNC.format(memory)]
+        answer = copies()[ASYNC.format(memory)]
         assert answer.state == state
         for way in ("host to device", "device to host"):
             found = value(answer, f"1GiB {way}: asyncness")
             assert found == pytest.approx(asyncness, abs=0.01)
 
 
-def test_pinning_pays_after_as_many_copies_as_it_costs(copies: dict[str, Answer]) -> None:
-    answer = copies[BREAK_EVEN]
+def test_pinning_pays_after_as_many_copies_as_it_costs() -> None:
+    answer = copies()[BREAK_EVEN]
     assert answer.state == "figure"
     assert value(answer, "64MiB, copies") == pytest.approx(6.9, abs=0.05)
     assert verdict(answer, "64MiB, pinning anew, warm cache") == ("faster", 1.43)
-    assert verdict(copies[PAYS], "pinned") == ("faster", 4.99)
-    assert copies[PAYS].state == "yes"
+    assert verdict(copies()[PAYS], "pinned") == ("faster", 4.99)
+    assert copies()[PAYS].state == "yes"
 
 
-def test_both_ways_at_once(copies: dict[str, Answer]) -> None:
-    answer = copies["Do copies in both directions run at once?"]
+def test_both_ways_at_once() -> None:
+    answer = copies()["Do copies in both directions run at once?"]
     assert answer.state == "partly"
     both = figure(answer, "pinned, 64MiB each way, in all")
     assert both.value == pytest.approx(99.1, abs=0.05) and both.unit == "GB/s"
@@ -249,26 +245,26 @@ def test_both_ways_at_once(copies: dict[str, Answer]) -> None:
     assert value(answer, "pageable, 64MiB each way, in all") == pytest.approx(9.99, abs=0.01)
 
 
-def test_what_a_conversion_hides(copies: dict[str, Answer]) -> None:
+def test_what_a_conversion_hides() -> None:
     through = "through pageable memory that torch allocates"
-    cast = copies["What does a cast on the way (float32 to float16) hide?"]
+    cast = copies()["What does a cast on the way (float32 to float16) hide?"]
     assert figure(cast, "H2D pinned sync").note == (
         f"half of the bytes cross, cast before the link, {through}"
     )
     assert verdict(cast, "D2H pinned async") == ("faster", 1.85)
-    strided = copies["What does copying every second element hide?"]
+    strided = copies()["What does copying every second element hide?"]
     assert sum(through in one.note for one in strided.figures) == 2
     assert verdict(strided, "D2H pinned sync") == ("slower", 0.974)
 
 
-def test_copies_on_and_between_devices(copies: dict[str, Answer]) -> None:
-    peers = copies["How fast is a copy from one GPU to another?"]
+def test_copies_on_and_between_devices() -> None:
+    peers = copies()["How fast is a copy from one GPU to another?"]
     assert value(peers, "directly") == pytest.approx(371, rel=2e-3)
     assert value(peers, "through the host") == pytest.approx(24.8, rel=2e-3)
     assert verdict(peers, "directly")[0] == "faster"
     said = "99% of 25 GB/s, the simulated link, the bytes cross it twice"
     assert figure(peers, "through the host").note == said
-    inside = copies["How fast is a copy inside the device's memory?"]
+    inside = copies()["How fast is a copy inside the device's memory?"]
     (only,) = inside.figures
     assert (only.label, only.unit) == ("512MiB", "GB/s")
     assert only.value == pytest.approx(1964, rel=1e-3)
@@ -371,7 +367,7 @@ def test_what_hides_and_who_is_late() -> None:
     assert late.figures[0].note == "after 1 ms of waiting for rank 1"
 
 
-def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path: Path) -> None:
+def test_a_size_that_is_not_async_is_named() -> None:
     def odd(one: CaseRecord) -> CaseRecord:
         axes = one.case.values
         if axes["nbytes"] not in (4 * KIB, 16 * KIB) or axes.get("memory") != "pinned":
@@ -379,8 +375,8 @@ def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path
         found = {**one.measurement.findings, "asynchronous": False}
         return replace(one, measurement=replace(one.measurement, findings=found))
 
-    plain = [odd(one) for one in transfers if one.case.workload == "transfer.host_to_device"]
-    answer = asked_of(tmp_path, plain)[ASYNC.format("pinned")]
+    plain = [odd(one) for one in transfers() if one.case.workload == "transfer.host_to_device"]
+    answer = asked_of(plain)[ASYNC.format("pinned")]
     assert answer.state == "partly"
     assert answer.verdict == (
         "not always: async at 1KiB, not async from 4KiB to 16KiB, async from 64KiB to 1GiB"
@@ -388,16 +384,14 @@ def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path
 
 
 @pytest.mark.parametrize("lost", [failed, skipped])
-def test_a_direction_without_a_number_is_named(
-    lost: Callable[[Case, str], CaseRecord], transfers: list[CaseRecord], tmp_path: Path
-) -> None:
+def test_a_direction_without_a_number_is_named(lost: Callable[[Case, str], CaseRecord]) -> None:
     plain = ("transfer.host_to_device", "transfer.device_to_host")
     records = [
         lost(one.case, "no such copy") if one.case.workload == plain[1] else one
-        for one in transfers
+        for one in transfers()
         if one.case.workload in plain
     ]
-    found = asked_of(tmp_path / "one", repeated(records))
+    found = asked_of(repeated(records))
     status = "failed" if lost is failed else "skipped"
     there, back = (found[question] for question in CROSSINGS)
     assert there.state == "partly"
@@ -408,18 +402,16 @@ def test_a_direction_without_a_number_is_named(
     link = found[LINK]
     assert link.state == "partly"
     assert figure(link, "device to host").status == status
-    none = asked_of(tmp_path / "none", [lost(one.case, "no such copy") for one in records])
+    none = asked_of([lost(one.case, "no such copy") for one in records])
     assert {one.state for one in none.values()} == {"unavailable"}
     assert {one.verdict for one in none.values()} == {f"{status}: no such copy"}
 
 
-def test_a_quick_run_answers_what_it_can(
-    transfers: list[CaseRecord], overlaps: list[CaseRecord], tmp_path: Path
-) -> None:
+def test_a_quick_run_answers_what_it_can() -> None:
     """A curve to the device, none back; no serial loop from pageable memory, so no share of it."""
     works = families.load()
-    quick = [one for one in transfers + overlaps if works[one.case.workload].is_quick(one.case)]
-    assert set(asked_of(tmp_path, repeated(quick, 3))) == {
+    quick = [one for one in transfers() + overlaps() if works[one.case.workload].is_quick(one.case)]
+    assert set(asked_of(repeated(quick, 3))) == {
         "How fast is a copy, host to device?",
         "How fast is a copy, device to host?",
         ASYNC.format("pageable"),
@@ -433,11 +425,9 @@ def test_a_quick_run_answers_what_it_can(
     }
 
 
-def test_each_case_alone_has_its_answer(
-    transfers: list[CaseRecord], overlaps: list[CaseRecord]
-) -> None:
+def test_each_case_alone_has_its_answer() -> None:
     """Only it was selected, or the run ended after it. Nothing breaks, nothing is compared."""
-    for one in [*transfers, *overlaps]:
+    for one in [*transfers(), *overlaps()]:
         row = Row(
             family=one.case.family,
             workload=one.case.workload,
@@ -458,10 +448,10 @@ def test_each_case_alone_has_its_answer(
 # overlap, simulated
 
 
-def test_all_that_can_be_hidden_is_hidden(loops: dict[str, Answer]) -> None:
+def test_all_that_can_be_hidden_is_hidden() -> None:
     way = "copy stream and compute stream with events"
     for question in (PINNED, PAGEABLE):
-        answer = loops[question]
+        answer = loops()[question]
         assert answer.state == "yes"
         assert value(answer, f"{way}, efficiency") == pytest.approx(1, abs=0.01)
         assert re.fullmatch(
@@ -479,15 +469,15 @@ def test_all_that_can_be_hidden_is_hidden(loops: dict[str, Answer]) -> None:
         assert [one.low for one in answer.chart.rules] == [value(answer, "ideal")]
 
 
-def test_the_snippet_of_the_articles(loops: dict[str, Answer]) -> None:
-    answer = loops[SNIPPET]
+def test_the_snippet_of_the_articles() -> None:
+    answer = loops()[SNIPPET]
     assert answer.state == "yes"
     found = figure(answer, "32MiB: overlapped share of the shorter one")
     assert found.value == pytest.approx(0.88, abs=0.01)
 
 
-def test_overlap_pays_most_where_both_take_as_long(loops: dict[str, Answer]) -> None:
-    answer = loops[RATIO]
+def test_overlap_pays_most_where_both_take_as_long() -> None:
+    answer = loops()[RATIO]
     saved = [one for one in answer.figures if one.label.endswith("saved")]
     assert [one.label for one in saved] == [
         f"{ratio}, saved" for ratio in ("1:4", "1:2", "1:1", "2:1", "4:1")
@@ -500,13 +490,13 @@ def test_overlap_pays_most_where_both_take_as_long(loops: dict[str, Answer]) -> 
 
 
 @pytest.mark.parametrize("engines", [1, 2])
-def test_the_copy_engines_show(engines: int, loops: dict[str, Answer], tmp_path: Path) -> None:
+def test_the_copy_engines_show(engines: int) -> None:
     """One engine reaches the ideal of one and not that of two; two beat that of one."""
-    answer = loops[TRIP]
+    answer = loops()[TRIP]
     if engines == 1:
         records = simulated_records("overlap", launches=1, link=Link(num_copy_engines=1))
         trip = [one for one in records if "round_trip" in one.case.workload]
-        answer = asked_of(tmp_path, repeated(trip))[TRIP]
+        answer = asked_of(repeated(trip))[TRIP]
     assert answer.state == "yes"
     of_two, of_one = (
         figure(answer, f"a stream each, efficiency against {ideal}")
@@ -526,32 +516,25 @@ def test_the_copy_engines_show(engines: int, loops: dict[str, Answer], tmp_path:
 # allocation
 
 
-def test_created_on_the_device_or_moved(allocations: dict[str, Answer]) -> None:
+def test_created_on_the_device_or_moved() -> None:
     for fill, factor in (("zeros", 255.0), ("randn", 1005.0)):
-        answer = allocations[f"Create {fill} on the CPU and move it, or directly on the device?"]
+        answer = allocations()[f"Create {fill} on the CPU and move it, or directly on the device?"]
         said, times = verdict(answer, "direct")
         assert said == "faster" and times == pytest.approx(factor, rel=0.01)
-    empty = allocations[
+    empty = allocations()[
         "What does an empty tensor cost, created on the CPU and moved, and on the device?"
     ]
     assert not any(one.ratio for one in empty.figures)
     assert figure(empty, "direct").note == "nothing is enqueued or touched"
 
 
-@pytest.fixture(scope="module")
-def allocations(
-    creations: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Answer]:
-    return asked_of(tmp_path_factory.mktemp("allocation"), creations)
-
-
 WHERE = "Where does the time go of {} that is created on the CPU and moved?"
 
 
-def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answer]) -> None:
+def test_the_parts_of_creating_on_the_cpu_and_moving() -> None:
     """At the one size at which all of them were measured; with the figures of the default link."""
     link, nbytes = Link(), 16 * MIB
-    answer = allocations[WHERE.format("randn")]
+    answer = allocations()[WHERE.format("randn")]
     fill_s = nbytes / link.host_randn_bytes_per_s
     copy_s = link.launch_s + link.latency_s + nbytes / link.pageable_bytes_per_s + link.wait_s
     # Of the whole: both allocations and all waits; of the host's memory there is no touch in it.
@@ -575,45 +558,39 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     assert answer.chart is not None and len(answer.chart.points) == 5
 
 
-def test_parts_that_were_not_measured_are_named(
-    creations: list[CaseRecord], tmp_path: Path
-) -> None:
+def test_parts_that_were_not_measured_are_named() -> None:
     wanted = ("allocation.create", "allocation.part")
-    chosen = [one for one in creations if one.case.workload in wanted]
-    found = asked_of(
-        tmp_path, [one for one in chosen if one.case.values.get("part") != "host_memory"]
-    )
+    chosen = [one for one in creations() if one.case.workload in wanted]
+    found = asked_of([one for one in chosen if one.case.values.get("part") != "host_memory"])
     answer = found[WHERE.format("zeros")]
     assert figure(answer, "the host's memory").status == "not measured"
     assert value(answer, "zeros") + value(answer, "the copy") == pytest.approx(1.0, rel=0.01)
-    only = [one for one in creations if one.case.workload == "allocation.create"]
-    assert WHERE.format("zeros") not in asked_of(tmp_path / "other", only)
+    only = [one for one in creations() if one.case.workload == "allocation.create"]
+    assert WHERE.format("zeros") not in asked_of(only)
 
 
-def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts(
-    creations: list[CaseRecord], tmp_path: Path
-) -> None:
+def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts() -> None:
     records = [
         replace(one, case=Case(one.case.workload, {**one.case.values, "device": "cpu"}))
-        for one in creations
+        for one in creations()
         if one.case.values.get("memory") != "device"
     ]
-    answer = asked_of(tmp_path, records, device="cpu")[WHERE.format("zeros")]
+    answer = asked_of(records, device="cpu")[WHERE.format("zeros")]
     assert value(answer, "the device's memory") == value(answer, "the host's memory") > 0
 
 
-def test_what_a_cold_cache_costs(allocations: dict[str, Answer]) -> None:
+def test_what_a_cold_cache_costs() -> None:
     """A warm one is asked so often that its one wait is next to nothing."""
     question = "What does new memory on the device cost where the allocator's cache is cold?"
     link = Link()
     warm_s, cold_s = link.alloc_s, link.alloc_s + link.malloc_s + link.wait_s
-    said, factor = verdict(allocations[question], "cold cache")
+    said, factor = verdict(allocations()[question], "cold cache")
     assert said == "slower" and factor == pytest.approx(warm_s / cold_s, rel=0.02)
 
 
-def test_what_pinning_costs(allocations: dict[str, Answer]) -> None:
+def test_what_pinning_costs() -> None:
     link = Link()
-    pinned = allocations["What does pinned memory cost to allocate?"]
+    pinned = allocations()["What does pinned memory cost to allocate?"]
     touched_s = link.alloc_s + 64 * MIB / link.host_bytes_per_s
     locked_s = link.alloc_s + 64 * MIB / link.pin_bytes_per_s
     said, factor = verdict(pinned, "cold cache")
@@ -633,14 +610,14 @@ def mixed(setting: str, ms: float, room: str = "free", **counted: int | None) ->
     ]
 
 
-def test_what_fragmentation_costs_and_what_helps(tmp_path: Path) -> None:
+def test_what_fragmentation_costs_and_what_helps() -> None:
     records = [
         *mixed("default", 8.0, peak_reserved=250 * MIB, peak_inactive_split=40 * MIB),
         *mixed("expandable_segments", 4.0, peak_reserved=110 * MIB, peak_inactive_split=0),
         *mixed("max_split_size", 8.0, peak_reserved=300 * MIB, num_alloc_retries=2),
         *mixed("default", 9.0, room="tight", peak_reserved=None),
     ]
-    found = asked_of(tmp_path, records, device="cuda")
+    found = asked_of(records, device="cuda")
     answer = found[FRAGMENTS.format("there is room")]
     assert answer.verdict == (
         "reserved at the peak, for what is allocated: default 2.50x and expandable_segments:True "
@@ -677,8 +654,8 @@ MORE, GAINS = (
 )
 
 
-def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
-    found = asked_of(tmp_path, batches({1: 1.0, 16: 2.0, 256: 20.0}), device="cuda")
+def test_a_larger_batch_costs_memory_in_proportion() -> None:
+    found = asked_of(batches({1: 1.0, 16: 2.0, 256: 20.0}), device="cuda")
     assert found[MORE].verdict == "10KiB an example beside 4MiB for any batch"
     assert value(found[MORE], "peak, 16 in a batch") == 4 * MIB + 160 * KIB
 
@@ -694,10 +671,8 @@ def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
         ({1: 1.0, 16: 16.0}, 0.2, "undecided: launches vary 180 %"),
     ],
 )
-def test_what_a_larger_batch_gains(
-    tmp_path: Path, times_ms: dict[int, float], noise: float, said: str
-) -> None:
-    answer = asked_of(tmp_path, batches(times_ms, noise), device="cuda")[GAINS]
+def test_what_a_larger_batch_gains(times_ms: dict[int, float], noise: float, said: str) -> None:
+    answer = asked_of(batches(times_ms, noise), device="cuda")[GAINS]
     assert answer.verdict == said
     assert value(answer, "16 examples") == pytest.approx(16e3 / times_ms[16], rel=noise)
 
@@ -737,7 +712,7 @@ def link_copy(name: str, device: str = "cuda", memory: str = "pinned") -> Case:
 def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Answer:
     ways = dict(zip(("host_to_device", "device_to_host"), rates, strict=False))
     facts = {**FACTS, "gpu0": gpu}
-    return asked_of(folder, link_copies(ways), during, facts=facts, device="cuda")[LINK]
+    return asked_of(link_copies(ways), during, folder, facts=facts, device="cuda")[LINK]
 
 
 @pytest.mark.parametrize(
@@ -796,7 +771,7 @@ def test_the_link_is_judged_by_what_it_can_carry(
     [((55.4, 55.3, 55.5), "partly"), ((55.4, 49.0, 54.0), "undecided"), ((55.4,), "undecided")],
 )
 def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
-    rates: tuple[float, ...], state: str, tmp_path: Path
+    rates: tuple[float, ...], state: str
 ) -> None:
     """90 % of what Gen5 x16 carries is 51.8 GB/s."""
     facts = {**FACTS, "gpu0": {**H200, "name": "NVIDIA X1"}}
@@ -804,16 +779,16 @@ def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
         record(link_copy("host_to_device"), launch, NBYTES / (rate * 1e9))
         for launch, rate in enumerate(rates)
     ]
-    answer = asked_of(tmp_path, records, BUSY, facts=facts, device="cuda")[LINK]
+    answer = asked_of(records, BUSY, facts=facts, device="cuda")[LINK]
     assert answer.state == state
     assert ("7 tell more: hostbench run --launches 7" in answer.verdict) is (state == "undecided")
 
 
-def test_how_many_copies_is_said_only_where_the_launches_agree(
-    transfers: list[CaseRecord], tmp_path: Path
-) -> None:
+def test_how_many_copies_is_said_only_where_the_launches_agree() -> None:
     """What pinning costs differs from launch to launch, by 9 copies and more."""
-    plain = [one for one in transfers if one.case.workload.endswith(("host_to_device", "and_copy"))]
+    plain = [
+        one for one in transfers() if one.case.workload.endswith(("host_to_device", "and_copy"))
+    ]
 
     def noisy(one: CaseRecord, launch: int) -> CaseRecord:
         is_cold = one.case.values.get("cache") == "cold"
@@ -821,7 +796,7 @@ def test_how_many_copies_is_said_only_where_the_launches_agree(
         return replace(one, launch=launch, seconds=(one.seconds or 0.0) * factor)
 
     records = [noisy(one, launch) for launch in range(9) for one in plain if one.status == "ok"]
-    answer = asked_of(tmp_path, records)[BREAK_EVEN]
+    answer = asked_of(records)[BREAK_EVEN]
     counts = [one for one in answer.figures if one.label.endswith(", copies")]
     assert counts and {one.value for one in counts} == {None}
     assert {one.status for one in counts} == {"undecided"}
@@ -874,8 +849,8 @@ WORKERS = "How many workers does this step need?"
 BATCHES = "Which batch size?"
 
 
-def test_the_fewest_workers_than_which_no_more_are_faster(feeding: dict[str, Answer]) -> None:
-    one = feeding[WORKERS]
+def test_the_fewest_workers_than_which_no_more_are_faster() -> None:
+    one = feeding()[WORKERS]
     assert one.state == "figure"
     assert one.verdict == (
         "4 workers: 1.05 ms a step, and more is no faster; "
@@ -890,21 +865,21 @@ def test_the_fewest_workers_than_which_no_more_are_faster(feeding: dict[str, Ans
     assert [rule.low for rule in one.chart.rules] == [pytest.approx(1.001e-3, rel=1e-3)]
 
 
-def test_what_pinning_a_side_stream_and_a_prefetch_gain(feeding: dict[str, Answer]) -> None:
-    pins = feeding["Does pin_memory=True help, with .to(device)?"]
+def test_what_pinning_a_side_stream_and_a_prefetch_gain() -> None:
+    pins = feeding()["Does pin_memory=True help, with .to(device)?"]
     assert (pins.state, pins.verdict) == ("yes", "pin_memory=True is 1.18x faster than"
                                           " pin_memory=False")  # fmt: skip
     side = "Does a side-stream prefetcher help beyond non_blocking, with pin_memory={}?"
     for pinned, factor in (("True", "1.05x"), ("False", "1.21x")):
-        one = feeding[side.format(pinned)]
+        one = feeding()[side.format(pinned)]
         assert one.state == "yes"
         assert one.verdict.startswith(f"a copy on a side stream is {factor} faster")
-    ahead = feeding["What does prefetch_factor change?"]
+    ahead = feeding()["What does prefetch_factor change?"]
     assert ahead.verdict == "prefetch_factor 1 is 1.24x slower than prefetch_factor 2"
 
 
-def test_the_batch_size_by_items_per_second(feeding: dict[str, Answer]) -> None:
-    one = feeding[BATCHES]
+def test_the_batch_size_by_items_per_second() -> None:
+    one = feeding()[BATCHES]
     assert one.verdict == (
         "batches of 16: 15,176 items/s, and more is no faster; "
         "slower: batches of 1 1.09x and batches of 4 1.02x"
@@ -914,8 +889,8 @@ def test_the_batch_size_by_items_per_second(feeding: dict[str, Answer]) -> None:
     assert one.chart is not None and one.chart.y.better == "higher"
 
 
-def test_what_starting_workers_costs(feeding: dict[str, Answer]) -> None:
-    one = feeding["What does starting 4 workers cost each epoch?"]
+def test_what_starting_workers_costs() -> None:
+    one = feeding()["What does starting 4 workers cost each epoch?"]
     assert one.verdict == "new is 4.44x slower than persistent"
     assert value(one, "new") - value(one, "persistent") == (
         pytest.approx(4 * Link().start_worker_s)

@@ -169,24 +169,35 @@ class Compare(Question):
     def _verdict(
         self, figures: Sequence[Figure], here: Rows, axes: Sequence[str]
     ) -> tuple[State, str]:
-        """Names a winner and a factor only where the rule does."""
+        """Names a winner and a factor only where the rule does; of a claim, whether it holds."""
         compared = [one for one in figures if one.ratio is not None]
         if self.claim is not None:
             claimed = {self.name(row, axes) for row in valid(here) if row.has(self.claim)}
-            return _claimed([one for one in compared if one.label in claimed], here)
-        if not compared:
+            compared = [one for one in compared if one.label in claimed]
+            if not compared:
+                return "undecided", "undecided: what it is held against has no number in this run"
+        elif not compared:
             return "figure", "; ".join(map(str, figures))
-        faster, slower = _by_weight(compared, "faster"), _by_weight(compared, "slower")
+        faster, slower, same = (_by_weight(compared, v) for v in ("faster", "slower", "same"))
+        worse = [f"{one.label} is {one.ratio}" for one in slower]
+        better = [f"{one.label} is {one.ratio}" for one in faster]
+        if self.claim is not None and faster:
+            return "partly" if slower else "yes", joined([better[-1], *worse[-1:]])
         if faster:
             also = f"; {joined(one.label for one in slower)} slower" if slower else ""
-            return "figure", f"{faster[-1].label} is {faster[-1].ratio}{also}"
-        if slower:
-            differences = [f"{one.label} is {one.ratio}" for one in reversed(slower)]
-            others = f"{differences[0]}; {len(slower) - 1} others are slower, too"
-            return "figure", joined(differences) if len(slower) < 3 else others
-        if len(_by_weight(compared, "same")) == len(compared):
+            return "figure", f"{better[-1]}{also}"
+        is_decided = len(slower) + len(same) == len(compared)
+        if self.claim is not None and is_decided:
+            return "no", joined(worse or (f"{one.label} is {one.ratio}" for one in compared))
+        if self.claim is None and slower:
+            others = f"{worse[-1]}; {len(worse) - 1} others are slower, too"
+            return "figure", joined(reversed(worse)) if len(worse) < 3 else others
+        if self.claim is None and is_decided:
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
-        return "undecided", _undecided(compared, here)
+        if few := questions.few_launches(here):
+            return "undecided", f"undecided: {few}"
+        conclusions = (one.ratio.conclusion for one in compared if one.ratio)
+        return "undecided", answers.difference(max(conclusions, key=answers.weight))
 
     def _chart(self, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
         """Bars at the one size, or lines over all; rates are bars."""
@@ -202,30 +213,8 @@ class Compare(Question):
         return marks.chart("line", marks.sizes_axis(size), marks.LOG_TIME, points)
 
 
-def _claimed(compared: Sequence[Figure], here: Rows) -> tuple[State, str]:
-    """Yes where one of them is established to be faster; no where none can be."""
-    if not compared:
-        return "undecided", "undecided: what it is held against has no number in this run"
-    faster, slower = _by_weight(compared, "faster"), _by_weight(compared, "slower")
-    if faster and slower:
-        return "partly", joined(f"{one.label} is {one.ratio}" for one in (faster[-1], slower[-1]))
-    if faster:
-        return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
-    if _by_weight(compared, "undecided"):
-        return "undecided", _undecided(compared, here)
-    return "no", joined(f"{one.label} is {one.ratio}" for one in slower or compared)
-
-
 def _by_weight(figures: Sequence[Figure], verdict: str) -> list[Figure]:
     """Those of that verdict, the largest difference last."""
     ratios = [(one.ratio, one) for one in figures if one.ratio]
     some = [(r.conclusion, one) for r, one in ratios if r.conclusion.verdict == verdict]
     return [one for _, one in sorted(some, key=lambda pair: answers.weight(pair[0]))]
-
-
-def _undecided(compared: Sequence[Figure], here: Rows) -> str:
-    """That few launches tell only large differences, or what these leave possible."""
-    if few := questions.few_launches(here):
-        return f"undecided: {few}"
-    conclusions = (one.ratio.conclusion for one in compared if one.ratio)
-    return answers.difference(max(conclusions, key=answers.weight))

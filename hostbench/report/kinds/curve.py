@@ -11,17 +11,8 @@ from hostbench.core.latency import Crossover, Fit, crossover, fit
 from hostbench.core.units import GB
 from hostbench.families import declared
 from hostbench.judge.conclude import MIN_EFFECT, Conclusion, conclude
-from hostbench.report.answer import (
-    Answer,
-    Figure,
-    Point,
-    Ratio,
-    ScreenLine,
-    State,
-    difference,
-    joined,
-    weight,
-)
+from hostbench.report import answer as answers
+from hostbench.report.answer import Answer, Figure, Point, Ratio, ScreenLine, State, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.finding import span
@@ -188,8 +179,8 @@ def _crossed(pairs: Mapping[int, tuple[float, float, Conclusion]], name: str) ->
     if not any(conclusion.is_different for conclusion in conclusions.values()):
         if not pairs:
             return "undecided", "no size has both numbers"
-        largest = max(conclusions.values(), key=weight)
-        return "undecided", f"{difference(largest)} {span([*pairs])}"
+        largest = max(conclusions.values(), key=answers.weight)
+        return "undecided", f"{answers.difference(largest)} {span([*pairs])}"
     fast, slow, unsure = {}, {}, []
     for nbytes, (mine_s, other_s, conclusion) in pairs.items():
         if conclusion.verdict == "undecided":
