@@ -73,9 +73,8 @@ def rate_point(
     )
 
 
-def limits(rows: Rows) -> list[Rule]:
-    """The largest limit and the published band of these rows."""
-    rules = []
+def _limits(rows: Rows) -> Iterator[tuple[str, str | None, float, float | None]]:
+    """The largest limit and the published band of these rows: kind, words, GB/s from and to."""
     limited = [row for row in rows if row.ceiling_gb_per_s]
     if limited:
         best = max(limited, key=lambda row: row.ceiling_gb_per_s or 0)
@@ -83,23 +82,22 @@ def limits(rows: Rows) -> list[Rule]:
         if size and len(limited) < len(rows):  # small copies may stay in a cache
             least = min(int(row.axes[size]) for row in limited)
             since = f" from {units.format_bytes(least)} on"
-        rules.append(Rule(label=f"limit{since}: {best.ceiling}", low=best.ceiling_gb_per_s or 0))
+        yield f"limit{since}", best.ceiling, best.ceiling_gb_per_s or 0, None
     cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
     if cited:
         low = min(row.published_low_gb_per_s or 0 for row in cited)
         high = max(row.published_high_gb_per_s or 0 for row in cited)
-        rules.append(Rule(label=f"published: {cited[0].published}", low=low, high=high))
-    return rules
+        yield "published", cited[0].published, low, high
 
 
 def near_limits(rows: Rows, points: Iterable[Point | None]) -> tuple[Rule, ...]:
     """Those that do not squash the marks."""
     top = max((point.y for point in points if point is not None), default=0.0)
-    return tuple(rule for rule in limits(rows) if (rule.high or rule.low) <= FAR * top)
+    known = ((f"{kind}: {what}", low, high) for kind, what, low, high in _limits(rows))
+    return tuple(Rule(*rule) for rule in known if (rule[2] or rule[1]) <= FAR * top)
 
 
 def limits_in_words(rows: Rows) -> Iterator[str]:
-    for rule in limits(rows):
-        kind, _, what = rule.label.partition(": ")
-        rate = f"{units.format_rate(rule.low)}, " if kind.startswith("limit") else ""
+    for kind, what, low, high in _limits(rows):
+        rate = f"{units.format_rate(low)}, " if high is None else ""
         yield f"{kind[:1].upper()}{kind[1:]}: {rate}{what}."

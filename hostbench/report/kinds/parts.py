@@ -196,8 +196,8 @@ class Parts(Question):
                 for ideal, share in way.shares.items():
                     figures.append(_share_figure(label, ideal, share))
                     if share.share is not None:
-                        said = f"{value}, {way.name}: {share.share:.2f}"
-                        point = Point(value, share.share, way.name, text=said)
+                        tooltip = f"{value}, {way.name}: {share.share:.2f}"
+                        point = Point(value, share.share, way.name, text=tooltip)
                         points.append(replace(point, low=share.low, high=share.high))
         x = Axis(marks.axis_title(self.over), "bytes" if counts_bytes(self.over) else "")
         y = Axis("efficiency", "share", better="higher")
@@ -206,15 +206,15 @@ class Parts(Question):
         return self.made(text, state, verdict, figures, lost=group, chart=chart)
 
 
-def _within(found: Efficiency) -> Efficiency:
-    """A share within 0 and 1; none where even its interval is above: then the parts alone are no
-    measure of the parts together."""
-    if found.share is None or found.low is None or found.high is None:
-        return found
-    if found.low > BEATEN:
-        return found.without_share(refused="the loop beats the ideal that its parts give")
-    share, low, high = (min(max(end, 0.0), 1.0) for end in (found.share, found.low, found.high))
-    return replace(found, share=share, low=low, high=high)
+def _within(share: Efficiency) -> Efficiency:
+    """Within 0 and 1; none where even its interval is above: then the parts alone are no measure
+    of the parts together."""
+    if share.share is None or share.low is None or share.high is None:
+        return share
+    if share.low > BEATEN:
+        return share.without_share(refused="the loop beats the ideal that its parts give")
+    value, low, high = (min(max(end, 0.0), 1.0) for end in (share.share, share.low, share.high))
+    return replace(share, share=value, low=low, high=high)
 
 
 def _hidden(best: _Way) -> tuple[State, str]:
@@ -225,10 +225,10 @@ def _hidden(best: _Way) -> tuple[State, str]:
         return "undecided", f"undecided: the best, {best.name}, hides {ends}"
     ideal = next(iter(best.shares))
     what = f"{ideal} could hide" if ideal else "could be hidden"
-    said = f"{100 * share:.0f} % of what {what} is hidden by {best.name} ({_interval(best.lead)})"
+    hidden = f"{100 * share:.0f} % of what {what} is hidden by {best.name} ({_interval(best.lead)})"
     if share >= HIDES:
-        return "yes", f"yes: {said}"
-    return ("partly", f"in part: {said}") if share >= HARDLY else ("no", f"no: at best {said}")
+        return "yes", f"yes: {hidden}"
+    return ("partly", f"in part: {hidden}") if share >= HARDLY else ("no", f"no: at best {hidden}")
 
 
 def _interval(share: Efficiency) -> str:
