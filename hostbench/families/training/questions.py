@@ -102,7 +102,7 @@ QUESTIONS = (
     ),
     _over(
         "What does gradient_as_bucket_view save", "bucket", claim={"gradient_as_bucket_view": True},
-        baseline={"gradient_as_bucket_view": False},
+        baseline={"gradient_as_bucket_view": False}, where={"bucket_cap_mb": 25},
     ),
     _over("What do resharding, layers ahead and type change in FSDP2", "reshard"),
     _over(
