@@ -39,12 +39,13 @@ RANKS: Any = {"ranks": lambda num_ranks, **_: num_ranks, "sampling": 0.5, "versi
 TWO: Any = {"only": _on_two, **RANKS}
 
 
-def _model(device: Device, sizes: Any = LAYERS, dtype: str = "float32", **other: int) -> Any:
+def _model(device: Device, sizes: Any = LAYERS, dtype: str = "float32", **other: Any) -> Any:
     import torch
 
     from hostbench.families.training.model import Shape
 
-    return replace(Shape(*sizes[device.torch_device.type], getattr(torch, dtype)), **other)
+    rows, layers, width = sizes[device.torch_device.type]
+    return replace(Shape(rows, layers, width, getattr(torch, dtype)), **other)
 
 
 def _trainer(wrap: str, *arguments: Any, **options: Any) -> Any:

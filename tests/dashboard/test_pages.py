@@ -263,9 +263,10 @@ def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
     import data
 
     entry = triage.Entry(series="a.b@c", since="1a2b3c4", direction="slower", state="noise")
-    before = data.signature.__wrapped__(str(tmp_path))
+    signature = vars(data.signature)["__wrapped__"]
+    before = signature(str(tmp_path))
     triage.put(tmp_path, entry)
-    assert data.signature.__wrapped__(str(tmp_path)) != before
+    assert signature(str(tmp_path)) != before
 
 
 def test_compare_opens_with_the_newest_run_against_the_level_before(

@@ -124,4 +124,5 @@ def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
         [NightlyRun(commit=0, day=r.day, cases=(3,)) for r in runs],
         lambda case, run: 1.1 if run.day >= 30 else 1.0,
     ).events
-    assert one.commit == "run0030.0" and one.first.commit == one.last.commit == sha(0)
+    assert one.commit == "run0030.0" and one.first and one.last
+    assert one.first.commit == one.last.commit == sha(0)
