@@ -126,8 +126,11 @@ class Trainer:
         return None if held["held_by_formula"] else f"{held} of {self.shape.nbytes} bytes"
 
     def disagree(self) -> str | None:
-        """After all steps that were timed every rank sees the same parameters: the sums of their
-        bits as whole numbers are the same."""
+        """After all steps that were timed every rank has the same parameters: the sums of their
+        bits as whole numbers are the same. Raises Unavailable where each holds a part of its own:
+        put together from the same parts, they would agree whatever is in them."""
+        if any(isinstance(parameter, DTensor) for parameter in self.model.parameters()):
+            raise Unavailable("each rank holds a part of its own, which parity sees")
         every = gathered([int(w.float().view(torch.int32).sum()) for w in self.wholes()])
         odd = [rank for rank, sums in enumerate(every) if sums != every[0]]
         return f"ranks {odd} have other parameters than rank 0" if odd else None
