@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostbench.idle.host import Host
-from hostbench.idle.intervals import Intervals, Ints, union
+from hostbench.idle.intervals import Intervals, Ints, spanned, union
 from hostbench.idle.trace import COPY, NONE, Trace
 
 HOST_LATE = "host_late"
@@ -61,17 +61,18 @@ class DeviceTime:
 
 
 def device_times(trace: Trace, host: Host) -> list[DeviceTime]:
-    return [_device_time(trace, host, device) for device in np.unique(trace.work[4]).tolist()]
+    devices = np.unique(trace.work["device"]).tolist()
+    return [_device_time(trace, host, device) for device in devices]
 
 
 def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
-    own = np.flatnonzero(trace.work[4] == device)
-    busy, firsts = union(trace.work[0, own], trace.work[1, own])
-    computes = own[trace.work[2, own] != COPY]
-    computing, _ = union(trace.work[0, computes], trace.work[1, computes])
+    own = np.flatnonzero(trace.work["device"] == device)
+    busy, firsts = union(trace.work["start_s"][own], trace.work["end_s"][own])
+    computing = spanned(trace.work[own[trace.work["what"][own] != COPY]])
     gaps = _Gaps(trace, host)
     next_work = own[firsts[1:]]
-    calls, is_copy = host.launch[next_work].tolist(), (trace.work[2, next_work] == COPY).tolist()
+    calls = host.launch[next_work].tolist()
+    is_copy = (trace.work["what"][next_work] == COPY).tolist()
     for start_s, end_s, call, copies in zip(
         busy.ends[:-1].tolist(), busy.starts[1:].tolist(), calls, is_copy, strict=True
     ):
@@ -99,9 +100,9 @@ class _Gaps:
         self.long_queued_s = 0.0
         self.wait_idle_s: dict[int, float] = {}
         self.late: list[tuple[float, float]] = []
-        self._starts, self._ends = trace.calls[0].tolist(), trace.calls[1].tolist()
-        self._launch_starts = trace.calls[0, host.launches].tolist()
-        self._launch_ends = np.maximum.accumulate(trace.calls[1, host.launches]).tolist()
+        self._starts, self._ends = trace.calls["start_s"].tolist(), trace.calls["end_s"].tolist()
+        self._launch_starts = trace.calls["start_s"][host.launches].tolist()
+        self._launch_ends = np.maximum.accumulate(trace.calls["end_s"][host.launches]).tolist()
         self._waits = host.waits
         self._num_over = 0
         self._owed = deque[list[float]]()

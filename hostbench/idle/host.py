@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostbench.core.arrays import Floats
-from hostbench.idle.intervals import Intervals, Ints, union
+from hostbench.idle.intervals import Intervals, Ints, spanned, union
 from hostbench.idle.lines import CodeLine
-from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, is_installed
+from hostbench.idle.trace import COPY, KERNEL, NONE, Rows, Trace, is_installed
 
 _SYNC = re.compile(
     r"^(cuda|hip|cu)((Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(Async|Peer|DtoD)))"
@@ -54,65 +54,64 @@ class Host:
     """The calls that enqueued work from threads that launch kernels, in the order of time."""
     waits: tuple[HostWait, ...]
     """Of those threads, in the order of their ends."""
-    allocating: Floats
-    """starts, ends of calls that allocate or free memory."""
+    allocating: Intervals
+    """In which calls allocated or freed memory."""
 
 
 def host_of(trace: Trace) -> Host:
     launch = _launching(trace)
-    is_kernel = trace.work[2] == KERNEL
+    is_kernel = trace.work["what"] == KERNEL
     known = launch != NONE
     of_kernels = launch[known & is_kernel] if (known & is_kernel).any() else launch[known]
-    threads = np.unique(trace.calls[3, of_kernels])
+    threads = np.unique(trace.calls["thread"][of_kernels])
     launches = np.unique(launch[known])
-    launches = launches[np.isin(trace.calls[3, launches], threads)]
-    launches = launches[np.argsort(trace.calls[0, launches], kind="stable")]
+    launches = launches[np.isin(trace.calls["thread"][launches], threads)]
+    launches = launches[np.argsort(trace.calls["start_s"][launches], kind="stable")]
     last = _profilers_own(trace, launches)
-    busy = [
-        union(*trace.work[:2, trace.work[4] == device])[0] for device in np.unique(trace.work[4])
-    ]
+    devices = np.unique(trace.work["device"])
+    busy = [spanned(trace.work[trace.work["device"] == device]) for device in devices]
     waits = [wait for each in threads for wait in _waits(trace, launch, each, last, busy)]
-    allocates = np.isin(trace.calls[2], trace.names.matching(_ALLOCATION))
+    allocates = np.isin(trace.calls["name"], trace.names.matching(_ALLOCATION))
     return Host(
         launch=launch,
         launches=launches,
         waits=tuple(sorted(waits, key=lambda wait: wait.end_s)),
-        allocating=trace.calls[:2, allocates],
+        allocating=spanned(trace.calls[allocates]),
     )
 
 
 def _launching(trace: Trace) -> Ints:
-    order = np.argsort(trace.calls[4], kind="stable")
-    correlations = trace.calls[4, order]
-    indices = np.searchsorted(correlations, trace.work[6])
+    order = np.argsort(trace.calls["correlation"], kind="stable")
+    correlations = trace.calls["correlation"][order]
+    indices = np.searchsorted(correlations, trace.work["correlation"])
     inside = indices < len(correlations)
     found = np.full(len(indices), NONE)
     found[inside] = order[indices[inside]]
-    matches = inside & (trace.work[6] > 0)
-    matches[inside] &= correlations[indices[inside]] == trace.work[6, inside]
+    matches = inside & (trace.work["correlation"] > 0)
+    matches[inside] &= correlations[indices[inside]] == trace.work["correlation"][inside]
     return np.where(matches, found, NONE)
 
 
 def _profilers_own(trace: Trace, launches: Ints) -> int:
     """The call in which the profiler waits for the device at its end: the last of its kind, behind
     all launches and steps. NONE: there is none."""
-    syncs = np.flatnonzero(np.isin(trace.calls[2], trace.names.matching(_DEVICE_SYNC)))
+    syncs = np.flatnonzero(np.isin(trace.calls["name"], trace.names.matching(_DEVICE_SYNC)))
     if not len(syncs):
         return NONE
-    last = syncs[np.argmax(trace.calls[0, syncs])]
-    before = [*trace.calls[0, launches[-1:]], *trace.steps[1]]
-    return int(last) if trace.calls[0, last] >= max(before, default=-np.inf) else NONE
+    last = syncs[np.argmax(trace.calls["start_s"][syncs])]
+    before = [*trace.calls["start_s"][launches[-1:]], *trace.steps["end_s"]]
+    return int(last) if trace.calls["start_s"][last] >= max(before, default=-np.inf) else NONE
 
 
 def _waits(
     trace: Trace, launch: Ints, thread: float, last: int, busy: Sequence[Intervals]
 ) -> Iterator[HostWait]:
     """Of one thread, but for the call `last`, if it has no mark."""
-    calls = np.flatnonzero(trace.calls[3] == thread)
-    calls = calls[np.argsort(trace.calls[0, calls], kind="stable")]
-    is_query = np.isin(trace.calls[2, calls], trace.names.matching(_QUERY))
+    calls = np.flatnonzero(trace.calls["thread"] == thread)
+    calls = calls[np.argsort(trace.calls["start_s"][calls], kind="stable")]
+    is_query = np.isin(trace.calls["name"][calls], trace.names.matching(_QUERY))
     own = _outermost(trace, calls[~is_query])
-    finder = _Lines(trace, thread, trace.calls[0, own])
+    finder = _Lines(trace, thread, trace.calls["start_s"][own])
     for call, wait in _blocking(trace, launch, own, finder):
         if call != last or (wait.line is not None and wait.line.is_exact):
             yield wait
@@ -124,7 +123,7 @@ def _outermost(trace: Trace, calls: Ints) -> Ints:
     """A call of the driver inside one of the runtime is a part of that."""
     if not len(calls):
         return calls
-    ends = trace.calls[1, calls]
+    ends = trace.calls["end_s"][calls]
     latest = np.maximum.accumulate(ends)
     is_inside = np.append(False, ends[1:] < latest[:-1])
     return np.asarray(calls[~is_inside])
@@ -135,8 +134,8 @@ def _blocking(
 ) -> Iterator[tuple[int, HostWait]]:
     """Synchronizes and copies, with the call. A copy that blocks is one wait with the synchronize
     of its stream that stands right behind it in the same operation."""
-    is_sync = np.isin(trace.calls[2, own], trace.names.matching(_SYNC))
-    is_of_stream = np.isin(trace.calls[2, own], trace.names.matching(_STREAM_SYNC))
+    is_sync = np.isin(trace.calls["name"][own], trace.names.matching(_SYNC))
+    is_of_stream = np.isin(trace.calls["name"][own], trace.names.matching(_STREAM_SYNC))
     pageable = _pageable_copies(trace, launch)
     is_part = False
     for index in np.flatnonzero(is_sync | np.isin(own, [*pageable])).tolist():
@@ -149,7 +148,8 @@ def _blocking(
             until = own[index + int(is_part)]
         is_blocking = is_part or is_sync[index]
         nbytes = 0 if is_blocking else pageable[call]
-        yield call, finder.wait(trace.calls[0, call], trace.calls[1, until], call, nbytes)
+        start_s, end_s = trace.calls["start_s"][call], trace.calls["end_s"][until]
+        yield call, finder.wait(start_s, end_s, call, nbytes)
 
 
 def _frees(
@@ -157,8 +157,8 @@ def _frees(
 ) -> Iterator[HostWait]:
     """Memory that was freed while a device worked: the host waited until that ran dry, if it did
     so in the call and had nothing more to do before the call returned."""
-    calls = own[np.isin(trace.calls[2, own], trace.names.matching(_FREE))]
-    starts, ends = trace.calls[:2, calls]
+    calls = own[np.isin(trace.calls["name"][own], trace.names.matching(_FREE))]
+    starts, ends = trace.calls["start_s"][calls], trace.calls["end_s"][calls]
     dry = np.full(len(calls), -np.inf)
     for each in busy:
         index = np.searchsorted(each.ends, ends, side="right")
@@ -171,23 +171,23 @@ def _frees(
 
 def _spins(trace: Trace, calls: Ints, is_query: np.ndarray, finder: "_Lines") -> Iterator[HostWait]:
     """Loops that ask until an event or a stream is done: from the first query to the last."""
-    asks = np.isin(trace.calls[2, calls], trace.names.matching(_ASKS))
-    asks &= ~finder.is_in_op(trace.calls[0, calls])
+    asks = np.isin(trace.calls["name"][calls], trace.names.matching(_ASKS))
+    asks &= ~finder.is_in_op(trace.calls["start_s"][calls])
     chosen = calls[asks]
     runs = np.cumsum(~is_query)[asks]
     _, firsts, counts = np.unique(runs, return_index=True, return_counts=True)
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
         if count >= _SPIN:
             start, end = chosen[first], chosen[first + count - 1]
-            yield finder.wait(trace.calls[0, start], trace.calls[1, end], start, 0)
+            yield finder.wait(trace.calls["start_s"][start], trace.calls["end_s"][end], start, 0)
 
 
 def _pageable_copies(trace: Trace, launch: Ints) -> dict[int, int]:
     """The calls that copy from or to pageable memory, with the bytes of those to the device."""
-    is_pageable = np.isin(trace.work[3], trace.names.matching(_PAGEABLE))
-    rows = np.flatnonzero((trace.work[2] == COPY) & is_pageable & (launch != NONE))
-    into = np.isin(trace.work[3, rows], trace.names.matching(_INTO_DEVICE))
-    nbytes = np.where(into, trace.work[7, rows], 0).astype(int)
+    is_pageable = np.isin(trace.work["name"], trace.names.matching(_PAGEABLE))
+    rows = np.flatnonzero((trace.work["what"] == COPY) & is_pageable & (launch != NONE))
+    into = np.isin(trace.work["name"][rows], trace.names.matching(_INTO_DEVICE))
+    nbytes = np.where(into, trace.work["nbytes"][rows], 0).astype(int)
     return dict(zip(launch[rows].tolist(), nbytes.tolist(), strict=True))
 
 
@@ -196,13 +196,13 @@ class _Lines:
 
     def __init__(self, trace: Trace, thread: float, call_starts: Floats) -> None:
         self._trace, self._thread, self._call_starts = trace, thread, call_starts
-        ops = trace.ops[:, trace.ops[3] == thread]
-        outer, firsts = union(ops[0], ops[1], joins=False)
-        self._ops, self._outer = ops[:, firsts], outer
-        marks = trace.marks[:, trace.marks[1] == thread]
-        self._marks = marks[:, np.argsort(marks[0], kind="stable")]
-        frames = trace.frames[:, trace.frames[2] == thread]
-        self._frames = frames[:, np.argsort(frames[0], kind="stable")]
+        ops = trace.ops[trace.ops["thread"] == thread]
+        outer, firsts = union(ops["start_s"], ops["end_s"], joins=False)
+        self._ops, self._outer = ops[firsts], outer
+        marks = trace.marks[trace.marks["thread"] == thread]
+        self._marks = marks[np.argsort(marks["start_s"], kind="stable")]
+        frames = trace.frames[trace.frames["thread"] == thread]
+        self._frames = frames[np.argsort(frames["start_s"], kind="stable")]
         self._parents = _parents(self._frames)
 
     def wait(
@@ -211,9 +211,9 @@ class _Lines:
         """It bears the name of the operation, or the call's, if that is to be named."""
         op = self._op(start_s, end_s)
         line = self._marked(end_s, end_s if op is None else max(end_s, self._outer.ends[op]))
-        if line is None and op is not None and self._ops[4, op] != NONE:
-            line = self._trace.lines[int(self._ops[4, op])]
-        name = self._trace.calls[2, call] if op is None or is_named else self._ops[2, op]
+        if line is None and op is not None and self._ops["line"][op] != NONE:
+            line = self._trace.lines[int(self._ops["line"][op])]
+        name = self._trace.calls["name"][call] if op is None or is_named else self._ops["name"][op]
         return HostWait(
             thread=self._thread,
             start_s=float(start_s),
@@ -228,7 +228,7 @@ class _Lines:
 
     def op_of(self, call: int) -> int | None:
         """The outermost operation that the call is in."""
-        return self._op(*self._trace.calls[:2, call])
+        return self._op(self._trace.calls["start_s"][call], self._trace.calls["end_s"][call])
 
     def _op(self, start_s: float, end_s: float) -> int | None:
         index = int(np.searchsorted(self._outer.starts, start_s, side="right")) - 1
@@ -236,21 +236,21 @@ class _Lines:
 
     def _marked(self, waited_s: float, end_s: float) -> CodeLine | None:
         """The mark comes when the operation is done, before CUDA is called again."""
-        index = int(np.searchsorted(self._marks[0], waited_s))
-        if index == self._marks.shape[1]:
+        index = int(np.searchsorted(self._marks["start_s"], waited_s))
+        if index == len(self._marks):
             return None
         later = self._call_starts[np.searchsorted(self._call_starts, end_s) :]
-        if len(later) and self._marks[0, index] > later[0]:
+        if len(later) and self._marks["start_s"][index] > later[0]:
             return None
-        return self._trace.lines[int(self._marks[2, index])]
+        return self._trace.lines[int(self._marks["line"][index])]
 
     def _framed(self, moment_s: float) -> CodeLine | None:
         """The innermost of no installed package, if there is one."""
         of_a_package = None
-        index = int(np.searchsorted(self._frames[0], moment_s, side="right")) - 1
+        index = int(np.searchsorted(self._frames["start_s"], moment_s, side="right")) - 1
         while index >= 0:
-            if self._frames[1, index] >= moment_s:
-                line = self._trace.lines[int(self._frames[3, index])]
+            if self._frames["end_s"][index] >= moment_s:
+                line = self._trace.lines[int(self._frames["line"][index])]
                 if not is_installed(line):
                     return line
                 of_a_package = of_a_package or line
@@ -258,11 +258,11 @@ class _Lines:
         return of_a_package
 
 
-def _parents(frames: Floats) -> list[int]:
+def _parents(frames: Rows) -> list[int]:
     """For each frame, in the order of starts, the one that it runs in; NONE: none."""
     parents, stack = [], list[int]()
-    ends = frames[1].tolist()
-    for number, start_s in enumerate(frames[0].tolist()):
+    ends = frames["end_s"].tolist()
+    for number, start_s in enumerate(frames["start_s"].tolist()):
         while stack and ends[stack[-1]] <= start_s:
             stack.pop()
         parents.append(stack[-1] if stack else NONE)

@@ -40,6 +40,11 @@ class Intervals(NamedTuple):
         return self.before(ends) - self.before(starts)
 
 
+def spanned(rows: NDArray[np.void]) -> Intervals:
+    """The time in which any of these rows of a trace ran."""
+    return union(rows["start_s"], rows["end_s"])[0]
+
+
 def union(starts: Floats, ends: Floats, *, joins: bool = True) -> tuple[Intervals, Ints]:
     """The time in which anything ran, and for each interval which of the given began it. Of two
     that touch it makes one, if it `joins`."""

@@ -24,7 +24,7 @@ from hostbench.idle.causes import (
     device_times,
 )
 from hostbench.idle.host import Host, host_of
-from hostbench.idle.intervals import Intervals, union
+from hostbench.idle.intervals import Intervals, spanned, union
 from hostbench.idle.lines import CodeLine
 from hostbench.idle.report import (
     Advice,
@@ -105,16 +105,17 @@ class _Process:
     @classmethod
     def of(cls, trace: Trace) -> "_Process":
         host = host_of(trace)
-        rows = [trace.steps[:2, trace.steps[2] == each] for each in np.unique(trace.steps[2])]
-        rows.sort(key=lambda row: float(row[0].min()))
-        starts = np.array([row[0].min() for row in rows])
-        steps = Intervals(starts, np.array([row[1].max() for row in rows]))
+        numbers = np.unique(trace.steps["number"])
+        rows = [trace.steps[trace.steps["number"] == number] for number in numbers]
+        rows.sort(key=lambda row: float(row["start_s"].min()))
+        starts = np.array([row["start_s"].min() for row in rows])
+        steps = Intervals(starts, np.array([row["end_s"].max() for row in rows]))
         done_s = steps.ends.copy()
         known = np.flatnonzero(host.launch != NONE)
-        called = trace.calls[0, host.launch[known]]
+        called = trace.calls["start_s"][host.launch[known]]
         inside = steps.have(called)
         numbers = np.searchsorted(starts, called[inside], side="right") - 1
-        np.maximum.at(done_s, numbers, trace.work[1, known[inside]])
+        np.maximum.at(done_s, numbers, trace.work["end_s"][known[inside]])
         return cls(trace, host, device_times(trace, host), steps, done_s)
 
     def covered_s(self) -> float:
@@ -127,8 +128,7 @@ class _Process:
         """From the first step to a device's first work, and of that in a DataLoader."""
         work_s = min(time.start_s for time in self.times)
         start_s = min(self.steps.starts.min(initial=np.inf), work_s)
-        loading, _ = union(*self.trace.loads[:2])
-        in_loader = loading.within(np.array([start_s]), np.array([work_s]))
+        in_loader = spanned(self.trace.loads).within(np.array([start_s]), np.array([work_s]))
         return work_s - start_s, float(in_loader[0])
 
 
@@ -161,7 +161,7 @@ class _Summary:
         lines = self._waits()
         copies = tuple(self._copies())
         tiny = self._tiny()
-        loader_s = self._late_in(lambda part: part.trace.loads[:2])
+        loader_s = self._late_in(lambda part: spanned(part.trace.loads))
         allocation_s = self._late_in(lambda part: part.host.allocating)
         alone_s = self._alone_s()
         before = (part.before_first_work_s() for part in self._parts)
@@ -201,7 +201,7 @@ class _Summary:
                 for cost_s, what, remedy in sorted(advice, key=lambda each: -each[0])
                 if cost_s > 0
             ),
-            num_host_operations=sum(part.trace.ops.shape[1] for part in self._all),
+            num_host_operations=sum(len(part.trace.ops) for part in self._all),
             warnings=tuple(text for part in self._all for text in part.trace.warnings),
         )
 
@@ -278,13 +278,14 @@ class _Summary:
     def _copies(self) -> Iterator[CopyWay]:
         sums: dict[str, Floats] = {}
         for trace, time in self._each_device():
-            rows = trace.work[:, time.work[trace.work[2, time.work] == COPY]]
-            long_s = rows[1] - rows[0]
-            bare_s = long_s - time.computing.within(rows[0], rows[1])
-            for name in dict.fromkeys(rows[3].tolist()):
-                of_name = rows[3] == name
+            rows = trace.work[time.work]
+            rows = rows[rows["what"] == COPY]
+            long_s = rows["end_s"] - rows["start_s"]
+            bare_s = long_s - time.computing.within(rows["start_s"], rows["end_s"])
+            for name in dict.fromkeys(rows["name"].tolist()):
+                of_name = rows["name"] == name
                 way = sums.setdefault(_way(trace.names.texts[int(name)]), np.zeros(4))
-                way += [each[of_name].sum() for each in (of_name, rows[7], long_s, bare_s)]
+                way += [each[of_name].sum() for each in (of_name, rows["nbytes"], long_s, bare_s)]
         for name_of_way, row in sums.items():
             count, nbytes, seconds, not_hidden_s = row.tolist()
             yield CopyWay(
@@ -299,8 +300,8 @@ class _Summary:
         return ((part.trace, time) for part in self._parts for time in part.times)
 
     def _tiny(self) -> TinyKernels:
-        kernels = [part.trace.work[:, part.trace.work[2] == KERNEL] for part in self._parts]
-        long_s = np.concatenate([[], *(rows[1] - rows[0] for rows in kernels)])
+        kernels = [part.trace.work[part.trace.work["what"] == KERNEL] for part in self._parts]
+        long_s = np.concatenate([[], *(rows["end_s"] - rows["start_s"] for rows in kernels)])
         return TinyKernels(
             shorter_than_s=TINY_S,
             count=int((long_s < TINY_S).sum()),
@@ -308,24 +309,22 @@ class _Summary:
             median_s=float(np.median(long_s)) if len(long_s) else None,
         )
 
-    def _late_in(self, spans: Callable[[_Process], Floats]) -> float:
+    def _late_in(self, spans: Callable[[_Process], Intervals]) -> float:
         """How much of the time in which a device waited for a late host these spans cover."""
         total_s = 0.0
         for part in self._parts:
-            covered, _ = union(*spans(part))
             for time in part.times:
-                total_s += float(covered.within(time.late.starts, time.late.ends).sum())
+                total_s += float(spans(part).within(time.late.starts, time.late.ends).sum())
         return total_s
 
     def _alone_s(self) -> float:
         """In which collectives ran and no other kernel did."""
         total_s = 0.0
         for trace, time in self._each_device():
-            collective = np.isin(trace.work[3, time.work], trace.names.matching(_COLLECTIVE))
-            others = time.work[~collective & (trace.work[2, time.work] == KERNEL)]
-            among = time.work[collective]
-            talking, _ = union(trace.work[0, among], trace.work[1, among])
-            computing, _ = union(trace.work[0, others], trace.work[1, others])
+            rows = trace.work[time.work]
+            collective = np.isin(rows["name"], trace.names.matching(_COLLECTIVE))
+            talking = spanned(rows[collective])
+            computing = spanned(rows[~collective & (rows["what"] == KERNEL)])
             total_s += talking.length
             total_s -= float(computing.within(talking.starts, talking.ends).sum())
         return total_s

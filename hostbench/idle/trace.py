@@ -1,6 +1,7 @@
-"""What counts of a trace, as columns of numbers: some 50 bytes for each event that counts."""
+"""What counts of a trace, as tables of numbers: some 50 bytes for each event that counts."""
 
 import re
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -9,6 +10,7 @@ from sys import stdlib_module_names
 from sysconfig import get_path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
@@ -16,6 +18,8 @@ from hostbench.idle.intervals import Ints
 from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark
 from hostbench.idle.reading import EventArgs, TraceEvent, TraceFile
 
+Rows = NDArray[np.void]
+"""`rows["start_s"]` is a column of floats, `rows[mask]` some of the rows."""
 NONE = -1
 """In a column of numbers: there is none."""
 KERNEL, COPY, INSIDE = 0, 1, 2
@@ -57,8 +61,8 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One process's trace. Times are seconds from its first event; columns of one kind of event
-    have the same length, in the order of the file."""
+    """One process's trace: tables of one row an event, in the order of the file. Times are seconds
+    from its first event; names, threads and lines are numbers, of texts below."""
 
     file: str
     rank: int | None
@@ -66,20 +70,38 @@ class Trace:
     names: Names
     threads: Names
     lines: tuple[CodeLine, ...]
-    work: Floats
-    """start, end, what, name, device, stream, correlation, bytes: what devices did."""
-    calls: Floats
-    """start, end, name, thread, correlation: the host's calls of CUDA's runtime and driver."""
-    ops: Floats
-    """start, end, name, thread, line: operations of torch."""
-    frames: Floats
-    """start, end, thread, line: Python functions that are neither torch's nor Python's own."""
-    marks: Floats
-    """start, thread, line: what hostbench writes into a trace beside a wait."""
-    steps: Floats
-    """start, end, number: of the annotations ProfilerStep#N, or between our own marks."""
-    loads: Floats
-    """start, end: waits for the next batch of a DataLoader."""
+    work: Rows
+    """What devices did; `what` is KERNEL, COPY or INSIDE, `correlation` that of its launch."""
+    calls: Rows
+    """The host's calls of CUDA's runtime and driver."""
+    ops: Rows
+    """Operations of torch."""
+    frames: Rows
+    """Python functions that are neither torch's nor Python's own."""
+    marks: Rows
+    """What hostbench writes into a trace beside a wait."""
+    steps: Rows
+    """The annotations ProfilerStep#N, or what lies between two of our own marks."""
+    loads: Rows
+    """Waits for the next batch of a DataLoader."""
+
+
+_COLUMNS = {
+    "work": "start_s end_s what name device stream correlation nbytes",
+    "calls": "start_s end_s name thread correlation",
+    "ops": "start_s end_s name thread line",
+    "frames": "start_s end_s thread line",
+    "marks": "start_s thread line",
+    "steps": "start_s end_s number",
+    "borders": "start_s",
+    "loads": "start_s end_s",
+}
+
+
+def _table(kind: str, numbers: Floats) -> Rows:
+    """Row after row of numbers, with the names of their columns."""
+    dtype = np.dtype([(name, float) for name in _COLUMNS[kind].split()])
+    return numbers.view(dtype)
 
 
 class _Reader:
@@ -91,8 +113,7 @@ class _Reader:
         self.num_left_out = 0
         """Events that would count, with times or numbers that are none, or in two halves."""
         self._base_us: float | None = None
-        self._rows: dict[str, list[tuple[float, ...]]] = {}
-        self._pieces: dict[str, list[Floats]] = {}
+        self._numbers = {kind: array("d") for kind in _COLUMNS}
         self._frame_line = cache(self._line_of_frame)
         self._stack_line = cache(self._line_of_stack)
         self._kinds: dict[str | None, Callable[[TraceEvent, str, float, float], None]] = {
@@ -118,23 +139,19 @@ class _Reader:
             start_ns = round((ts - self._base_us) * 1e3)  # so that what touches does so exactly
             end_ns = start_ns + round(max(dur, 0) * 1e3)
             add(event, str(event.name), start_ns / 1e9, end_ns / 1e9)
-        for kind, rows in self._rows.items():
-            self._pieces.setdefault(kind, []).append(np.array(rows))
-        self._rows = {}
 
-    def columns(self, kind: str, num: int) -> Floats:
-        pieces = self._pieces.pop(kind, [])
-        return np.concatenate(pieces).T if pieces else np.zeros((num, 0))
+    def rows(self, kind: str) -> Rows:
+        return _table(kind, np.array(self._numbers[kind]))
 
-    def steps(self) -> Floats:
-        borders = np.sort(self.columns("borders", 1)[0])
-        steps = self.columns("steps", 3)
+    def steps(self) -> Rows:
+        borders = np.sort(self._numbers["borders"])
         if len(borders) < 2:
-            return steps
-        return np.stack([borders[:-1], borders[1:], np.arange(len(borders) - 1.0)])
+            return self.rows("steps")
+        between = [borders[:-1], borders[1:], np.arange(len(borders) - 1.0)]
+        return _table("steps", np.stack(between, axis=1).ravel())
 
     def _add(self, kind: str, *row: float) -> None:
-        self._rows.setdefault(kind, []).append(row)
+        self._numbers[kind].extend(row)
 
     def _work(self, what: int, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
         if what == COPY:
@@ -219,13 +236,10 @@ def read_trace(path: Path) -> Trace:
         names=reader.names,
         threads=reader.threads,
         lines=tuple(reader.lines),
-        work=reader.columns("work", 8),
-        calls=reader.columns("calls", 5),
-        ops=reader.columns("ops", 5),
-        frames=reader.columns("frames", 4),
-        marks=reader.columns("marks", 3),
         steps=reader.steps(),
-        loads=reader.columns("loads", 2),
+        **{
+            kind: reader.rows(kind) for kind in ("work", "calls", "ops", "frames", "marks", "loads")
+        },
     )
 
 
