@@ -35,12 +35,12 @@ def commands_of(root: Path, key: str) -> tuple[str, ...] | None:
     """The same of commands, as asv takes them: one, or a list; None where it names none. Raises
     UsageError."""
     named = read(root).get(key)
-    found = [named] if isinstance(named, str) else named
-    if found is None:
+    commands = [named] if isinstance(named, str) else named
+    if commands is None:
         return None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
         raise unreadable(root, f"{key} is {named!r:.60}, no list of commands")
-    return tuple(found)
+    return tuple(commands)
 
 
 _BUILD = ("python -m pip wheel --no-deps -w {build_cache_dir} {build_dir}",)
@@ -61,9 +61,9 @@ def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str
 def without_plugin(root: Path) -> str | None:
     """What asv.conf.json in `root` lacks for asv to measure and to record by hostbench. Raises
     UsageError."""
-    found = read(root)
-    is_there = _PLUGIN in (found.get("plugins") or ())
-    if is_there and found.get("environment_type") == "hostbench":
+    config = read(root)
+    is_there = _PLUGIN in (config.get("plugins") or ())
+    if is_there and config.get("environment_type") == "hostbench":
         return None
     return (
         f'{CONFIG} lacks "plugins": ["{_PLUGIN}"] or "environment_type": "hostbench": without both '
@@ -74,8 +74,8 @@ def without_plugin(root: Path) -> str | None:
 def source_folder(root: Path) -> Path:
     """Where the files of the project in `root` lie that a commit brings: `repo` and `repo_subdir`
     of asv.conf.json; `root` itself where that names a repository elsewhere. Raises UsageError."""
-    found = root / text_of(root, "repo", ".") / text_of(root, "repo_subdir", "")
-    return found.resolve() if found.is_dir() else root.resolve()
+    folder = root / text_of(root, "repo", ".") / text_of(root, "repo_subdir", "")
+    return folder.resolve() if folder.is_dir() else root.resolve()
 
 
 def _is_buildable(source: Path) -> bool:
@@ -94,10 +94,10 @@ def read(root: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = _parse(read_stored(path).decode())
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds {found!r:.60}, no object")
-        return found
+        config = _parse(read_stored(path).decode())
+        if not isinstance(config, dict):
+            raise ValueError(f"it holds {config!r:.60}, no object")
+        return config
     except (ValueError, OSError, RecursionError) as error:
         raise unreadable(root, str(error)) from error
 

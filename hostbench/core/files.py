@@ -83,13 +83,13 @@ def unpack(data: bytes) -> bytes:
     did not pack."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            found = file.read(MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except (EOFError, zlib.error) as error:
         raise OSError(errno.EINVAL, str(error)) from error
-    if len(found) > MAX_BYTES:
+    if len(content) > MAX_BYTES:
         raise _too_large("unpacked it is", MAX_BYTES)
-    _check_values(found)
-    return found
+    _check_values(content)
+    return content
 
 
 def load_json(data: bytes) -> Any:
@@ -109,10 +109,10 @@ def damaged(path: Path, error: Exception) -> str:
     return f"{path} is damaged ({error}); {REPLACE}"
 
 
-def _check_regular(found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise RefusedFileError(errno.EINVAL, "it is no regular file: copy its content into one")
 
 

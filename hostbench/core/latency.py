@@ -82,14 +82,14 @@ def fit(times: Times) -> Fit:
     if per_byte <= 0:
         return Fit(sizes=sizes, refused="larger copies do not take longer")
     errors = {size: (latency_s + size * per_byte) / time - 1 for size, time in points.items()}
-    error = math.sqrt(sum(one**2 for one in errors.values()) / len(errors))
+    error = math.sqrt(sum(error_at**2 for error_at in errors.values()) / len(errors))
     worst_at = max(errors, key=lambda size: abs(errors[size]))
-    found = Fit(error=error, worst=abs(errors[worst_at]), worst_at=worst_at, sizes=sizes)
+    result = Fit(error=error, worst=abs(errors[worst_at]), worst_at=worst_at, sizes=sizes)
     if error > MAX_ERROR:
-        return replace(found, refused=f"the times are no straight line: {error:.0%} off in all")
+        return replace(result, refused=f"the times are no straight line: {error:.0%} off in all")
     if latency_s < 0:
-        return replace(found, refused="the line through the times has a latency below zero")
-    return replace(found, latency_s=latency_s, bytes_per_s=1 / per_byte)
+        return replace(result, refused="the line through the times has a latency below zero")
+    return replace(result, latency_s=latency_s, bytes_per_s=1 / per_byte)
 
 
 def crossover(slow: Times, fast: Times) -> Crossover:

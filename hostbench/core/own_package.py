@@ -35,8 +35,10 @@ class OwnPackage:
 
 def declared(environ: Mapping[str, str]) -> OwnPackage | None:
     """The copy that an environment names."""
-    found = json.loads(environ[VARIABLE]) if environ.get(VARIABLE) else None
-    return found and OwnPackage(folders=tuple(found["folders"]), names=tuple(found["names"]))
+    declaration = json.loads(environ[VARIABLE]) if environ.get(VARIABLE) else None
+    return declaration and OwnPackage(
+        folders=tuple(declaration["folders"]), names=tuple(declaration["names"])
+    )
 
 
 def unbuilt(source: Path, without: Collection[str] = ()) -> OwnPackage:
@@ -54,9 +56,9 @@ def names_in(folder: Path, without: Collection[str] = ()) -> tuple[str, ...]:
     return _without(without, _importable(folder))
 
 
-def _without(names: Collection[str], found: Iterable[str]) -> tuple[str, ...]:
+def _without(names: Collection[str], names_there: Iterable[str]) -> tuple[str, ...]:
     aside = {*_NEVER, *sys.stdlib_module_names, *names}
-    own = (name for name in found if not name.startswith("__editable__"))  # setuptools' own
+    own = (name for name in names_there if not name.startswith("__editable__"))  # setuptools' own
     return tuple(sorted(name for name in own if name.partition(".")[0] not in aside))
 
 
@@ -88,8 +90,8 @@ def installed(name: str) -> Path | None:
 
 def import_from(package: OwnPackage) -> None:
     """From now on this process imports the project's package from there."""
-    place = 1 + max((n for n, entry in enumerate(sys.path) if _is_stdlib(entry)), default=-1)
-    sys.path[place:place] = [one for one in package.folders if one not in sys.path]
+    index = 1 + max((n for n, entry in enumerate(sys.path) if _is_stdlib(entry)), default=-1)
+    sys.path[index:index] = [one for one in package.folders if one not in sys.path]
     sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Finder)]
     sys.meta_path.insert(0, _Finder(package))
 
@@ -98,18 +100,18 @@ def files_of(package: OwnPackage) -> dict[str, str]:
     """Name -> the file or folder that this process imports it from; a name that the copy lacks is
     left out."""
     finder = _Finder(package)
-    found = {}
+    files = {}
     for name in package.names:
         module = sys.modules.get(name)
         spec = module.__spec__ if module else finder.look(name, None)
         if spec is not None:
-            found[name] = spec.origin or next(iter(spec.submodule_search_locations or ()), "")
-    return found
+            files[name] = spec.origin or next(iter(spec.submodule_search_locations or ()), "")
+    return files
 
 
 def strangers(package: OwnPackage, files: Mapping[str, str]) -> list[str]:
     """What of that does not come from the copy."""
-    inside = [Path(one).resolve() for one in package.folders]
+    inside = [Path(folder).resolve() for folder in package.folders]
     return [
         path
         for name, path in files.items()
@@ -130,15 +132,15 @@ class _Finder(MetaPathFinder):
         parts = fullname.split(".")
         if self._names.isdisjoint(".".join(parts[:num]) for num in range(1, len(parts) + 1)):
             return None
-        found = self.look(fullname, path)
-        if found is None:
-            said = f"No module named {fullname!r} in the code that is measured"
-            raise ModuleNotFoundError(said, name=fullname)
-        return found
+        spec = self.look(fullname, path)
+        if spec is None:
+            message = f"No module named {fullname!r} in the code that is measured"
+            raise ModuleNotFoundError(message, name=fullname)
+        return spec
 
     def look(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
         if fullname in self._names:
-            path = [str(Path(one, *fullname.split(".")[:-1])) for one in self._folders]
+            path = [str(Path(folder, *fullname.split(".")[:-1])) for folder in self._folders]
         return PathFinder.find_spec(fullname, path)
 
 

@@ -47,19 +47,19 @@ def terminate_as_interrupt() -> Iterator[None]:
 def children(pid: int | None = None) -> set[int]:
     """Process ids of the children of a process, of this one if none is named; adopted ones
     included."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for task in Path(f"/proc/{pid or 'self'}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found.update(map(int, task.read_text().split()))
-    return found
+            pids.update(map(int, task.read_text().split()))
+    return pids
 
 
 def with_descendants(pids: set[int]) -> list[int]:
     """These, their children and so on, parents first."""
-    found = sorted(pids)
-    for pid in found:  # grows meanwhile
-        found += sorted(children(pid) - set(found))
-    return found
+    family = sorted(pids)
+    for pid in family:  # grows meanwhile
+        family += sorted(children(pid) - set(family))
+    return family
 
 
 def kill_strays(keep: set[int]) -> int:

@@ -28,10 +28,10 @@ def quantile(values: Sequence[float], share: float) -> float:
     if not values:
         raise ValueError("quantile of no values")
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
+    position = share * (len(ordered) - 1)
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def median(values: Sequence[float]) -> float:

@@ -16,23 +16,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only a wrong name needs it
 
     by_lower = {name.lower(): name for name in known}
-    said = word.lower()
-    meant = _ALSO_CALLED.get(said, said)
-    near = get_close_matches(meant if meant in by_lower else said, by_lower, n=1)
+    lowered = word.lower()
+    meant = _ALSO_CALLED.get(lowered, lowered)
+    near = get_close_matches(meant if meant in by_lower else lowered, by_lower, n=1)
     return _meant(by_lower[near[0]]) if near else ""
 
 
 def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[AxisValue]]]) -> str:
     """Which word of a selector that selects nothing is wrong. `axes` are those of each workload."""
     families = dict.fromkeys(map(_family, axes))
-    own = [each for name, each in axes.items() if selector.workload in (name, _family(name))]
+    own = [values for name, values in axes.items() if selector.workload in (name, _family(name))]
     if not own:
         word = selector.workload
         return f"{word!r} is no family or workload{did_you_mean(word, [*families, *axes])}"
     for name, text in selector.axes:
-        values = dict.fromkeys(value for each in own for value in each.get(name, ()))
+        values = dict.fromkeys(value for values_of in own for value in values_of.get(name, ()))
         if not values:
-            names = dict.fromkeys(known for each in own for known in each)
+            names = dict.fromkeys(known for values_of in own for known in values_of)
             meant = did_you_mean(name, names)
             return f"{selector.workload} has no axis {name!r}{meant}; it has {', '.join(names)}"
         if not any(is_value(value, text) for value in values):
@@ -48,8 +48,8 @@ def _family(workload: str) -> str:
 
 def _in_order(values: Iterable[AxisValue]) -> list[AxisValue]:
     """Numbers by size, words as they come."""
-    found = list(dict.fromkeys(values))
-    return found if any(isinstance(value, str) for value in found) else sorted(found)
+    distinct = list(dict.fromkeys(values))
+    return distinct if any(isinstance(value, str) for value in distinct) else sorted(distinct)
 
 
 def _near_size(axis: str, text: str, values: Iterable[AxisValue]) -> str:
@@ -66,8 +66,8 @@ def _near_size(axis: str, text: str, values: Iterable[AxisValue]) -> str:
     return _meant(typed_value(axis, nearest)) if _factor(nearest, asked) <= _NEAR else ""
 
 
-def _factor(one: int, other: int) -> float:
-    return max(one, other) / min(one, other)
+def _factor(first: int, second: int) -> float:
+    return max(first, second) / min(first, second)
 
 
 def _meant(name: str) -> str:

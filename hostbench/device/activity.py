@@ -35,8 +35,8 @@ def lanes(activities: Iterable[Activity]) -> list[Lane]:
     """A lane for each stream that did something, in the order of their numbers; the places are
     named where there are several."""
     by_stream: dict[tuple[str, str], list[Span]] = {}
-    for one in activities:
-        by_stream.setdefault((one.place, one.stream), []).append(_span(one))
+    for activity in activities:
+        by_stream.setdefault((activity.place, activity.stream), []).append(_span(activity))
     several = len({place for place, _ in by_stream}) > 1
     return [
         Lane(
@@ -53,32 +53,32 @@ def _order(place: str, stream: str) -> tuple[str, int, str]:
     return place, int(number[0]) if number else -1, stream
 
 
-def _span(one: Activity) -> Span:
+def _span(activity: Activity) -> Span:
     return Span(
-        name=one.name or one.what,
-        kind=_kind(one),
-        start_s=one.start_s,
-        end_s=one.end_s,
-        nbytes=one.nbytes,
+        name=activity.name or activity.what,
+        kind=_kind(activity),
+        start_s=activity.start_s,
+        end_s=activity.end_s,
+        nbytes=activity.nbytes,
     )
 
 
-def _kind(one: Activity) -> SpanKind:
-    if one.name.startswith(_NCCL):
+def _kind(activity: Activity) -> SpanKind:
+    if activity.name.startswith(_NCCL):
         return "collective"
-    if one.what == COMPUTE:
+    if activity.what == COMPUTE:
         return "compute"
     kinds: dict[str, SpanKind] = {"H2D": "H2D", "D2H": "D2H", "D2D": "copy", "P2P": "copy"}
-    return kinds.get(one.what[:3], "other")
+    return kinds.get(activity.what[:3], "other")
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:
     """Bytes by kind of copy, in the order of first appearance."""
-    found: dict[str, int] = {}
-    for one in activities:
-        if one.what != COMPUTE:
-            found[one.what] = found.get(one.what, 0) + one.nbytes
-    return found
+    nbytes_of: dict[str, int] = {}
+    for activity in activities:
+        if activity.what != COMPUTE:
+            nbytes_of[activity.what] = nbytes_of.get(activity.what, 0) + activity.nbytes
+    return nbytes_of
 
 
 def busy(activities: Iterable[Activity], *, kinds: Sequence[str]) -> list[Interval]:

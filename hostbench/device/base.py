@@ -69,14 +69,14 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
             ),
             "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
         }
-    found = {}
+    missing = {}
     if num_devices < 2:
         units = "GPUs" if device == "cuda" else "devices"
-        found["second device"] = f"needs 2 {units}, this machine has {num_devices}"
+        missing["second device"] = f"needs 2 {units}, this machine has {num_devices}"
     if device == "simulated":
-        found["segments of an allocator"] = "the simulated device's allocator packs no segments"
-        found["training steps"] = "the simulated device multiplies no matrices"
-    return found
+        missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
+        missing["training steps"] = "the simulated device multiplies no matrices"
+    return missing
 
 
 class DeviceEvent(Protocol):
@@ -189,11 +189,11 @@ class Device:
         """Room on the device for `num` notes of what a buffer held."""
         raise self.refusal("marks")
 
-    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
+    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
         """Enqueue noting the first and last 8 bytes that `buffer` holds at that point."""
         raise self.refusal("marks")
 
-    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
+    def marked(self, marks: Buffer, index: int, source: Buffer) -> bool:
         """Whether the note in `place` is what `source` holds. Call after a synchronize."""
         raise self.refusal("marks")
 

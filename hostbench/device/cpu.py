@@ -59,8 +59,8 @@ class CpuDevice(TorchDevice):
     def every_second(self, buffer: Buffer) -> Buffer:
         return _on_device(super().every_second(buffer), like=buffer)
 
-    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        self.current.enqueue(partial(super().mark, marks, place, buffer))
+    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
+        self.current.enqueue(partial(super().mark, marks, index, buffer))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         stream = self.current
@@ -159,7 +159,7 @@ class CpuDevice(TorchDevice):
             self.synchronize()
         finally:
             self._seen = None
-        return sorted(seen, key=lambda one: one.start_s)
+        return sorted(seen, key=lambda activity: activity.start_s)
 
     def reset(self) -> None:
         self._close_loaders()

@@ -16,9 +16,9 @@ def peak_of(work: Step) -> int:
     """
     with _profiler.profile(profile_memory=True) as profile:
         work()
-    found = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
+    events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
     now = peak = 0
-    for event in sorted(found, key=lambda each: each.start_ns()):
+    for event in sorted(events, key=lambda entry: entry.start_ns()):
         now += event.nbytes()
         peak = max(peak, now)
     return peak

@@ -120,8 +120,8 @@ class CudaDevice(TorchDevice):
         code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # cudaHostRegisterPortable
         if int(code) != 0:
             self._forget_last_error()
-            said = f"cudaHostRegister refused {format_bytes(nbytes)} (CUDA error {int(code)})"
-            raise Unavailable(f"{said}; {_LOCKED}")
+            message = f"cudaHostRegister refused {format_bytes(nbytes)} (CUDA error {int(code)})"
+            raise Unavailable(f"{message}; {_LOCKED}")
         weakref.finalize(buffer, runtime.cudaHostUnregister, buffer.data_ptr())
         return buffer
 
@@ -287,8 +287,10 @@ class CudaDevice(TorchDevice):
                 self.synchronize()
             except RuntimeError:  # the device itself is broken, or was before
                 raise error from None
-            said = str(error).strip().partition("\n")[0]
-            raise Unavailable(f"CUDA pins no {format_bytes(nbytes)}: {said}; {_LOCKED}") from error
+            message = str(error).strip().partition("\n")[0]
+            raise Unavailable(
+                f"CUDA pins no {format_bytes(nbytes)}: {message}; {_LOCKED}"
+            ) from error
 
     def _forget_last_error(self) -> None:
         """CUDA keeps the error of a refused call, and the next launch of a kernel takes it for its

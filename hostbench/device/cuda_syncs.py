@@ -29,19 +29,19 @@ def count(work: Callable[[], object]) -> int:
     """Waits of the host in `work`, one for each call or operation that waits. The debug mode is
     what it was afterwards. It is the whole process's: no other thread may use CUDA meanwhile."""
     before = _cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with _watched(said):
+        with _watched(caught):
             _cuda.set_sync_debug_mode("warn")  # says once that it does not see everything
             try:
                 work()
             finally:
                 _cuda.set_sync_debug_mode(before)
-    return sum(_SAYS in str(each.message) for each in said)
+    return sum(_SAYS in str(warning.message) for warning in caught)
 
 
 @contextmanager
-def _watched(said: list[warnings.WarningMessage]) -> Iterator[None]:
+def _watched(caught: list[warnings.WarningMessage]) -> Iterator[None]:
     """Has the calls that the debug mode overlooks say one warning each."""
     with ExitStack() as stack:
         for owner, name, waits in (
@@ -58,19 +58,19 @@ def _watched(said: list[warnings.WarningMessage]) -> Iterator[None]:
                 else (delattr, owner, name)
             )
             stack.callback(*undo)
-            setattr(owner, name, _heard(getattr(owner, name), waits, said))
+            setattr(owner, name, _heard(getattr(owner, name), waits, caught))
         yield
 
 
 def _heard(
-    real: Callable[..., Any], waits: Waited, said: list[warnings.WarningMessage]
+    real: Callable[..., Any], waits: Waited, caught: list[warnings.WarningMessage]
 ) -> Callable[..., Any]:
     @wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
-        num = len(said)
+        num = len(caught)
         result = real(*args, **kwargs)
         if waits((result, *args, *kwargs.values())):
-            del said[num:]  # what the debug mode saw of this same call
+            del caught[num:]  # what the debug mode saw of this same call
             warnings.warn(_SAYS, stacklevel=2)
         return result
 
@@ -83,6 +83,6 @@ def _always(_: tuple[Any, ...]) -> bool:
 
 def _is_pageable(values: tuple[Any, ...]) -> bool:
     """A copy between a device and memory of the host that is not pinned."""
-    tensors = [each for each in values if isinstance(each, torch.Tensor)]
-    host = [each for each in tensors if each.device.type == "cpu"]
-    return 0 < len(host) < len(tensors) and not any(each.is_pinned() for each in host)
+    tensors = [tensor for tensor in values if isinstance(tensor, torch.Tensor)]
+    host = [tensor for tensor in tensors if tensor.device.type == "cpu"]
+    return 0 < len(host) < len(tensors) and not any(tensor.is_pinned() for tensor in host)

@@ -49,8 +49,8 @@ def fatal_reason(error: BaseException) -> str | None:
         if _is_named(link, "AcceleratorError") or (
             isinstance(link, RuntimeError) and any(part in text for part in _STICKY_TEXTS)
         ):
-            said = _first_line(link).removeprefix("CUDA error: ")
-            return f"CUDA error, the process cannot use the device again: {said}"
+            message = _first_line(link).removeprefix("CUDA error: ")
+            return f"CUDA error, the process cannot use the device again: {message}"
     return None
 
 
@@ -62,9 +62,9 @@ def _nccl_reason(text: str) -> str:
     """
     head, _, last = text.partition(_NCCL_LAST)
     kind = re.search(r"\bnccl[A-Z]\w+", head)
-    said = " ".join(last.split()) or " ".join(head[kind.start() if kind else 0 :].split())
-    named = f"{kind.group()}: " if kind and not said.startswith(kind.group()) else ""
-    return f"NCCL: {named}{said}; {_nccl_remedy(text)}"
+    message = " ".join(last.split()) or " ".join(head[kind.start() if kind else 0 :].split())
+    named = f"{kind.group()}: " if kind and not message.startswith(kind.group()) else ""
+    return f"NCCL: {named}{message}; {_nccl_remedy(text)}"
 
 
 def _nccl_remedy(text: str) -> str:

@@ -60,7 +60,7 @@ class Profiler:
         where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
         the profiler does not list (copies between GPUs) is just not there.
         """
-        return sorted(activities(self._seen(work)), key=lambda one: one.start_s)
+        return sorted(activities(self._seen(work)), key=lambda activity: activity.start_s)
 
     def trace(self, work: Step) -> list[Lane]:
         """The same as lanes: the functions of CUDA's runtime and driver that the host was in while

@@ -28,10 +28,10 @@ class LinkCounters:
         if self._why is not None:
             raise Unavailable(self._why)
         assert isinstance(self._index, int)
-        found = gpu_reads(self._nvml, self._index, [row.name for row in LINK_BYTES])
-        for fact in found.values():
+        reads = gpu_reads(self._nvml, self._index, [row.name for row in LINK_BYTES])
+        for fact in reads.values():
             if not isinstance(fact.value, int):
                 raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
-        into, out_of = (fact.value for fact in found.values())
+        into, out_of = (fact.value for fact in reads.values())
         assert isinstance(into, int) and isinstance(out_of, int)
         return into, out_of

@@ -175,11 +175,11 @@ class SimulatedDevice(Device):
     def marks(self, num: int) -> Marks:
         return [(Contents(), 0.0)] * num
 
-    def mark(self, marks: Marks, place: int, buffer: SimulatedBuffer) -> None:
-        marks[place] = buffer.contents, self.enqueue("compute", 0.0)[0]
+    def mark(self, marks: Marks, index: int, buffer: SimulatedBuffer) -> None:
+        marks[index] = buffer.contents, self.enqueue("compute", 0.0)[0]
 
-    def marked(self, marks: Marks, place: int, source: SimulatedBuffer) -> bool:
-        contents, read_s = marks[place]
+    def marked(self, marks: Marks, index: int, source: SimulatedBuffer) -> bool:
+        contents, read_s = marks[index]
         return bool(contents.token(read_s) == source.contents.token(self.host_s))
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
@@ -411,10 +411,10 @@ class SimulatedDevice(Device):
             self.host_s = max(self.host_s, end_s)
 
 
-def _like(source: SimulatedBuffer, place: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
+def _like(source: SimulatedBuffer, target: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
     """A new dense buffer for the source's elements as `dtype`, on the side of `place`."""
     nbytes = source.nbytes // _SIZES[source.dtype] * _SIZES[dtype]
-    return SimulatedBuffer(nbytes, on_host=place.on_host, device=place.device, dtype=dtype)
+    return SimulatedBuffer(nbytes, on_host=target.on_host, device=target.device, dtype=dtype)
 
 
 class SimulatedLoader:

@@ -116,11 +116,11 @@ class TorchDevice(Device):
     def marks(self, num: int) -> Buffer:
         return torch.zeros((num, *_MARK_SHAPE), dtype=torch.uint8, device=self.torch_device)
 
-    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        marks[place].copy_(_ends(buffer))
+    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
+        marks[index].copy_(_ends(buffer))
 
-    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
-        return torch.equal(marks[place].cpu(), _ends(source).cpu())
+    def marked(self, marks: Buffer, index: int, source: Buffer) -> bool:
+        return torch.equal(marks[index].cpu(), _ends(source).cpu())
 
     def counter(self) -> Buffer:
         return torch.zeros(1, dtype=torch.float32, device=self.torch_device)
@@ -183,13 +183,13 @@ class TrainingStep:
 
     def __call__(self) -> None:
         """The loss is half the mean square of what comes out."""
-        kept = [self.examples]
+        values = [self.examples]
         for weight in self.weights:
-            kept.append(torch.mm(kept[-1], weight).relu_())
-        slope = kept[-1] / len(self.examples)
+            values.append(torch.mm(values[-1], weight).relu_())
+        slope = values[-1] / len(self.examples)
         for weight, its_slope in zip(reversed(self.weights), reversed(self.slopes), strict=True):
-            slope *= kept.pop() > 0
-            torch.mm(kept[-1].t(), slope, out=its_slope)
+            slope *= values.pop() > 0
+            torch.mm(values[-1].t(), slope, out=its_slope)
             slope = torch.mm(slope, weight.t())
         for weight, its_slope in zip(self.weights, self.slopes, strict=True):
             weight.sub_(its_slope, alpha=_LEARNING_RATE)

@@ -43,29 +43,29 @@ def possible(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> list[Di
 
     Of what always moves the reading under load counts where the run was watched.
     """
-    found = []
+    causes = []
     first, second = _of_a_run(before), _of_a_run(after)
     steady = before.get("before", {}), after.get("before", {})
     for moves, (old, new) in ((False, steady), (True, (first, second))):
         for group, name, was, now in _pairs(old, new):
             in_both = group in old and group in new
             if in_both and spec.cause(name) and _moves(name) is moves and _changed(name, was, now):
-                found.append(Difference(group=group, name=name, before=was, after=now))
-    return sorted(found, key=lambda each: (spec.cause(each.name), each.group, each.name))
+                causes.append(Difference(group=group, name=name, before=was, after=now))
+    return sorted(causes, key=lambda cause: (spec.cause(cause.name), cause.group, cause.name))
 
 
 def setup(run: Mapping[str, Facts]) -> Facts:
     """How its machine was set up in a run (`before`, `during` -> facts): what may be a cause and
     does not move from minute to minute, with the link as it was under load; only what is known, or
     is a limit that may not be there."""
-    found: Facts = {}
+    facts_of_setup: Facts = {}
     for when, counts in (("before", spec.is_steady), ("during", spec.is_of_the_link)):
         for group, members in run.get(when, {}).items():
             for name, fact in members.items():
                 says = fact.why is None or _may_lack(name, fact)
                 if says and counts(name) and spec.cause(name):
-                    found.setdefault(group, {})[name] = fact
-    return found
+                    facts_of_setup.setdefault(group, {})[name] = fact
+    return facts_of_setup
 
 
 def over_time(setups: Iterable[tuple[T, Facts]]) -> Iterator[tuple[T, Difference]]:

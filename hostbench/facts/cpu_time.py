@@ -72,12 +72,12 @@ def _own_ticks(root: Path, pid: int) -> int | None:
         children.setdefault(parent, []).append(number)
     if pid not in ticks:
         return None
-    found, queue = 0, [pid]
+    total, queue = 0, [pid]
     while queue:
-        each = queue.pop()
-        found += ticks.get(each, 0)
-        queue += children.pop(each, [])
-    return found
+        child = queue.pop()
+        total += ticks.get(child, 0)
+        queue += children.pop(child, [])
+    return total
 
 
 def _processes(root: Path) -> Iterator[tuple[int, int, int]]:

@@ -50,12 +50,12 @@ def hash_uuid(uuid: str) -> str:
 def _owners(environ: Mapping[str, str]) -> set[str]:
     """What this machine and its user are called, in lower case."""
     node = platform.node()
-    found = {node, node.partition(".")[0], *map(environ.get, ("USER", "LOGNAME", "HOSTNAME"))}
+    names = {node, node.partition(".")[0], *map(environ.get, ("USER", "LOGNAME", "HOSTNAME"))}
     try:
-        found.add(getpass.getuser())
+        names.add(getpass.getuser())
     except (KeyError, OSError, ImportError):
         pass  # a container's user without a name
-    return {name.lower() for name in found if name}
+    return {name.lower() for name in names if name}
 
 
 def _names_owner(value: str, owners: Iterable[str]) -> bool:

@@ -24,8 +24,8 @@ def read_fields(path: Path) -> dict[str, str]:
     """`name: value` lines; the first line of a name counts."""
     fields: dict[str, str] = {}
     for line in (read_text(path) or "").splitlines():
-        name, found, value = line.partition(":")
-        if found:
+        name, colon, value = line.partition(":")
+        if colon:
             fields.setdefault(name.strip(), value.strip())
     return fields
 

@@ -46,8 +46,8 @@ def nvml_facts(
         return {"nvml": no_driver_facts(str(error))}
     try:
         facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
-        for index, place in enumerate(cuda_indices(nvml, uuid_hashes)):
-            facts[f"gpu{index}"] = gpu_facts(nvml, index, root) | {"cuda_index": place}
+        for index, cuda_index in enumerate(cuda_indices(nvml, uuid_hashes)):
+            facts[f"gpu{index}"] = gpu_facts(nvml, index, root) | {"cuda_index": cuda_index}
         return facts
     finally:
         nvml.close()
@@ -63,7 +63,7 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
     if not uuid_hashes:
         return [known(0)] if num == 1 else [unknown(ORDER_UNKNOWN)] * num
     by_hash = {hash_bare(uuid): index for uuid, index in nvml.owners().items()}
-    order = [by_hash.get(each) for each in uuid_hashes]
+    order = [by_hash.get(uuid_hash) for uuid_hash in uuid_hashes]
     missing = "CUDA does not show this GPU to the process"
     if None in order:
         missing = "NVML does not know torch's device"
@@ -152,10 +152,10 @@ def _slot(root: Path, bus_id: str) -> Path | None:
 
 
 def _bits(mask: Iterable[int]) -> str | None:
-    found = [
+    names = [
         at * 64 + bit for at, word in enumerate(mask) for bit in range(64) if int(word) >> bit & 1
     ]
-    return ",".join(map(str, found)) or None
+    return ",".join(map(str, names)) or None
 
 
 def _others(nvml: Nvml, handle: Any) -> Fact:
@@ -188,7 +188,7 @@ def _active_nvlinks(nvml: Nvml, handle: Any) -> list[int] | Fact:
     """Numbers of the links that are up, or why that cannot be told."""
     count = nvml.read(lambda: field_value(nvml.library, handle, _NVLINK_COUNT))
     known_count = count.value if isinstance(count.value, int) else None
-    found = []
+    links = []
     for link in range(MAX_NVLINKS if known_count is None else min(known_count, MAX_NVLINKS)):
         state = nvml.read(partial(_call, nvml.library, "nvmlDeviceGetNvLinkState", handle, link))
         if state.value is None:
@@ -196,8 +196,8 @@ def _active_nvlinks(nvml: Nvml, handle: Any) -> list[int] | Fact:
                 return state
             break  # past the last link
         if state.value:
-            found.append(link)
-    return found
+            links.append(link)
+    return links
 
 
 def _c2c(nvml: Nvml, handle: Any) -> Group:

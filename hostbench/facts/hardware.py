@@ -67,8 +67,8 @@ def _nvml_names(library: Any) -> tuple[str, ...]:
         if not isinstance(count.value, int):
             raise NvmlUnavailable(count.why)
         handles = [nvml.handle(index) for index in range(count.value)]
-        opened = [each for each in handles if not isinstance(each, Fact)]
-        names = [nvml.read(partial(nvml.library.nvmlDeviceGetName, each)) for each in opened]
+        opened = [handle for handle in handles if not isinstance(handle, Fact)]
+        names = [nvml.read(partial(nvml.library.nvmlDeviceGetName, handle)) for handle in opened]
         return tuple(str(fact.value or UNNAMED) for fact in names) or (UNNAMED,) * len(handles)
     finally:
         nvml.close()

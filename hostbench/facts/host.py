@@ -100,14 +100,14 @@ def kernel_flags(root: Path) -> str | None:
     line = read_text(root / "proc/cmdline")
     if line is None:
         return None
-    found = []
+    flags = []
     for word in line.split():
         name = word.partition("=")[0]
         if word in KNOWN_FLAGS:
-            found.append(word)
+            flags.append(word)
         elif name in _NAMES_ALONE:
-            found.append(name)
-    return ",".join(dict.fromkeys(found)) or "none known"
+            flags.append(name)
+    return ",".join(dict.fromkeys(flags)) or "none known"
 
 
 def virtualized(root: Path) -> bool | None:

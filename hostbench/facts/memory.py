@@ -60,11 +60,11 @@ def memory_copy_facts(num_cores: int, memory_bytes: float | None = None) -> Grou
     try:
         for area in (source, target):  # a page that was never written is not memory yet
             _seconds(num_cores, nbytes, partial(_fill, area))
-        one = _best_bytes_per_s(source, target, 1)
-        together = one if num_cores == 1 else _best_bytes_per_s(source, target, num_cores)
+        single = _best_bytes_per_s(source, target, 1)
+        together = single if num_cores == 1 else _best_bytes_per_s(source, target, num_cores)
     except RuntimeError as error:  # no further thread can be started
         return dict.fromkeys(NAMES, unknown(f"cannot be measured: {error}"))
-    return {NAMES[0]: known(one), NAMES[1]: known(max(one, together))}
+    return {NAMES[0]: known(single), NAMES[1]: known(max(single, together))}
 
 
 def _fill(area: Any, part: slice) -> None:

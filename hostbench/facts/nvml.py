@@ -163,8 +163,8 @@ class Nvml:
             if isinstance(handle, Fact):
                 yield index, handle
                 continue
-            for each in (handle, *self._mig_devices(handle)):
-                yield index, self.read(partial(self.library.nvmlDeviceGetUUID, each))
+            for device in (handle, *self._mig_devices(handle)):
+                yield index, self.read(partial(self.library.nvmlDeviceGetUUID, device))
 
     def num_mig_devices(self, handle: Any) -> Fact:
         most = self.read(lambda: self.library.nvmlDeviceGetMaxMigDeviceCount(handle))

@@ -78,9 +78,9 @@ def gpu_groups(facts: Facts) -> list[str]:
 def cuda_group(facts: Facts) -> str | None:
     """The group of CUDA device 0, which is what runs; None where several GPUs leave that open."""
     groups = gpu_groups(facts)
-    found = _of_cuda_index(facts, 0)
-    if found is not None:
-        return found
+    group = _of_cuda_index(facts, 0)
+    if group is not None:
+        return group
     return (groups or ["gpu0"])[0] if len(groups) < 2 else None
 
 
@@ -91,8 +91,10 @@ def second_group(facts: Facts) -> str | None:
 
 
 def _of_cuda_index(facts: Facts, index: int) -> str | None:
-    found = [one for one in gpu_groups(facts) if number_of(facts, one, "cuda_index") == index]
-    return found[0] if len(found) == 1 else None
+    groups = [
+        group for group in gpu_groups(facts) if number_of(facts, group, "cuda_index") == index
+    ]
+    return groups[0] if len(groups) == 1 else None
 
 
 def is_counter(name: str) -> bool:

@@ -309,22 +309,22 @@ def row(name: str) -> Spec | None:
 
 def cause(name: str) -> int:
     """Its place among the causes, 1 the likeliest; NEVER for none."""
-    found = row(name)
+    spec = row(name)
     if name in RETIRED or is_counter(name):
         return NEVER
-    if found is None:
+    if spec is None:
         return LAST
-    return NEVER if found.volatile and found.moved is None else found.cause
+    return NEVER if spec.volatile and spec.moved is None else spec.cause
 
 
 def is_steady(name: str) -> bool:
     """Whether a difference says that something was changed: not of what always moves."""
-    found = row(name)
-    moves = found is not None and found.volatile
+    spec = row(name)
+    moves = spec is not None and spec.volatile
     return not (moves or name in RETIRED or is_counter(name))
 
 
 def is_of_the_link(name: str) -> bool:
     """Whether it says how fast the link was set up to be, which only a run that copies can see."""
-    found = row(name)
-    return found is not None and found.watched == "highest" and found.moved is differs
+    spec = row(name)
+    return spec is not None and spec.watched == "highest" and spec.moved is differs

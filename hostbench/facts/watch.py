@@ -179,8 +179,8 @@ class LoadReadings:
 def _used(facts: Facts) -> list[int]:
     """NVML's numbers of the GPUs that CUDA shows to this process; all where nobody told."""
     groups = gpu_groups(facts)
-    shown = [each for each in groups if number_of(facts, each, "cuda_index") is not None]
-    return [int(each.removeprefix("gpu")) for each in shown or groups]
+    shown = [group for group in groups if number_of(facts, group, "cuda_index") is not None]
+    return [int(group.removeprefix("gpu")) for group in shown or groups]
 
 
 def _low(seen: Counter[Any]) -> float:

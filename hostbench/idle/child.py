@@ -49,7 +49,7 @@ class RecordedRun:
 
     @property
     def traces(self) -> list[Path]:
-        return [each.trace for each in self.processes if each.trace is not None]
+        return [process.trace for process in self.processes if process.trace is not None]
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def host_of(trace: Trace) -> Host:
     last = _profilers_own(trace, launches)
     devices = np.unique(trace.work["device"])
     busy = [spanned(trace.work[trace.work["device"] == device]) for device in devices]
-    waits = [wait for each in threads for wait in _waits(trace, launch, each, last, busy)]
+    waits = [wait for thread in threads for wait in _waits(trace, launch, thread, last, busy)]
     allocates = np.isin(trace.calls["name"], trace.names.matching(_ALLOCATION))
     return Host(
         launch=launch,
@@ -85,11 +85,11 @@ def _launching(trace: Trace) -> Ints:
     correlations = trace.calls["correlation"][order]
     indices = np.searchsorted(correlations, trace.work["correlation"])
     inside = indices < len(correlations)
-    found = np.full(len(indices), NONE)
-    found[inside] = order[indices[inside]]
+    rows = np.full(len(indices), NONE)
+    rows[inside] = order[indices[inside]]
     matches = inside & (trace.work["correlation"] > 0)
     matches[inside] &= correlations[indices[inside]] == trace.work["correlation"][inside]
-    return np.where(matches, found, NONE)
+    return np.where(matches, rows, NONE)
 
 
 def _profilers_own(trace: Trace, launches: Ints) -> int:
@@ -160,10 +160,10 @@ def _frees(
     calls = own[np.isin(trace.calls["name"][own], trace.names.matching(_FREE))]
     starts, ends = trace.calls["start_s"][calls], trace.calls["end_s"][calls]
     dry = np.full(len(calls), -np.inf)
-    for each in busy:
-        index = np.searchsorted(each.ends, ends, side="right")
-        ran_dry = np.append(-np.inf, each.ends)[index]
-        goes_on = np.append(each.starts, np.inf)[index]
+    for intervals in busy:
+        index = np.searchsorted(intervals.ends, ends, side="right")
+        ran_dry = np.append(-np.inf, intervals.ends)[index]
+        goes_on = np.append(intervals.starts, np.inf)[index]
         dry = np.maximum(dry, np.where(goes_on >= ends, ran_dry, -np.inf))
     for call in np.flatnonzero(dry > starts).tolist():
         yield finder.wait(starts[call], dry[call], calls[call], 0, is_named=True)

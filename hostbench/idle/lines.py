@@ -101,7 +101,7 @@ def _take_warnings(stack: ExitStack) -> None:
     ours = ("ignore", listener, Warning, None, 0)
 
     def others() -> list[Any]:
-        return [each for each in vars(module)["filters"] if each is not ours]
+        return [entry for entry in vars(module)["filters"] if entry is not ours]
 
     class Warnings(kind):  # type: ignore[misc, valid-type]
         @property
@@ -151,14 +151,14 @@ def _always(*_: Any, **__: Any) -> bool:
 
 def _is_unpinned(result: Any, *args: Any, **kwargs: Any) -> bool:
     """A copy to a device from memory that is not pinned."""
-    sources = [each for each in (*args, *kwargs.values()) if _is_on_host(each)]
+    sources = [value for value in (*args, *kwargs.values()) if _is_on_host(value)]
     return bool(sources) and bool(result.is_cuda) and not sources[0].is_pinned()
 
 
-def _is_on_host(each: Any) -> bool:
+def _is_on_host(value: Any) -> bool:
     import torch
 
-    return isinstance(each, torch.Tensor) and each.device.type == "cpu"
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
 
 
 def _write() -> None:

@@ -158,12 +158,12 @@ class TraceFile:
 
     def _lenient(self, text: bytes) -> list[TraceEvent]:
         """Of a list or an object that `msgspec` refuses. Raises ValueError for what is no JSON."""
-        found = _LENIENT.decode(_BARE.sub(rb"\1null", text).decode(errors="replace"))
-        if isinstance(found, dict):
-            self._take_rank(found.get("distributedInfo"))
-            found = found["traceEvents"]
+        document = _LENIENT.decode(_BARE.sub(rb"\1null", text).decode(errors="replace"))
+        if isinstance(document, dict):
+            self._take_rank(document.get("distributedInfo"))
+            document = document["traceEvents"]
         events = []
-        for row in found:
+        for row in document:
             try:
                 events.append(msgspec.convert(row, TraceEvent, strict=False))
             except msgspec.ValidationError:

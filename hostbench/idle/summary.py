@@ -285,7 +285,9 @@ class _Summary:
             for name in dict.fromkeys(rows["name"].tolist()):
                 of_name = rows["name"] == name
                 way = sums.setdefault(_way(trace.names.texts[int(name)]), np.zeros(4))
-                way += [each[of_name].sum() for each in (of_name, rows["nbytes"], long_s, bare_s)]
+                way += [
+                    column[of_name].sum() for column in (of_name, rows["nbytes"], long_s, bare_s)
+                ]
         for name_of_way, row in sums.items():
             count, nbytes, seconds, not_hidden_s = row.tolist()
             yield CopyWay(

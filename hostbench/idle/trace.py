@@ -213,7 +213,7 @@ class _Reader:
     def _line_of_stack(self, stack: str) -> int:
         """Older profilers have the calls with an operation: `file(line): function;...`, the
         innermost first. Chosen is the innermost of no installed package, if there is one."""
-        lines = [_code_line(each, is_exact=True) for each in stack.split(";")]
+        lines = [_code_line(call, is_exact=True) for call in stack.split(";")]
         users = [line for line in lines if line is not None]
         own = [line for line in users if not is_installed(line)]
         return self._line((own or users)[0]) if users else NONE

@@ -77,8 +77,8 @@ def _headlines(report: IdleReport) -> Iterator[Block]:
     if len(report.devices) == 1:
         yield _headline(report.devices[0], report)
         return
-    idle_s = sum(each.span_s - each.busy_s for each in report.devices)
-    share = idle_s / sum(each.span_s for each in report.devices)
+    idle_s = sum(device.span_s - device.busy_s for device in report.devices)
+    share = idle_s / sum(device.span_s for device in report.devices)
     yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
     yield Table(_DEVICE_COLUMNS, list(map(asdict, report.devices)))
 
@@ -143,7 +143,7 @@ def advice_table(advice: tuple[Advice, ...]) -> Table:
 
 
 def _advice_parts(report: IdleReport) -> Iterator[Block]:
-    shown = tuple(each for each in report.advice if each.share >= _WORTH)[:_SHOWN]
+    shown = tuple(item for item in report.advice if item.share >= _WORTH)[:_SHOWN]
     if shown:
         yield advice_table(shown)
     else:
@@ -155,7 +155,7 @@ def _advice_parts(report: IdleReport) -> Iterator[Block]:
 
 def _notes(report: IdleReport) -> Iterator[str]:
     yield ""
-    lines = {each.line_of for each in (*report.syncs, *report.pageable_non_blocking)}
+    lines = {wait.line_of for wait in (*report.syncs, *report.pageable_non_blocking)}
     if "function" in lines:
         yield "Lines are those where a function begins: the profiler names no others."
     if None in lines:

@@ -74,11 +74,11 @@ def ceiling(
     """
     if device == "cuda" and link == "device_memory" and 2 * nbytes < MAX_CACHED_BYTES:
         return "none: both buffers may stay in the GPU's cache"
-    found = _limit(link, device, facts, loaded)
-    if isinstance(found, str) or share == 1:
-        return found
+    limit = _limit(link, device, facts, loaded)
+    if isinstance(limit, str) or share == 1:
+        return limit
     words = {0.5: "half of the bytes cross it", 2.0: _TWICE}
-    return found.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
+    return limit.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
 
 
 def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
@@ -104,13 +104,13 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
         if not rate:
             return f"the rate of NVLink-C2C is unknown{_why(facts, group, 'c2c_max_mb_per_s')}"
         return Ceiling(gb_per_s=links.c2c_bytes_per_s(rate) / GB, text="NVLink-C2C")
-    for found, prefix, mark in (
+    for when, prefix, mark in (
         (loaded, "pcie_", ""),
         (facts, "pcie_max_", " (its maximum: not read under load)"),
         (facts, "pcie_", " (read at rest: it may have been asleep)"),
     ):
-        generation = number_of(found, group, f"{prefix}generation")
-        width = number_of(found, group, f"{prefix}width")
+        generation = number_of(when, group, f"{prefix}generation")
+        width = number_of(when, group, f"{prefix}width")
         if generation and width:
             return _pcie(int(generation), int(width), mark)
     return f"the link cannot be read{_why(facts, group, 'pcie_max_generation')}"
@@ -152,16 +152,16 @@ def _device_memory(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
 
 def _through_host(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     """Two copies, one after the other: half of the link where both GPUs have the same."""
-    found = _both_host_links(facts, loaded, group)
-    return found if isinstance(found, str) else found[0].then(found[1])
+    links = _both_host_links(facts, loaded, group)
+    return links if isinstance(links, str) else links[0].then(links[1])
 
 
 def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     """The slower of the two GPUs': NVLink where both have it."""
     own = _nvlink(facts, group)
     others = _nvlink(facts, second_group(facts) or group)
-    found = (own, others) if own and others else _both_host_links(facts, loaded, group)
-    return found if isinstance(found, str) else min(found, key=lambda one: one.gb_per_s)
+    links = (own, others) if own and others else _both_host_links(facts, loaded, group)
+    return links if isinstance(links, str) else min(links, key=lambda link: link.gb_per_s)
 
 
 def _nvlink(facts: Facts, group: str) -> Ceiling | None:

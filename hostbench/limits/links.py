@@ -39,8 +39,8 @@ def nvlink_bytes_per_s(mb_per_s: float, num_links: float | None = None) -> float
     """All active links of one GPU together. With their number, the line code is taken off."""
     if not num_links:
         return mb_per_s * _MB
-    each = mb_per_s / num_links
+    per_link = mb_per_s / num_links
     for line, payload in _NVLINK_PAYLOAD_MB_PER_S.items():
-        if abs(each - line) < 2:
+        if abs(per_link - line) < 2:
             return payload * num_links * _MB
     return mb_per_s * _MB

@@ -112,19 +112,22 @@ def band(figures: Iterable[PublishedFigure], gpu_name: str | None, direction: st
     """What is published for that GPU and direction, or None."""
     words = set(_words(gpu_name or ""))
     fitting = [
-        one
-        for one in figures
-        if one.band and one.words and one.direction == direction and words.issuperset(one.words)
+        figure
+        for figure in figures
+        if figure.band
+        and figure.words
+        and figure.direction == direction
+        and words.issuperset(figure.words)
     ]
-    chosen = [one for one in fitting if one.kind == "measured"] or fitting
+    chosen = [figure for figure in fitting if figure.kind == "measured"] or fitting
     if not chosen:
         return None
     return Band(
-        hardware=" / ".join(dict.fromkeys(one.hardware for one in chosen)),
-        low_gb_per_s=min(one.low_gb_per_s for one in chosen),
-        high_gb_per_s=max(one.high_gb_per_s for one in chosen),
+        hardware=" / ".join(dict.fromkeys(figure.hardware for figure in chosen)),
+        low_gb_per_s=min(figure.low_gb_per_s for figure in chosen),
+        high_gb_per_s=max(figure.high_gb_per_s for figure in chosen),
         kind=chosen[0].kind,
-        sources=tuple(dict.fromkeys(one.source for one in chosen)),
+        sources=tuple(dict.fromkeys(figure.source for figure in chosen)),
     )
 
 

@@ -117,7 +117,7 @@ def check(work: Workload) -> None:
         "crosses": (work.share_of_link, Any),
         "published": (work.published_of, Any),
     }
-    given = {name: one for name, one in declared.items() if callable(getattr(work, name))}
+    given = {name: value for name, value in declared.items() if callable(getattr(work, name))}
     for case in _cases_of(work):
         for name, (of, kind) in {**given, "depth": declared["depth"]}.items():
             try:
@@ -125,8 +125,8 @@ def check(work: Workload) -> None:
             except ValidationError as error:
                 raise ValueError(f"{work.name}: {name} of {case}: {error}") from error
             except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                raise ValueError(f"{work.name}: {name} fails for {case}: {said}") from error
+                why = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{work.name}: {name} fails for {case}: {why}") from error
 
 
 def _cases_of(work: Workload) -> Iterator[Case]:

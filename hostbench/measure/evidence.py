@@ -70,8 +70,8 @@ def _idle(seen: Sequence[Activity], led: int) -> dict[str, FindingValue]:
     """`idle_share`: of the time from the device's first piece of work to the end of its last, the
     share in which it neither copied nor computed. The first `led` pieces are the lead's: time
     begins with their end."""
-    ends = [one.end_s for one in seen]
-    start_s = max(ends[:led], default=min((one.start_s for one in seen), default=0.0))
+    ends = [activity.end_s for activity in seen]
+    start_s = max(ends[:led], default=min((activity.start_s for activity in seen), default=0.0))
     span_s = max(ends, default=start_s) - start_s
     if span_s <= 0:
         return {}
@@ -84,29 +84,29 @@ def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
     """`copies` in words; how much of the shorter kind of work ran beside the other."""
     copies = busy(seen, kinds=("H2D", "D2H", "P2P"))
     computes = busy(seen, kinds=(COMPUTE,))
-    found: dict[str, FindingValue] = {"copies": _in_words(seen)}
+    findings: dict[str, FindingValue] = {"copies": _in_words(seen)}
     if copies:
-        found["pageable"] = any(one.what.endswith("pageable") for one in seen)
+        findings["pageable"] = any(activity.what.endswith("pageable") for activity in seen)
     if copies and computes:
         share = shared(copies, computes)
-        found |= {"overlap_share": share, "overlapped": share >= OVERLAPPED_SHARE}
+        findings |= {"overlap_share": share, "overlapped": share >= OVERLAPPED_SHARE}
     into, out_of = busy(seen, kinds=("H2D",)), busy(seen, kinds=("D2H",))
     if into and out_of:
         share = shared(into, out_of)
-        found |= {"both_ways_share": share, "both_at_once": share >= OVERLAPPED_SHARE}
-    return found
+        findings |= {"both_ways_share": share, "both_at_once": share >= OVERLAPPED_SHARE}
+    return findings
 
 
 def _in_words(seen: Sequence[Activity]) -> str:
     """`3 x H2D pinned, 48MiB in all`; `none` for a step that copies nothing."""
     counts: dict[str, int] = {}
-    for one in seen:
-        counts[one.what] = counts.get(one.what, 0) + 1
-    said = [
+    for activity in seen:
+        counts[activity.what] = counts.get(activity.what, 0) + 1
+    texts = [
         f"{counts[what]} x {what}, {format_bytes(nbytes)} in all"
         for what, nbytes in copied(seen).items()
     ]
-    return "; ".join(said) or "none"
+    return "; ".join(texts) or "none"
 
 
 def _copies_proof(prepared: Prepared, seen: Sequence[Activity], num_steps: int) -> dict[str, str]:
@@ -115,12 +115,12 @@ def _copies_proof(prepared: Prepared, seen: Sequence[Activity], num_steps: int) 
         return {}
     declared = {what: num_steps * nbytes for what, nbytes in prepared.copies.items()}
     inner = "D2D" in declared  # what checks and caches copy inside the device is nobody's claim
-    found = {what: num for what, num in copied(seen).items() if inner or what != "D2D"}
-    if found == declared:
+    nbytes_of = {what: num for what, num in copied(seen).items() if inner or what != "D2D"}
+    if nbytes_of == declared:
         return {"copies": "passed"}
-    if "P2P" in declared and not found:
+    if "P2P" in declared and not nbytes_of:
         return {"copies": "unavailable: copies between GPUs are not listed"}
-    return {"copies": f"failed: {_kinds(found)} were copied, not {_kinds(declared)}"}
+    return {"copies": f"failed: {_kinds(nbytes_of)} were copied, not {_kinds(declared)}"}
 
 
 def _kinds(copies: Mapping[str, int]) -> str:
@@ -171,6 +171,6 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
         return "unavailable: the counters do not see this link"
     target = "the second device" if prepared.into_second else "the device"
     out_of = "the first" if prepared.into_second else "it"
-    said = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
+    why = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
     wanted = f"{repeats * asked[0]} and {repeats * asked[1]}"
-    return f"failed: the link's counters saw {said}, the steps copied {wanted}"
+    return f"failed: the link's counters saw {why}, the steps copied {wanted}"

@@ -205,8 +205,11 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
 def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
     """What the step has noted. A tensor of one number, or numpy's, is that number. Raises
     ValidationError for more."""
-    found = prepared.tells() if prepared.tells is not None else {}
-    plain = {name: getattr(one, "item", lambda one=one: one)() for name, one in found.items()}
+    findings = prepared.tells() if prepared.tells is not None else {}
+    plain = {
+        name: getattr(value, "item", lambda value=value: value)()
+        for name, value in findings.items()
+    }
     return convert(plain, dict[str, FindingValue])
 
 

@@ -36,7 +36,9 @@ def _holder(address: str) -> str:
         asking.settimeout(1.0)
         try:
             asking.connect(address)
-            found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            credentials = asking.getsockopt(
+                socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+            )
         except OSError:
             return ""
-        return f" (process {struct.unpack('3i', found)[0]})"
+        return f" (process {struct.unpack('3i', credentials)[0]})"

@@ -87,11 +87,11 @@ class Plan:
     ) -> Iterator[tuple[dict[str, str], tuple[Case, ...]]]:
         """The cases of these families, those of one environment together: what of it differs from
         this process's own, and the cases in the order that a worker walks them."""
-        found: dict[tuple[tuple[str, str], ...], list[Case]] = {}
+        cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
         for case in (case for family in families for case in self.order(family, launch)):
             variables = () if self.device_override is not None else _variables(case)
-            found.setdefault(variables, []).append(case)
-        for variables, cases in found.items():
+            cases_of.setdefault(variables, []).append(case)
+        for variables, cases in cases_of.items():
             yield dict(variables), tuple(cases)
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
@@ -186,10 +186,10 @@ def choose(
     asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
     chosen = [case for case in asked if case.values["device"] == kind]
     if selectors and not chosen:
-        said = " and ".join(repr(selector.text) for selector in selectors)
+        texts = " and ".join(repr(selector.text) for selector in selectors)
         others = " and ".join(sorted({str(case.values["device"]) for case in asked}))
         raise UsageError(
-            f"--case {said}: cases of device {others} alone, and this run measures those of "
+            f"--case {texts}: cases of device {others} alone, and this run measures those of "
             f"{kind}; leave device= out, or choose with --device"
         )
     if quick:

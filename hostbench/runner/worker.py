@@ -74,11 +74,11 @@ def _one(
         work = workloads[case.workload]
         seen: dict[str, Any] = {}
         if place.launch.trace:
-            found, seen = _traced(work, place, case, settings)
+            measurement, seen = _traced(work, place, case, settings)
         elif place.launch.observe:
-            found = _evidence(work, place, case)
+            measurement = _evidence(work, place, case)
         else:
-            found = _measured(work, place, case, settings)
+            measurement = _measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
     except DeviceLost:
@@ -88,13 +88,13 @@ def _one(
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
         known = workloads.get(case.workload)
         return outcome(status="failed", **_failure(error, known.raised_at(error) if known else ""))
-    failed = [text for text in found.proofs.values() if text.startswith("failed")]
+    failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
     wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
     return outcome(
         status="failed" if failed else "ok",
         reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
-        seconds=measure.summary_s(found) if found.end_to_end_s else None,
-        measurement=found.rounded(),
+        seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
+        measurement=measurement.rounded(),
         **seen,
     )
 
@@ -148,13 +148,13 @@ def _traced(
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
     reading: the fields of an `Outcome` that show it."""
     if work.ranks is not None:
-        found, lanes = place.ranks().trace(work, case, settings)
-        return found, {"lanes": lanes, "num_steps": found.depth}
+        measurement, lanes = place.ranks().trace(work, case, settings)
+        return measurement, {"lanes": lanes, "num_steps": measurement.depth}
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))
     prepared = prepare(work, device, case)
-    found = measure.measure(device, prepared, settings)
-    return found, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
+    measurement = measure.measure(device, prepared, settings)
+    return measurement, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
 
 
 def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:

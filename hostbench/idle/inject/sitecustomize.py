@@ -25,7 +25,7 @@ def _start() -> None:
 
 def _go_on() -> None:
     """With what this module stands in front of."""
-    sys.path[:] = [each for each in sys.path if Path(each) != _HERE]
+    sys.path[:] = [entry for entry in sys.path if Path(entry) != _HERE]
     ours = sys.modules.pop("sitecustomize", None)
     with suppress(ModuleNotFoundError):
         importlib.import_module("sitecustomize")
