@@ -181,11 +181,11 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
             else:
                 del held[change.number]
 
-    def tells() -> dict[str, int]:
+    def findings() -> dict[str, int]:
         device.drop_caches()
         return device.memory_of(step)
 
-    return Prepared(step=step, before=device.drop_caches, tells=tells)
+    return Prepared(step=step, before=device.drop_caches, findings=findings)
 
 
 @workload(
@@ -203,4 +203,6 @@ def batch(device: Device, num_examples: int) -> Prepared:
         """With all that it is built of."""
         device.training_step(num_examples)()
 
-    return Prepared(step=device.training_step(num_examples), tells=lambda: device.memory_of(anew))
+    return Prepared(
+        step=device.training_step(num_examples), findings=lambda: device.memory_of(anew)
+    )

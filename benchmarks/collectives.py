@@ -285,4 +285,4 @@ def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepar
         device.synchronize()
         stamps.append((entered, monotonic_ns()))
 
-    return mine.prepared(step, tells=lambda: arrivals(stamps), one_stream=False)
+    return mine.prepared(step, findings=lambda: arrivals(stamps), one_stream=False)

@@ -376,7 +376,7 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
         step=step,
         verify=lambda: _wrong(device, target, source),
         copies={"D2H pinned": nbytes, "H2D pinned": nbytes},
-        into_second=True,
+        to_second_device=True,
     )
 
 

@@ -31,9 +31,9 @@ COUNTER_WAIT_S = 0.25
 
 
 def gather(device: Device, prepared: Prepared) -> Measurement:
-    """Observe one reading of the step, after its lead: findings and proofs, no times. Raises what
-    running the step raises."""
-    num_steps = prepared.lead + prepared.depth
+    """Observe one reading of the step, after its warm-up: findings and proofs, no times. Raises
+    what running the step raises."""
+    num_steps = prepared.warmup_steps + prepared.depth
 
     def steps(num: int) -> None:
         for _ in range(num):
@@ -50,8 +50,8 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(findings=waits, proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
-    led = len(seen) * prepared.lead // num_steps
-    return Measurement(findings=_findings(seen) | _idle(seen, led) | waits, proofs=proofs)
+    num_warmup = len(seen) * prepared.warmup_steps // num_steps
+    return Measurement(findings=_findings(seen) | _idle(seen, num_warmup) | waits, proofs=proofs)
 
 
 def _waits(
@@ -66,12 +66,14 @@ def _waits(
         return {"syncs_per_step": None}
 
 
-def _idle(seen: Sequence[Activity], led: int) -> dict[str, FindingValue]:
+def _idle(seen: Sequence[Activity], num_warmup: int) -> dict[str, FindingValue]:
     """`idle_share`: of the time from the device's first piece of work to the end of its last, the
-    share in which it neither copied nor computed. The first `led` pieces are the lead's: time
-    begins with their end."""
+    share in which it neither copied nor computed. The first `num_warmup` pieces are the
+    warm-up's: time begins with their end."""
     ends = [activity.end_s for activity in seen]
-    start_s = max(ends[:led], default=min((activity.start_s for activity in seen), default=0.0))
+    start_s = max(
+        ends[:num_warmup], default=min((activity.start_s for activity in seen), default=0.0)
+    )
     span_s = max(ends, default=start_s) - start_s
     if span_s <= 0:
         return {}
@@ -144,7 +146,7 @@ def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
 def _read(device: Device, prepared: Prepared) -> tuple[int, int]:
     """The counters of the links that the step's bytes cross: (into, out of)."""
     into, out_of = device.bytes_counted()
-    return device.bytes_counted(second=True)[0] if prepared.into_second else into, out_of
+    return device.bytes_counted(second=True)[0] if prepared.to_second_device else into, out_of
 
 
 def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
@@ -169,8 +171,8 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
         return "unavailable: a counter wrapped"
     if sum(grown) < UNSEEN_SHARE * repeats * sum(asked):
         return "unavailable: the counters do not see this link"
-    target = "the second device" if prepared.into_second else "the device"
-    out_of = "the first" if prepared.into_second else "it"
+    target = "the second device" if prepared.to_second_device else "the device"
+    out_of = "the first" if prepared.to_second_device else "it"
     why = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
     wanted = f"{repeats * asked[0]} and {repeats * asked[1]}"
     return f"failed: the link's counters saw {why}, the steps copied {wanted}"

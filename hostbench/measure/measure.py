@@ -68,17 +68,17 @@ class Prepared:
     copies: Mapping[str, int] | None = None
     """Bytes that one step copies, by kind (`{"H2D pinned": 65536}`; see `device.activity`): held
     against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
-    into_second: bool = False
+    to_second_device: bool = False
     """What it copies `H2D` goes into the second device, over that one's link."""
     counts_syncs: bool = False
     """The observing pass counts how often a step waits for the device."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
-    lead: int = 0
+    warmup_steps: int = 0
     """Steps that run before an observed reading and are left out of what is found: they use up what
     was made ready for the step while nothing ran."""
-    tells: Callable[[], Mapping[str, FindingValue]] | None = None
+    findings: Callable[[], Mapping[str, FindingValue]] | None = None
     """Called once after timing: findings that the step has noted itself. On every rank, so that it
     may call collectives; rank 0's count."""
     sends: int | None = None
@@ -205,7 +205,7 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
 def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
     """What the step has noted. A tensor of one number, or numpy's, is that number. Raises
     ValidationError for more."""
-    findings = prepared.tells() if prepared.tells is not None else {}
+    findings = prepared.findings() if prepared.findings is not None else {}
     plain = {
         name: getattr(value, "item", lambda value=value: value)()
         for name, value in findings.items()

@@ -7,12 +7,13 @@ from hostbench.measure.measure import Prepared
 
 def num_steps(prepared: Prepared) -> int:
     """Of the reading that is seen."""
-    return prepared.lead + prepared.depth
+    return prepared.warmup_steps + prepared.depth
 
 
 def trace(device: Device, prepared: Prepared) -> tuple[Lane, ...]:
-    """All its steps, the lead too, and one synchronize, on a clock that is 0 when the first call
-    begins. Raises what running the step raises, and Unavailable where the device cannot be seen."""
+    """All its steps, those of the warm-up too, and one synchronize, on a clock that is 0 when the
+    first call begins. Raises what running the step raises, and Unavailable where the device cannot
+    be seen."""
 
     def one_reading() -> None:
         for _ in range(num_steps(prepared)):

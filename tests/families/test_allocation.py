@@ -50,8 +50,8 @@ def prepared(device: Device, name: str, **axes: Any) -> Prepared:
 
 
 def told_by(asked: Prepared) -> dict[str, Any]:
-    assert asked.tells is not None
-    return dict(asked.tells())
+    assert asked.findings is not None
+    return dict(asked.findings())
 
 
 def resident_bytes() -> int:

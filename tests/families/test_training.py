@@ -200,7 +200,7 @@ def test_what_is_sent_alone_are_the_buckets_of_ddp(ranks: Ranks) -> None:
     def build(device: Device) -> Prepared:
         shape = Shape(rows=2, layers=4, width=512)
         lengths = bucket_lengths(shape)
-        return Prepared(step=lambda: None, tells=lambda: {"lengths": str(lengths)})
+        return Prepared(step=lambda: None, findings=lambda: {"lengths": str(lengths)})
 
     assert doctored(ranks, build).findings["lengths"] == f"[{512 * 512}, {3 * 512 * 512}]"
 

@@ -176,7 +176,7 @@ def test_idle_is_what_the_host_takes_between_two_computes() -> None:
     step that is."""
     link = Link(launch_s=0.0, wait_s=0.0)
     shares = [
-        evidence.gather(device, replace(fed_by_the_host(device, 0.003), lead=lead)).findings
+        evidence.gather(device, replace(fed_by_the_host(device, 0.003), warmup_steps=lead)).findings
         for lead in (0, 1)
         for device in [SimulatedDevice(link)]
     ]

@@ -182,7 +182,7 @@ def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
 def test_what_a_step_has_noted_is_a_finding() -> None:
     """Of the readings: the probe and the device's clock come after."""
     calls: list[int] = []
-    prepared = Prepared(step=lambda: calls.append(1), tells=lambda: {"steps": len(calls)})
+    prepared = Prepared(step=lambda: calls.append(1), findings=lambda: {"steps": len(calls)})
     settings = Settings(warmup_s=0.0, min_samples=3, max_samples=3)
     findings = measure.measure(SimulatedDevice(), prepared, settings).findings
     assert findings == {"asynchronous": True, "steps": 5}

@@ -67,7 +67,7 @@ def go(device, kind):
     if kind == "asks":
         input()
     if kind == "lists":
-        return Prepared(step=lambda: None, tells=lambda: {"many": [1, 2]})
+        return Prepared(step=lambda: None, findings=lambda: {"many": [1, 2]})
     if kind in ("fine", "also"):
         time.sleep(float(os.environ.get("FAULTY_SLOW_S", 0)))
     return lambda: time.sleep(0.0005)

@@ -57,8 +57,8 @@ class FedLoop:
             verify=lambda: self._check(self.step, NUM_BATCHES),
             copies=copies,
             one_stream=False,
-            lead=-(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES,
-            tells=self._waited,
+            warmup_steps=-(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES,
+            findings=self._waited,
         )
 
     def prepared_epoch(self) -> Prepared:

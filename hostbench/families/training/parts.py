@@ -134,4 +134,4 @@ def fed(shape: Shape, num_workers: int) -> Prepared:
 
     prepared = trainer.prepared(step)
     proofs = {"samples": wrong_samples, **prepared.proofs}
-    return replace(prepared, proofs=proofs, tells=waits)
+    return replace(prepared, proofs=proofs, findings=waits)

@@ -99,7 +99,7 @@ class Trainer:
             sends = self.way.sends(self.shape, self.num, self.synced)
             checks = {"replicas": self.disagree, "sent": partial(wrong_bytes, step, sends)}
         checks |= {"memory": self.wrong_memory, "parity": self.differs}
-        return Prepared(step=step, proofs=checks, tells=self.held, one_stream=False)
+        return Prepared(step=step, proofs=checks, findings=self.held, one_stream=False)
 
     def wholes(self) -> list[Tensor]:
         """Every parameter, put together from all ranks where it is split."""
