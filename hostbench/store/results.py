@@ -42,7 +42,7 @@ _FEW = 64
 """Up to so many files are named in a question, so that only theirs are opened."""
 _NUMBERS = (*STATUSES, "unexpected")
 _SERIES = """
-select workload, "case", bool_or(status = 'ok') as has_number, min(started_at) as first,
+select {{}}, bool_or(status = 'ok') as has_number, min(started_at) as first,
 first_value(place order by started_at, place) as place
 from t where kind = 'point' and {where} group by workload, "case"
 """
@@ -207,13 +207,13 @@ class Results:
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        is_shown = None
+        where, is_shown = of_machine(machine), None
         if not self._is_whole:
-            files = self._ask(lambda table: table.column("file", machine))
+            files = self._ask(lambda table: table.points(["file"], where)).column(0)
             is_shown = _is_among(files.combine_chunks(), self._files["file"])
         read = {}
         for name in columns:  # one after the other: each is in memory twice for a moment
-            column = self._ask(lambda table, name=name: table.column(name, machine))  # type: ignore[misc]
+            column = self._ask(lambda table, name=name: table.points([name], where)).column(0)  # type: ignore[misc]
             read[name] = (column if is_shown is None else column.filter(is_shown)).to_pandas()
             del column
             pa.default_memory_pool().release_unused()
@@ -223,7 +223,8 @@ class Results:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
         where = of_machine(machine) if len(self._of_machine(machine)) else "false"
-        every = self._ask(lambda table: table.ask(_SERIES.format(where=where), ()))
+        query = _SERIES.format(where=where)
+        every = self._ask(lambda table: table.ask(query, ["workload", "case"]))
         rows = every.to_pandas().astype({"workload": object, "case": object})
         ordered: pd.DataFrame = rows.sort_values(["first", "place", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]

@@ -92,6 +92,8 @@ MAX_ROWS = 300_000
 """Of one transaction: what is sorted at once in memory."""
 _AT_ONCE = 8192
 """Rows that the writer is given at a time: it holds them as plain text."""
+_IN_ORDER = {"datafusion.execution.target_partitions": "1"}
+"""One file after the other, which is as fast."""
 _TIDY_EVERY = 20
 """Transactions."""
 _SMALL_BYTES = 1 << 20
@@ -153,7 +155,7 @@ class ResultTable:
 
     @cached_property
     def files(self) -> list[FileRow]:
-        rows = self.ask("select {} from t where kind = 'file'", _OPENED, as_text=True)
+        rows = self.ask("select {} from t where kind = 'file'", _OPENED)
         return [*map(FileRow, *(column.to_pylist() for column in rows.columns))]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
@@ -170,30 +172,18 @@ class ResultTable:
         """All rows of these files, of both kinds."""
         return self.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
 
-    def ask(self, query: str, columns: Sequence[str], as_text: bool = False) -> pa.Table:
-        """What a query of the table `t` gives. Text comes as views, of which Arrow cannot take
-        rows: it becomes dictionaries, or plain text."""
-        builder = QueryBuilder()
+    def ask(self, query: str, columns: Sequence[str]) -> pa.Table:
+        """What a query of the table `t` gives, the same rows always in the same order.
+
+        The library reads, not a dataset of pyarrow's: that scans through a file system in Python,
+        and a thread of it that lets go of a buffer as the interpreter ends aborts the process
+        (apache/arrow issue 34314).
+        """
+        builder = QueryBuilder(_IN_ORDER)
         builder.register("t", self._delta)
-        names = ", ".join(f'"{name}"' for name in columns)
+        names = ", ".join(map(_selected, columns))
         reader = pa.RecordBatchReader.from_stream(builder.execute(query.format(names)))
-        batches = [pa.table(_readable(batch, as_text)) for batch in reader]
-        if not batches:
-            return pa.table(_readable(reader.schema.empty_table(), as_text))
-        return pa.concat_tables(batches).unify_dictionaries()
-
-    def column(self, name: str, machine: str | None) -> pa.ChunkedArray:
-        """A column of all points of a machine, always in the same order, text as dictionaries: as
-        it is stored, where an answer to a query holds every text once more."""
-        from pyarrow import dataset  # 30 ms that no single question needs
-
-        texts = {name} if SCHEMA.field(name).type == TEXT else set()
-        read = dataset.ParquetReadOptions(dictionary_columns=texts)
-        points = self._delta.to_pyarrow_dataset(parquet_read_options=read)
-        field = dataset.field("machine")
-        own = field.is_null() if machine is None else field == machine
-        chosen = (dataset.field("kind") == "point") & own
-        return points.to_table([name], filter=chosen).unify_dictionaries().column(0)
+        return reader.read_all().unify_dictionaries()
 
     def write(self, rows: pa.Table, replaced: Collection[str], *, is_shared: bool = False) -> None:
         """One transaction: these rows, in place of what there is of the files `replaced`.
@@ -241,14 +231,11 @@ def of_machine(machine: str | None) -> str:
     return "machine is null" if machine is None else f"machine = {text(machine)}"
 
 
-def _readable(batch: Any, as_text: bool) -> dict[str, Any]:
-    arrays = {}
-    for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_string_view(array.type) or pa.types.is_string(array.type):
-            array = array.cast(pa.string())
-            array = array if as_text else array.dictionary_encode()
-        arrays[name] = array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
-    return arrays
+def _selected(name: str) -> str:
+    """A column in SQL. Text as a dictionary, of each batch: as views it would be many times as
+    large in memory, and Arrow takes no rows of those."""
+    kind = {TEXT: "Dictionary(Int32, Utf8)", pa.binary(): "Binary"}.get(SCHEMA.field(name).type)
+    return f'arrow_cast("{name}", \'{kind}\') as "{name}"' if kind else f'"{name}"'
 
 
 # ---- into rows ----------------------------------------------------------------------------------
