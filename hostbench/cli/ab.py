@@ -11,7 +11,7 @@ from typing import Any
 from hostbench.cli import bisect
 from hostbench.cli import compare as compare_command
 from hostbench.cli.measuring import Measured
-from hostbench.cli.output import check_folder, typed_again, warn, write_file
+from hostbench.cli.output import typed_again, warn, write_file
 from hostbench.cli.two_codes import MeasuredSides, SideOptions, measure_sides
 from hostbench.core.case import Case, as_typed
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
@@ -43,8 +43,6 @@ def execute(**given: Any) -> int:
     options = AbOptions(**given)
     if options.bisect:
         return bisect.judge_step(options, options.threshold)
-    if options.comment is not None:
-        check_folder(options.comment, "--comment")
     try:
         both = measure_sides(options)
         verdict = _compared(options, both)
@@ -89,7 +87,7 @@ def _compared(options: AbOptions, both: MeasuredSides) -> int:
 
 def _write_comment(options: AbOptions, text: str) -> None:
     if options.comment is not None:
-        write_file(options.comment, text.encode(), "--comment")
+        write_file(options.comment, text.encode())
 
 
 def _about(options: AbOptions, both: MeasuredSides | None = None) -> list[str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from hostbench.cli.history import open_history
-from hostbench.cli.output import warn
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show_page, warn
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import (
     EXIT_FAILED,

@@ -1,14 +1,19 @@
 """Every command with its options. Imports click alone: the module of a command is imported when it
 is asked for, and its function gets the options by their names."""
 
+import math
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hostbench import __version__
-from hostbench.cli import options
-from hostbench.cli.options import Decorator, Number, formats, several
+from hostbench.core.units import parse_seconds
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _EPILOG = """\b
 completion of commands, options and workloads, for bash (or zsh, fish):
@@ -19,6 +24,131 @@ exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something faile
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_A_SERIES = "a series: family.workload[axis=value,...] or that with @machine"
+
+
+# ---- types, and what a shell completes ----------------------------------------------------------
+
+
+class _Number(click.FloatRange):
+    """A finite number within a range."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        return number if math.isfinite(number) else self.fail(f"{value} is not finite.", param, ctx)
+
+
+class _Time(click.ParamType[float]):
+    """A time above zero, written with its unit, as seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        with suppress(ValueError):
+            if (seconds := parse_seconds(value)) > 0:
+                return seconds
+        self.fail(f"{value!r} is no time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
+
+
+class _OutputFile(click.Path):
+    """A file to be written, looked at before the work and not after it."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {path.parent}; name another file.", param, ctx)
+        return path
+
+
+_PATH = click.Path(path_type=Path)
+_SECONDS = _Number(0, min_open=True)
+
+
+def _families(context: click.Context, param: click.Parameter, word: str) -> list[str]:
+    from hostbench.families import names
+
+    return [name for name in names() if name.startswith(word)]
+
+
+def _workloads(context: click.Context, param: click.Parameter, word: str) -> list[str]:
+    from hostbench.families import load, names
+
+    return [name for name in (*names(), *load()) if name.startswith(word)]
+
+
+# ---- options that commands share ----------------------------------------------------------------
+
+
+def several(*options: Decorator) -> Decorator:
+    """These options, in the order in which the help lists them."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _option(name: str, metavar: str | None, help: str, **settings: Any) -> Decorator:
+    """An option with a value, or a flag where there is no name for one."""
+    settings |= {"metavar": metavar} if metavar else {"is_flag": True}
+    return click.option(*name.split(), help=help, **settings)
+
+
+def _choice(name: str, choices: str, help: str, **settings: Any) -> Decorator:
+    return click.option(name, type=click.Choice(choices.split()), help=help, **settings)
+
+
+def _formats(more: str = "") -> Decorator:
+    """`--format`: the same choices everywhere, and what one command has beside them."""
+    return _choice("--format", f"text md json csv {more}", "[default: text]", default="text")
+
+
+def _budget(help: str) -> Decorator:
+    """`--budget`: the time that a command may take, whatever it does with it."""
+    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", type=_Time())
+
+
+FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...", shell_complete=_families)
+_ONE_SERIES = click.argument("series", metavar="SERIES", shell_complete=_workloads)
+_CASES = _option(
+    "--case",
+    "CASE",
+    "only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+    multiple=True,
+    shell_complete=_workloads,
+)
+_QUICK = _option(
+    "--quick",
+    None,
+    "a few cases; `run` in 8 launches, an answer in a minute or two, never judged nor given to "
+    "asv, `ab` in 10",
+)
+SELECTION = several(_CASES, _QUICK)
+DEVICE = _choice(
+    "--device", "cuda cpu simulated", "default: cuda where NVIDIA hardware is visible, else cpu"
+)
+LAUNCHES = _option("--launches", "N", "fresh processes per family (10)", type=click.IntRange(1))
+DEADLINE = _option("--deadline", "S", "seconds per case (60)", type=_SECONDS)
+RESULTS = _option(
+    "--results",
+    "DIR",
+    "results folder (default: the one asv.conf.json names, else ./results); to read also the URL "
+    "of a table, as s3://...",
+)
+_MACHINE = _option(
+    "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
+)
+_ONLY_MACHINE = _option("--machine", "NAME", "only this machine's runs")
+_ALL = _option("--all", None, "show what is the same or undecided, too")
+_MEASURING = several(DEVICE, LAUNCHES, DEADLINE, _MACHINE, RESULTS)
+
+
+# ---- the commands -------------------------------------------------------------------------------
 
 
 class _InOrder(click.Group):
@@ -57,48 +187,42 @@ def _command(
     return group.command(name, help=help, **settings)(several(*params)(start))
 
 
-_no_asv = click.option("--no-asv", is_flag=True, help="archive only; leave asv out")
-
 _command(
     "run",
     "Measure this machine and keep the run. A run that counts is written to asv's file of the "
     "commit, too.",
-    options.families,
-    options.selection,
-    options.budget("stop after so long"),
-    _no_asv,
-    formats(),
-    options.measuring,
+    FAMILIES,
+    SELECTION,
+    _budget("stop after so long"),
+    _formats(),
+    _MEASURING,
 )
 _command(
     "nightly",
     "Measure unattended, and say what moved. The run is held against the nights before, what moved "
     "is measured once more, and a summary says what it was.",
-    options.families,
-    options.only_cases,
-    options.budget("time for all of it"),
-    _no_asv,
-    click.option(
-        "--summary", type=options.PATH, metavar="FILE", help="write the summary, in Markdown"
-    ),
-    formats("html"),
-    options.measuring,
+    FAMILIES,
+    _CASES,
+    _budget("time for all of it"),
+    _option("--summary", "FILE", "write the summary, in Markdown", type=_OutputFile()),
+    _formats("html"),
+    _MEASURING,
 )
 _command(
     "report",
     "Print all answers and cases of a run. Families: all unless given.",
-    options.families,
-    click.option("--run", metavar="RUN_ID", help="default: the newest run"),
-    options.machine,
-    formats("html"),
-    click.option("--tracebacks", is_flag=True, help="of the failed cases, instead"),
-    click.option(
+    FAMILIES,
+    _option("--run", "RUN_ID", "default: the newest run"),
+    _MACHINE,
+    _formats("html"),
+    _option("--tracebacks", None, "of the failed cases, instead"),
+    _option(
         "--nvbandwidth",
-        type=options.PATH,
-        metavar="FILE",
-        help="add what `nvbandwidth -j > FILE` measured, beside the run's figures",
+        "FILE",
+        "add what `nvbandwidth -j > FILE` measured, beside the run's figures",
+        type=_PATH,
     ),
-    options.results,
+    RESULTS,
 )
 _command(
     "compare",
@@ -107,75 +231,65 @@ _command(
     "run alone is compared with the level of the runs before it.",
     click.argument("a", metavar="A"),
     click.argument("b", metavar="[B]", required=False),
-    options.every,
-    formats(),
-    options.only_machine,
-    options.results,
+    _ALL,
+    _formats(),
+    _ONLY_MACHINE,
+    RESULTS,
 )
 _command(
     "ab",
     "Measure two commits, interleaved, and compare them. A and B are commits, branches or tags; "
     "B is the working tree as it is now unless given. Families: all unless given.",
     click.argument("a", metavar="A"),
-    click.argument(
-        "names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=options.complete_families
+    click.argument("names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=_families),
+    SELECTION,
+    _budget("as many launches, of as many cases, as fit into so long"),
+    _option(
+        "--comment", "FILE", "write the answer as Markdown for a pull request", type=_OutputFile()
     ),
-    options.selection,
-    options.budget("as many launches, of as many cases, as fit into so long"),
-    click.option(
-        "--comment",
-        metavar="FILE",
-        type=options.PATH,
-        help="write the answer as Markdown for a pull request",
+    _option(
+        "--bisect", None, "for `git bisect run`, of one case: exit 0 good, 1 bad, 125 cannot tell"
     ),
-    click.option(
-        "--bisect",
-        is_flag=True,
-        help="for `git bisect run`, of one case: exit 0 good, 1 bad, 125 cannot tell",
-    ),
-    click.option(
+    _option(
         "--threshold",
-        type=Number(-1, min_open=True),
+        "EFFECT",
+        "with --bisect: the change from which B is bad (0.05)",
+        type=_Number(-1, min_open=True),
         default=0.05,
-        metavar="EFFECT",
-        help="with --bisect: the change from which B is bad (0.05)",
     ),
-    options.measuring,
-    options.every,
-    formats(),
+    _MEASURING,
+    _ALL,
+    _formats(),
 )
 _command(
     "bisect",
     "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
-    f"SERIES is {options.SERIES}.",
-    options.one_series,
-    click.option("--good", metavar="REV", help="last good commit (default: from history)"),
-    click.option("--bad", metavar="REV", help="first bad commit (default: from history)"),
-    options.measuring,
+    f"SERIES is {_A_SERIES}.",
+    _ONE_SERIES,
+    _option("--good", "REV", "last good commit (default: from history)"),
+    _option("--bad", "REV", "first bad commit (default: from history)"),
+    _MEASURING,
 )
 _command(
     "changes",
     "List every step in every series. SERIES selects series, as "
     "'transfer.host_to_device[memory=pinned]@box', or a machine's own events: machine:NAME.",
-    click.argument(
-        "series", nargs=-1, metavar="[SERIES]...", shell_complete=options.complete_cases
-    ),
-    options.only_machine,
-    click.option(
+    click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=_workloads),
+    _ONLY_MACHINE,
+    _choice(
         "--axis",
-        type=click.Choice(("commit", "run-time")),
+        "commit run-time",
+        "put runs in the order of their commits' dates, or of their own time (commit)",
         default="commit",
-        help="put runs in the order of their commits' dates, or of their own time (commit)",
     ),
-    click.option(
+    _option(
         "--since",
-        metavar="COMMIT|DATE",
-        help="only what began then or later makes exit code 1 (default: the machine's newest 50 "
-        "runs)",
+        "COMMIT|DATE",
+        "only what began then or later makes exit code 1 (default: the machine's newest 50 runs)",
     ),
-    click.option("--all", is_flag=True, help="list what is faster, recovered or temporary, too"),
-    formats(),
-    options.results,
+    _option("--all", None, "list what is faster, recovered or temporary, too"),
+    _formats(),
+    RESULTS,
 )
 
 
@@ -188,100 +302,83 @@ def triage(context: click.Context) -> int | None:
     return None if context.invoked_subcommand else context.invoke(_triage_list, format="text")
 
 
-_EVENT = f"SERIES is {options.SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
-_event = several(
-    options.one_series,
+_EVENT = several(
+    _ONE_SERIES,
     click.argument("since", metavar="SINCE"),
-    click.option(
-        "--direction",
-        type=click.Choice(("slower", "faster")),
-        default="slower",
-        show_default=True,
-    ),
-    options.results,
+    _choice("--direction", "slower faster", "which way it went (slower)", default="slower"),
+    RESULTS,
 )
+_OF_EVENT = f"SERIES is {_A_SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
 _triage_list = _command(
-    "list", "Every entry.", formats(), options.results, group=triage, does="list_entries"
+    "list", "Every entry.", _formats(), RESULTS, group=triage, does="list_entries"
 )
 _command(
     "set",
-    f"Say what an event is. {_EVENT} STATE is accepted, expected, noise or investigating.",
-    _event,
+    f"Say what an event is. {_OF_EVENT} STATE is accepted, expected, noise or investigating.",
+    _EVENT,
     click.argument("state", metavar="STATE"),
-    click.option("--owner", metavar="NAME"),
-    click.option("--note", metavar="TEXT"),
-    click.option(
+    _option("--owner", "NAME", "who looks after it"),
+    _option("--note", "TEXT", "why"),
+    _option(
         "--until",
+        "DATE",
+        "last day on which it counts, as 2027-01-31",
         type=click.DateTime(["%Y-%m-%d"]),
-        metavar="DATE",
-        help="last day on which it counts, as 2027-01-31",
     ),
     group=triage,
     does="set_entry",
 )
-_command("clear", f"Take that back. {_EVENT}", _event, group=triage, does="clear_entry")
-_command("doctor", "Say what this machine is and what looks wrong.", formats())
+_command("clear", f"Take that back. {_OF_EVENT}", _EVENT, group=triage, does="clear_entry")
+_command("doctor", "Say what this machine is and what looks wrong.", _formats())
 _command(
     "idle",
     "Say why the GPU idles in a script. COMMAND, as `python train.py`, is run, and some steps are "
     "recorded by PyTorch's profiler; or --trace reads what somebody recorded.",
     click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED),
-    click.option(
+    _option(
         "--trace",
-        type=options.PATH,
-        metavar="FILE",
+        "FILE",
+        "a trace, .json or .json.gz, or a folder of them; once for each rank",
+        type=_PATH,
         multiple=True,
-        help="a trace, .json or .json.gz, or a folder of them; once for each rank",
     ),
-    click.option(
+    _option(
         "--warmup",
+        "N",
+        "steps of the optimizer that are left out first (5); 0: record from the start",
         type=click.IntRange(0),
         default=5,
-        metavar="N",
-        help="steps of the optimizer that are left out first (5); 0: record from the start",
     ),
-    click.option(
-        "--steps", type=click.IntRange(1), default=10, metavar="N", help="steps to record (10)"
+    _option("--steps", "N", "steps to record (10)", type=click.IntRange(1), default=10),
+    _option("--seconds", "S", "record no longer than that (30)", type=_SECONDS, default=30),
+    _option("--stop", None, "end the command once all is recorded"),
+    _option(
+        "--keep", "DIR", "keep the traces in that folder, for https://ui.perfetto.dev", type=_PATH
     ),
-    click.option(
-        "--seconds",
-        type=Number(0, min_open=True),
-        default=30,
-        metavar="S",
-        help="record no longer than that (30)",
-    ),
-    click.option("--stop", is_flag=True, help="end the command once all is recorded"),
-    click.option(
-        "--keep",
-        type=options.PATH,
-        metavar="DIR",
-        help="keep the traces in that folder, for https://ui.perfetto.dev",
-    ),
-    formats(),
+    _formats(),
     context_settings={"allow_interspersed_args": False},
 )
 _command(
     "trace",
     "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
     "meanwhile. CASE is family.workload[axis=value,...].",
-    click.argument("case", metavar="CASE", shell_complete=options.complete_cases),
-    click.option(
-        "-o",
-        "output",
-        type=options.PATH,
-        metavar="FILE",
+    click.argument("case", metavar="CASE", shell_complete=_workloads),
+    _option(
+        "-o output",
+        "FILE",
+        "FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
+        type=_OutputFile(),
         required=True,
-        help="FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
     ),
-    options.device,
-    options.deadline,
+    DEVICE,
+    DEADLINE,
 )
 _command(
     "list",
     "Name the workloads and their cases.",
-    options.families,
-    click.option("--cases", is_flag=True, help="every case, one a line"),
-    formats(),
+    FAMILIES,
+    _option("--cases", None, "every case, one a line"),
+    _formats(),
 )
 _command(
     "init",
@@ -292,12 +389,12 @@ _command(
     "publish",
     "Append to the table at URL what it lacks.",
     click.argument("url", metavar="URL"),
-    options.results,
+    RESULTS,
 )
 _command(
     "dashboard",
     "Open the dashboard over all stored runs.",
     click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
-    click.option("--headless", is_flag=True, help="do not open a browser"),
-    options.results,
+    _option("--headless", None, "do not open a browser"),
+    RESULTS,
 )

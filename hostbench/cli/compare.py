@@ -5,7 +5,7 @@ from pathlib import Path
 from shlex import quote
 
 from hostbench.cli.history import open_history
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.two_sides import Comparison, compare

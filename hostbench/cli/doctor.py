@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from hostbench.cli.output import warn
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show_page, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
     collect,

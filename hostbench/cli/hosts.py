@@ -11,12 +11,11 @@ from typing import Any
 import click
 
 from hostbench import __version__, facts
-from hostbench.cli import entry, options
+from hostbench.cli import commands, entry
 from hostbench.cli.measuring import measure
-from hostbench.cli.options import several
 from hostbench.cli.output import warn
 from hostbench.cli.run import RunOptions, answer
-from hostbench.cli.run_setup import adopt_left_over, planned, planned_cases, set_up
+from hostbench.cli.run_setup import adopt_left_over, chosen_cases, planned, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
@@ -33,10 +32,10 @@ _COMMAND = "torchrun ... -m hostbench.ranks"
 @click.command(
     help="Measure collectives over the ranks that torchrun, srun or mpirun has started, on one "
     "host or many; rank 0 keeps the run and prints it (docs/cluster.md).",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=commands.CONTEXT,
 )
-@several(options.families, options.selection, options.device, options.launches)
-@several(options.deadline, options.results)
+@commands.several(commands.FAMILIES, commands.SELECTION, commands.DEVICE, commands.LAUNCHES)
+@commands.several(commands.DEADLINE, commands.RESULTS)
 def _command(**given: Any) -> int:
     return execute(RunOptions(**given))
 
@@ -73,7 +72,7 @@ def _be_agent(member: Member, options: RunOptions) -> int:
 
 def _hello(member: Member, options: RunOptions) -> Hello:
     try:
-        cases, device = planned_cases(options)
+        _, cases, device = chosen_cases(options)
         alike = {"ranks": member.num_ranks, "hostbench": __version__, "torch": version("torch")}
         hello = Hello(member=member, alike=alike | dict.fromkeys(map(str, cases), "a case"))
         if member.local_rank:

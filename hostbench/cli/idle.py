@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from shlex import join
 
-from hostbench.cli.output import on_reading, warn
-from hostbench.cli.page import show_page
+from hostbench.cli.output import on_reading, show_page, warn
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,

@@ -1,7 +1,6 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
-from hostbench.cli.output import show, warn
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show, show_page, warn
 from hostbench.core.case import as_typed, typed_value
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import broken, load

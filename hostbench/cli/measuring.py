@@ -5,30 +5,31 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import fmean
 from typing import Any, Literal
 
 from msgspec import structs
 
-from hostbench import facts
+from hostbench import __version__, facts
 from hostbench.cli.output import warn
-from hostbench.cli.results import check_writable
-from hostbench.cli.run_setup import Setup, header_of
+from hostbench.cli.run_setup import Setup
 from hostbench.core.asv_config import without_plugin
 from hostbench.core.case import Case
 from hostbench.core.clock import now
-from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted
+from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import Plan, fitting
+from hostbench.runner.plan import QUICK, Plan, fitting
 from hostbench.runner.progress import Bar
 from hostbench.store import adopt, asv_files
 from hostbench.store.runs import WholeRun
-from hostbench.vcs.repo import git
+from hostbench.vcs.repo import Checkout, git
 from hostbench.vcs.side import Side
 
 End = Literal["complete", "interrupted", "stopped", "device lost"]
@@ -74,7 +75,13 @@ def measure(
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device did: then nothing is kept. BrokenError where no more can be written.
     """
-    check_writable(setup.results / setup.machine / "runs")
+    try:  # before hours of measuring, not after
+        (setup.results / setup.machine / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write results to {setup.results}: {error.strerror}; make it writable or name "
+            "another folder with --results"
+        ) from error
     headers = _headers(setup, plan, sides, scratch)
     paths = [places.journal_path(setup.results, header.run_id) for header in headers]
     asv_error = ""
@@ -111,18 +118,40 @@ def measure(
 def _headers(
     setup: Setup, plan: Plan, sides: Sequence[Side], scratch: str | None
 ) -> list[RunHeader]:
-    if not sides:
-        return [header_of(plan, setup, setup.checkout)]
-    headers = [header_of(plan, setup, side.code) for side in sides]
+    """Of runs that begin now: of this checkout, or of each side."""
+    codes = [side.code for side in sides] or [setup.checkout]
+    ids = [places.run_id(code.commit, now()) for code in codes]
+    of_sides = {"by": "hostbench ab"} if sides else {}
     return [
-        structs.replace(
-            header,
-            by="hostbench ab",
-            scratch=header.scratch or scratch,
-            interleaved_with=other.run_id,
+        RunHeader(
+            run_id=run_id,
+            machine=setup.machine,
+            commit=code.commit,
+            committed_at=code.committed_at,
+            scratch=_scratch(plan, setup, code) or scratch,
+            profile=plan.profile.name,
+            launches=plan.profile.launches,
+            device=setup.device,
+            seed=plan.seed,
+            started_at=now(),
+            hostbench=__version__,
+            planned=tuple(map(str, plan.cases)),
+            interleaved_with=other if sides else None,
+            **of_sides,
         )
-        for header, other in zip(headers, reversed(headers), strict=True)
+        for code, run_id, other in zip(codes, ids, reversed(ids), strict=True)
     ]
+
+
+def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
+    """Why this run is never judged nor given to asv; None when it may be."""
+    if setup.device == MARK and setup.simulation is None:
+        return "simulated device"
+    if plan.profile.name == QUICK.name:
+        return "quick"
+    if plan.profile.launches < MIN_LAUNCHES:
+        return few_launches(plan.profile.launches)
+    return code.scratch
 
 
 def _measure_into(
@@ -216,9 +245,9 @@ def _records(
 
 
 def _tell_asv(setup: Setup, run: WholeRun, is_judged: bool) -> str:
-    """Have asv know the machine, and a run that may be judged: why its files lack that run now. The
-    archive has it either way."""
-    if setup.root is None:
+    """Have asv, where it is installed, know the machine, and a run that may be judged: why its
+    files lack that run now. The archive has it either way."""
+    if setup.root is None or find_spec("asv") is None:
         return ""
     wrong = ""
     try:

@@ -4,50 +4,53 @@ before, measure once more what moved, say what it was."""
 import math
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hostbench.cli.history import open_history
-from hostbench.cli.measuring import End, measure
-from hostbench.cli.output import check_folder, program, typed_again, warn, write_file
-from hostbench.cli.page import show_page
-from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, header_of, planned, set_up
+from hostbench.cli.measuring import Measured, measure
+from hostbench.cli.output import program, show_page, typed_again, warn, write_file
+from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.cli.two_codes import SideOptions, measure_sides
 from hostbench.core.case import Case
 from hostbench.core.clock import now
-from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    HostbenchError,
+    Interrupted,
+    NothingMeasured,
+)
 from hostbench.core.processes import become_subreaper
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
 from hostbench.judge.night import CONFIRMED, LaunchesOf, SeriesName
-from hostbench.judge.two_sides import Comparison, TwoSides, compare
-from hostbench.report import night_history as before_tonight
+from hostbench.judge.two_sides import Comparison, compare
+from hostbench.report import night_history as history
 from hostbench.report import page as report
-from hostbench.report.blocks import Block, Page
-from hostbench.report.comparison import detectable
+from hostbench.report.blocks import Page
 from hostbench.report.nightly import (
     MovedSeries,
     Night,
+    about,
     as_json,
     blocks,
+    cut_off,
     exit_code,
+    quiet,
     table,
-    to_store,
+    unjudged,
 )
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
-from hostbench.runner.plan import Plan
-from hostbench.store import frame, nights, triage
-from hostbench.store.columns import STATUSES
-from hostbench.store.nights import StoredNight
-from hostbench.store.results import damage
-from hostbench.store.runs import WholeRun, launches_in_words
+from hostbench.store import frame, nights
+from hostbench.store.nights import NightChange, StoredNight
+from hostbench.store.results import Results, damage
+from hostbench.store.runs import WholeRun
 from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
@@ -56,7 +59,6 @@ FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyOptions(Measuring):
-    no_asv: bool = False
     summary: Path | None = None
     format: str = "text"
 
@@ -66,20 +68,16 @@ def execute(**given: Any) -> int:
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
     options = NightlyOptions(**given)
     become_subreaper()
-    if options.summary is not None:
-        check_folder(options.summary, "--summary")
-    tonight = _Tonight(options)
-    tonight.measure_and_judge()
-    night, run, results = tonight.night, tonight.run, tonight.results
-
-    def with_run() -> list[Block]:
-        """The night; in HTML the run that it measured, too."""
-        own = blocks(night)
-        if options.format == "html" and run is not None and results is not None:
-            own += report.blocks(frame.of_run(results, run, warn), run)
-        return own
-
-    page = Page(blocks=with_run, table=lambda: table(night), document=lambda: as_json(night))
+    is_simulated = options.device == MARK
+    with only_one(f"simulations into {options.results}" if is_simulated else "this machine"):
+        tonight = _Tonight(options)
+        tonight.measure_and_judge()
+        tonight.keep()
+    night, results = tonight.night, tonight.results
+    own = blocks(night)
+    if options.format == "html" and night.run is not None:
+        own += report.blocks(frame.of_run(results, night.run, warn), night.run)
+    page = Page(blocks=lambda: own, table=lambda: table(night), document=lambda: as_json(night))
     show_page(options.format, page)
     return exit_code(night)
 
@@ -89,106 +87,81 @@ class _Tonight:
     same."""
 
     def __init__(self, options: NightlyOptions) -> None:
-        self.options, self.night = options, Night()
-        self.run: WholeRun | None = None
-        self.results: Path | None = None
+        self.options, self.night, self.results = options, Night(), Path()
         self._began_s = time.monotonic()
 
     def measure_and_judge(self) -> None:
+        """What is wrong before the first step is the command line's; then it is a failure."""
         night = self.night
-        is_underway = False
-        is_ours = True
         try:
             setup = set_up(self.options)
-            self.results, night.machine, night.device = setup.results, setup.machine, setup.device
-            night.commit, night.began = setup.checkout.commit, now()
-            is_simulated = setup.device == MARK
-            is_ours = False  # as long as another nightly may measure here, whose files these are
-            with only_one(
-                f"{setup.machine} in {setup.results}" if is_simulated else "this machine"
-            ):
-                # Options and names are right: what goes wrong from here on is none of theirs.
-                is_ours = is_underway = True
-                self._measure(setup)
-                if not night.cut_off:
-                    self._judge(setup)
+            self.results, night.machine = setup.results, setup.machine
+            run = self._measure(setup)
+            if not night.ended:
+                self._judge(setup, run)
         except (KeyboardInterrupt, Interrupted):
-            night.cut_off = "interrupted"
+            night.ended, night.code = cut_off("interrupted", night.run), EXIT_FAILED
         except Exception as error:
-            is_usage = isinstance(error, HostbenchError) and not is_underway
-            night.error_code = error.exit_code if is_usage else EXIT_FAILED  # type: ignore[attr-defined]
-            night.error = _in_words(error)
-        night.took_s = time.monotonic() - self._began_s
-        if is_ours:
-            self._hand_on()
+            night.code = EXIT_FAILED
+            if isinstance(error, HostbenchError) and not night.machine:
+                night.code = error.exit_code
+            is_broken = night.code == EXIT_FAILED
+            night.ended = f"{'broken off' if is_broken else 'nothing measured'}: {_in_words(error)}"
 
     def _left_s(self, share: float) -> float:
         """Seconds until so much of the budget is used up."""
         budget_s = self.options.budget or math.inf
         return max(share * budget_s - (time.monotonic() - self._began_s), 0.0)
 
-    @contextmanager
-    def _beside(self, what: str) -> Iterator[None]:
-        """A step beside the measuring: where it fails the night goes on, and says so."""
-        try:
-            yield
-        except Exception as error:
-            self.night.broken.append(f"{what}: {_in_words(error)}")
-
-    # ---- measuring ------------------------------------------------------------------------------
-
-    def _measure(self, setup: Setup) -> None:
+    def _measure(self, setup: Setup) -> WholeRun:
+        night = self.night
         adopt_left_over(setup)
         setup = replace(setup, budget_s=self._left_s(FOR_THE_RUN))
         plan = planned(self.options, setup)
         if self.options.budget is not None and setup.results.is_dir():
-            plan = self._that_fits(setup, plan)
-        measured = measure(setup, plan, tells_asv=not self.options.no_asv)
-        night, (run,) = self.night, measured.runs
-        self.run = run
+            _, earlier = self._before(setup, open_history(str(setup.results)), now())
+            fits = history.that_fits(plan, earlier, setup.budget_s)
+            if left := len(plan.cases) - len(fits.cases):
+                num = number_of(left, "case")
+                night.lists["remarks"].append(
+                    f"{num} did not fit into --budget: those that were measured last"
+                )
+            plan = fits
+        measured = measure(setup, plan, tells_asv=True)
+        (run,) = measured.runs
+        night.run, night.about, night.quiet = run, [about(run)], quiet(run, None)
         if measured.asv_error:
-            night.broken.append(f"asv lacks the run: {measured.asv_error}")
-        counted = Counter(result.status for result in run.results())
-        night.run_id, night.began = run.run_id, run.header.started_at
-        night.scratch = run.header.scratch
-        night.cut_off = "" if measured.end in ("complete", "stopped") else measured.end
-        night.launches = launches_in_words(run.header.launches, run.measured_launches, True)
-        night.enough = len(before_tonight.launches_of(run))
-        night.counts = {status: counted[status] for status in STATUSES if counted[status]}
-        night.failed = before_tonight.with_status("failed", run)
+            night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")
+        if measured.end in ("interrupted", "device lost"):
+            night.ended, night.code = cut_off(measured.end, run), EXIT_FAILED
+        elif unjudged(run):
+            night.code = EXIT_NOTHING_MEASURED
+        night.lists["failed"] = history.with_status("failed", run)
+        return run
 
-    def _that_fits(self, setup: Setup, plan: Plan) -> Plan:
-        """As many launches and cases as there is time for, going by the last run."""
-        header = header_of(plan, setup, setup.checkout)
+    def _before(
+        self, setup: Setup, stored: Results, until: str
+    ) -> tuple[list[StoredNight], list[WholeRun]]:
         known = nights.of_machine(setup.results, setup.machine, warn)
-        earlier = before_tonight.runs_before(open_history(str(setup.results)), header, known)
-        fits = before_tonight.that_fits(plan, earlier, setup.budget_s)
-        if left := len(plan.cases) - len(fits.cases):
-            num = number_of(left, "case")
-            self.night.remarks.append(
-                f"{num} did not fit into --budget: those that were measured last"
-            )
-        return fits
+        return known, history.runs_before(stored, setup.machine, setup.device, until, known)
 
-    # ---- judging --------------------------------------------------------------------------------
-
-    def _judge(self, setup: Setup) -> None:
+    def _judge(self, setup: Setup, run: WholeRun) -> None:
         """Hold the run against those before, and measure once more what moved; a scratch run is not
         judged. What is damaged is named."""
-        run, night = self.run, self.night
-        assert run is not None
-        history = open_history(str(setup.results))
-        if night.scratch is None:
+        night = self.night
+        stored = open_history(str(setup.results))
+        if run.header.scratch is None:
             warn("judging")
-            known = nights.of_machine(setup.results, setup.machine, warn)
-            if earlier := before_tonight.runs_before(history, run.header, known):
+            known, earlier = self._before(setup, stored, run.header.started_at)
+            if earlier:
                 self._hold_against(setup, run, earlier, known)
-            entries = [*triage.read(setup.results).entries.values()]
-            night.still = before_tonight.still_slower(known, to_store(night), entries)
-            night.events = before_tonight.new_events(history, Path.cwd(), setup.machine, known)
-        if damaged := damage(history):
+            new, still = history.slower_by_history(stored, Path.cwd(), setup.machine, known)
+            night.named = tuple(f"{event.id} {event.commit}" for event in new)
+            night.lists["events"] = list(map(history.event_in_words, new))
+            night.lists["still"] = list(map(history.event_in_words, still))
+        if damaged := damage(stored):
             more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-            night.broken.append(f"{damaged[0]}{more}")
+            night.lists["broken"].append(f"{damaged[0]}{more}")
 
     def _hold_against(
         self,
@@ -197,143 +170,165 @@ class _Tonight:
         earlier: Sequence[WholeRun],
         known: Sequence[StoredNight],
     ) -> None:
-        night, launches = self.night, before_tonight.launches_of(run)
-        since, apart = before_tonight.by_level(earlier, before_tonight.confirmed_at(known))
-        held = judge.held_against(launches, since)
+        night, launches = self.night, history.launches_of(run)
+        since, apart = history.by_level(earlier, known)
+        held = compare(judge.against_level([launches], since, apart))
         moved = judge.suspects(launches, since, apart)
-        # Of the runs that what moved was compared with the oldest: what may have moved it is since.
-        before = earlier[max((held[name][0] for name in moved), default=0)]
-        commit, tonights = before.header.commit, run.header.commit
-        night.before = tuple(earlier[at].run_id for at in sorted({*chain(*held.values())}) or [0])
-        night.compared, night.same_code = len(held), commit == tonights
-        night.lasting, night.passing = before_tonight.facts_moved(before, run)
-        night.landed = before_tonight.landed(Path.cwd(), commit, tonights)
-        night.broke = before_tonight.with_status("failed", run, earlier)
-        night.skipped = before_tonight.with_status("skipped", run, earlier)
-        night.detectable = detectable(compare(judge.against_level([launches], since, apart)))
-        if not moved:
-            return
+        newest = {name: next(i for i, own in enumerate(since) if name in own) for name in held}
+        # Of the runs that what moved was last measured in the oldest: what moved it is since.
+        before = earlier[max((newest[name] for name in moved), default=0)]
+        commit = before.header.commit
+        ids = [earlier[at].run_id for at in sorted({*newest.values()} or {0})]
+        night.about.append(f"compared with {' and '.join(f'run {name}' for name in ids)}")
+        night.quiet, night.same_code = quiet(run, held), commit == run.header.commit
+        night.lists["lasting"], night.lists["passing"] = history.facts_moved(before, run)
+        night.lists["landed"] = history.landed(Path.cwd(), commit, run.header.commit)
+        night.lists["skipped"] = history.with_status("skipped", run, earlier)
         night.moved = _with_causes(night, moved, {})
         cases = {str(case): case for work in setup.workloads.values() for case in work.cases()}
         names = judge.to_measure_again(moved, len(launches))
-        chosen = [cases[case] for case, _ in names if case in cases]
+        if not (chosen := [cases[case] for case, _ in names if case in cases]):
+            return
         try:
-            again, end = self._measure_again(
-                setup,
-                str(commit),
-                chosen,
-                lambda second: judge.against_level([launches, second], since, apart),
-            )
+            again = self._interleaved(setup, str(commit), chosen)
+            if again is None:
+                second = self._second_run(setup, chosen)
+                both = compare(judge.against_level([launches, second], since, apart))
+                again = {name: both[name] for name in second if name in both}
         except Interrupted:
             raise
         except HostbenchError as error:
-            night.remarks.append(f"what moved could not be measured again: {error}")
-            return
-        if end == "interrupted":
-            raise KeyboardInterrupt
-        night.moved = _with_causes(night, moved, again)
+            text = f"what moved could not be measured again: {error}"
+            night.lists["remarks"].append(text)
+        else:
+            night.moved = _with_causes(night, moved, again)
 
-    def _measure_again(
-        self,
-        setup: Setup,
-        before: str,
-        cases: Sequence[Case],
-        with_second: Callable[[LaunchesOf], Mapping[SeriesName, TwoSides]],
-    ) -> tuple[Mapping[SeriesName, Comparison], End]:
-        """The commit `before` against the working tree, interleaved; where both are the same code,
-        the runs before against tonight's with a second one. Raises HostbenchError where neither can
-        be measured."""
-        num, left_s = number_of(len(cases), "case"), self._left_s(FOR_MEASURING)
+    def _interleaved(
+        self, setup: Setup, before: str, cases: Sequence[Case]
+    ) -> dict[SeriesName, Comparison] | None:
+        """The commit `before` against the working tree; None where both are the same code."""
+        night, given = self.night, self.options
+        if night.same_code:
+            return None
+        sides = SideOptions(
+            a=before,
+            case=tuple(map(str, cases)),
+            budget=self._again_s(),
+            device=setup.device,
+            launches=given.launches,
+            deadline=given.deadline,
+            machine=setup.machine,
+            results=str(setup.results),
+        )
+        warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
+        try:
+            both = measure_sides(sides)
+        except NothingDiffers:  # commits that touch nothing that is measured
+            night.same_code = True
+            return None
+        night.lists["remarks"] += both.notes
+        return compare(judge.interleaved(*self._measured_again(both.measured)))
+
+    def _second_run(self, setup: Setup, cases: Sequence[Case]) -> LaunchesOf:
+        setup = replace(setup, budget_s=self._again_s() or math.inf)
+        warn(f"measuring {number_of(len(cases), 'case')} a second time")
+        plan = replace(planned(self.options, setup), cases=tuple(cases))
+        (launches,) = self._measured_again(measure(setup, plan))  # asv keeps the first
+        return launches
+
+    def _again_s(self) -> float | None:
+        """Seconds for what is measured again. Raises NothingMeasured where none are left."""
+        left_s = self._left_s(FOR_MEASURING)
         if not left_s:
             raise NothingMeasured("--budget is used up")
-        options, night = self.options, self.night
-        if not night.same_code:
-            warn(f"measuring {num} interleaved with {before[:8]}")
-            sides = SideOptions(
-                a=before,
-                case=tuple(map(str, cases)),
-                budget=None if math.isinf(left_s) else left_s,
-                device=setup.device,
-                launches=options.launches,
-                deadline=options.deadline,
-                machine=setup.machine,
-                results=str(setup.results),
-            )
-            try:
-                both = measure_sides(sides)
-            except NothingDiffers:  # commits that touch nothing that is measured
-                night.same_code = True
-            else:
-                night.again = both.measured.run_ids
-                night.remarks += both.notes
-                first, second = map(before_tonight.launches_of, both.measured.runs)
-                return compare(judge.interleaved(first, second)), both.measured.end
-        warn(f"measuring {num} a second time")
-        plan = replace(planned(options, setup), cases=tuple(cases))
-        measured = measure(replace(setup, budget_s=left_s), plan)  # asv keeps the first
-        night.again = measured.run_ids
-        second = before_tonight.launches_of(measured.runs[0])
-        every = compare(with_second(second))
-        return {name: one for name, one in every.items() if name in second}, measured.end
+        return None if math.isinf(left_s) else left_s
 
-    # ---- handing on -----------------------------------------------------------------------------
+    def _measured_again(self, measured: Measured) -> list[LaunchesOf]:
+        names = " and ".join(f"run {name}" for name in measured.run_ids)
+        self.night.about.append(f"measured again: {names}")
+        if measured.end == "interrupted":
+            raise KeyboardInterrupt
+        return list(map(history.launches_of, measured.runs))
 
-    def _hand_on(self) -> None:
-        """Keep what was concluded, and write the summary. A night that was interrupted is not."""
+    def keep(self) -> None:
+        """What was concluded, and the summary."""
         night, path = self.night, self.options.summary
-        if not night.cut_off and night.run_id and self.results and night.scratch is None:
+        if night.run and not night.ended and night.run.header.scratch is None:
             with self._beside("the night could not be kept"):
-                nights.write(self.results, to_store(night))
-        night.remarks += _next_steps(night, typed_again(self.options, "results"))
+                nights.write(self.results, _to_store(night, night.run))
+        night.lists["remarks"] += _next_steps(night, typed_again(self.options, "results"))
         if path is not None:
             with self._beside(f"the summary {path} could not be written"):
                 text = f"{markdown(blocks(night))}\n"
-                write_file(path, text.encode(errors="replace"), "--summary")
+                write_file(path, text.encode(errors="replace"))
+
+    @contextmanager
+    def _beside(self, what: str) -> Iterator[None]:
+        """A step beside the measuring: where it fails the night goes on, and says so."""
+        try:
+            yield
+        except Exception as error:
+            self.night.lists["broken"].append(f"{what}: {_in_words(error)}")
 
 
 def _with_causes(
-    night: Night,
-    moved: Mapping[SeriesName, Comparison],
-    again: Mapping[SeriesName, Comparison],
-) -> tuple[MovedSeries, ...]:
+    night: Night, moved: Mapping[SeriesName, Comparison], again: Mapping[SeriesName, Comparison]
+) -> list[MovedSeries]:
     """Each series that moved with its cause, as far as it was measured `again`. Of those that only
     seemed to, the ones that were."""
-    return tuple(
+    facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
+    return [
         MovedSeries(
-            case=case,
-            version=version,
+            case=name[0],
+            version=name[1],
             tonight=comparison,
-            again=again.get((case, version)),
-            cause=judge.cause(
-                comparison,
-                again.get((case, version)),
-                same_code=night.same_code,
-                lasting=bool(night.lasting),
-                passing=bool(night.passing),
-            ),
+            again=again.get(name),
+            cause=judge.cause(comparison, again.get(name), same_code=night.same_code, **facts),
         )
-        for (case, version), comparison in moved.items()
-        if judge.has_moved(comparison) or (case, version) in again
+        for name, comparison in moved.items()
+        if judge.has_moved(comparison) or name in again
+    ]
+
+
+def _to_store(night: Night, run: WholeRun) -> StoredNight:
+    """What later nights need of it."""
+    return StoredNight(
+        run_id=run.run_id,
+        machine=night.machine,
+        commit=run.header.commit,
+        started_at=run.header.started_at,
+        disturbed=bool(night.of("disturbed", verdict="slower")),
+        events=night.named,
+        changes=tuple(
+            NightChange(
+                case=series.case,
+                version=series.version,
+                effect=series.shown.effect or 0.0,
+                cause=series.cause,
+            )
+            for series in night.moved
+        ),
     )
 
 
 def _next_steps(night: Night, where: str) -> Iterator[str]:
     """What to type next."""
-    if night.run_id:
+    if night.run:
         yield f"see it: `{program()} dashboard{where}`"
-    if night.failed:
-        shown = f"--run {night.run_id} --tracebacks{where}"
+    if night.run and night.lists["failed"]:
+        shown = f"--run {night.run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program()} report {shown}`"
-    code = night.of("code", verdict="slower")
-    if code and len(night.landed) > 1:
-        name = f"{code[0].case}@{night.machine}"
-        yield f"which commit it was: `{program()} bisect '{name}'{where}`"
+    for series in night.of("code", verdict="slower")[:1]:
+        if len(night.lists["landed"]) > 1:
+            name = f"{series.case}@{night.machine}"
+            yield f"which commit it was: `{program()} bisect '{name}'{where}`"
     for series in night.of(*CONFIRMED, verdict="slower")[:1]:
-        since = str(night.commit)[:8] if series.cause == "code" else night.run_id
-        name = f"{series.case}@{night.machine}"
+        assert night.run is not None
+        commit = str(night.run.header.commit)[:8]
+        since = commit if series.cause == "code" else night.run.run_id
         yield (
-            "if it is intended, accept it, and no night names it any more: "
-            f"`{program()} triage set '{name}' {since} accepted{where}`"
+            "if it is intended, accept it, and no night names it any more: `"
+            f"{program()} triage set '{series.case}@{night.machine}' {since} accepted{where}`"
         )
 
 

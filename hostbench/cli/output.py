@@ -8,10 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from typing import TextIO
 
 from hostbench.core.errors import BrokenError, UsageError
-from hostbench.core.files import write_atomic
 from hostbench.core.units import one_line
+from hostbench.report.blocks import Page
+from hostbench.report.write import write
 
 _LINE_EVERY_S = 5.0
 
@@ -71,28 +73,23 @@ def on_reading() -> Callable[[Path], None]:
     return count
 
 
-def write_file(path: Path, data: bytes, option: str) -> None:
-    """What the option names. A link or a device (/dev/stdout) is written through, never replaced.
-    Raises UsageError."""
-    remedy = f"name another file with {option}"
-    check_folder(path, option)
-    if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
-        write_atomic(path, data, remedy)
-        return
+def write_file(path: Path, data: bytes) -> None:
+    """What an option names. Raises UsageError."""
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file") from error
 
 
-def check_folder(path: Path, option: str) -> None:
-    """Before the work, not after. Raises UsageError where the folder of what the option names is
-    not there."""
-    if not path.parent.is_dir():
-        raise UsageError(
-            f"cannot write {path}: there is no folder {path.parent}; name another file with "
-            f"{option}"
-        )
+def show_page(form: str, page: Page) -> None:
+    """In the format that `--format` names."""
+    show(write(page, form, terminal()))
+
+
+def terminal() -> TextIO | None:
+    """Standard output, where it is a terminal that can move and colour."""
+    is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout if is_live else None
 
 
 def program() -> str:

@@ -6,8 +6,7 @@ import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.history import open_history
-from hostbench.cli.output import show
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show, show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK

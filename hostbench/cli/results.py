@@ -64,14 +64,3 @@ def _checked(path: Path) -> Path:
     if why:
         raise UsageError(f"{path} is no results folder: {why}; name a folder with --results")
     return path
-
-
-def check_writable(folder: Path) -> None:
-    """Before hours of measuring, not after. Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
-            "folder with --results"
-        ) from error

@@ -6,8 +6,7 @@ from typing import Any
 
 from hostbench import facts
 from hostbench.cli.measuring import Measured, measure
-from hostbench.cli.output import program, short, show, typed_again, warn
-from hostbench.cli.page import terminal
+from hostbench.cli.output import program, short, show, terminal, typed_again, warn
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
@@ -21,7 +20,6 @@ from hostbench.store.runs import WholeRun, facts_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(Measuring):
-    no_asv: bool = False
     format: str = "text"
 
 
@@ -33,7 +31,7 @@ def execute(**given: Any) -> int:
     become_subreaper()
     setup = set_up(options)
     adopt_left_over(setup)
-    measured = measure(setup, planned(options, setup), tells_asv=not options.no_asv)
+    measured = measure(setup, planned(options, setup), tells_asv=True)
     code = answer(options, setup, measured, f"{program()} run")
     return EXIT_FAILED if measured.asv_error else code
 

@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench import __version__, facts
+from hostbench import facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import Case, parse_selector
-from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, UsageError
-from hostbench.core.records import RunHeader
-from hostbench.core.samples import MIN_LAUNCHES, few_launches
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
@@ -62,6 +60,7 @@ class Setup:
     """The checkout once more."""
     device: str
     workloads: dict[str, Workload]
+    cases: tuple[Case, ...]
     budget_s: float = math.inf
     simulation: Simulation | None = None
     other_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -75,43 +74,47 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
     or on the simulated device alone. `keeps`: a run, in the results folder. Raises UsageError for
     what cannot be run, before torch is asked, which takes seconds; BrokenError without torch, or
     where it cannot use the GPUs."""
-    workloads = load(_families(options))
-    results = results_folder(options.results)
-    root = places.project_root(Path.cwd())
-    device = _device(options)
+    workloads, cases, device = chosen_cases(options)
+    results, root = results_folder(options.results), places.project_root(Path.cwd())
     simulation = _simulation_of(device, root if keeps else None, results)
-    measured = {case.family for case in _cases(options, workloads, device)}
-    look_again = partial(look, root, results, {name: source(name) for name in measured})
+    sources = {family: source(family) for family in dict.fromkeys(case.family for case in cases)}
+    look_again = partial(look, root, results, sources)
     if simulation is None:
         host_facts, collect = _facts(device, measures)
     else:
         host_facts = simulation.all_facts()
         collect = partial(dict, host_facts)
+    machine = facts.machine_name(options.machine, host_facts)
+    if device == MARK and MARK not in machine:
+        machine = checked_name(f"{MARK}-{machine}", "--machine")
+    elif device != MARK and MARK in machine:
+        raise UsageError(
+            f"machine {machine!r} is named {MARK}, and this run measures {device}: name it "
+            "otherwise"
+        )
     return Setup(
         root=root,
         results=results,
-        machine=_machine(facts.machine_name(options.machine, host_facts), device),
+        machine=machine,
         facts=host_facts,
         collect=collect,
         checkout=look_again(),
         look=look_again,
         device=device,
         workloads=workloads,
+        cases=cases,
         budget_s=options.budget or math.inf,
         simulation=simulation,
     )
 
 
-def _families(options: Measuring) -> tuple[str, ...]:
-    """Without a name those of the project at hand, where it has some; what it cannot import is an
-    error, as if it were named."""
-    families = () if options.case else user_families()
-    return options.families or families or names()
-
-
-def _device(options: Measuring) -> str:
-    """The device that was asked for, or the usual one. Raises BrokenError where a GPU was asked for
-    and is not there, UsageError where a setting hides it."""
+def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, ...], str]:
+    """(the workloads of the families, the cases of them that are measured, the device). Raises
+    BrokenError where a GPU was asked for and is not there, UsageError where a setting hides it and
+    for what selects nothing."""
+    # What of the user's project cannot be imported is an error, as if it were named.
+    own = () if options.case else user_families()
+    workloads = load(options.families or own or names())
     hardware = facts.nvidia_hardware()
     if options.device == "cuda" and not hardware.visible:
         text = f"--device cuda: no NVIDIA GPU is visible ({hardware.why})"
@@ -121,7 +124,10 @@ def _device(options: Measuring) -> str:
             f"{text}: mend the driver, give the container its GPUs (--gpus all), or name --device "
             "cpu; `nvidia-smi` and `hostbench doctor` tell more"
         )
-    return str(options.device or default_device(hardware))
+    device = options.device or default_device(hardware)
+    selectors = [parse_selector(text) for text in options.case]
+    cases = choose(workloads, device, selectors=selectors, quick=options.quick)
+    return workloads, cases, device
 
 
 def _facts(device: str, measures: bool) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
@@ -131,12 +137,12 @@ def _facts(device: str, measures: bool) -> tuple[facts.Facts, Callable[[], facts
         host_facts = facts.collect(torch_state=None)
         return (facts.with_memory_copy(host_facts) if measures else host_facts), facts.collect
     torch = facts.probe_torch(device)
-    if (wrong := without_torch(torch)) is not None:
-        raise BrokenError(f"{wrong.text}; {wrong.remedy}")
+    wrong = without_torch(torch)
     collect = partial(facts.collect, torch_state=torch)
-    host_facts = collect()
-    if device == "cuda" and not torch.cuda_works:
+    host_facts = collect() if wrong is None else {}
+    if wrong is None and device == "cuda" and not torch.cuda_works:
         wrong = without_cuda(host_facts, facts.nvidia_hardware(), torch)
+    if wrong is not None:
         raise BrokenError(f"{wrong.text}; {wrong.remedy}")
     return facts.with_memory_copy(host_facts), collect
 
@@ -160,30 +166,16 @@ def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation 
     if device != MARK:
         warn(f"{VARIABLE} is ignored: this run is on {device}, only --device {MARK} reads it")
         return None
-    simulation = declared()
     if root is not None and places.asv_results(root).resolve() == results.resolve():
         raise UsageError(
             f"{VARIABLE} is set, and {results} is the folder of measured results that "
             "asv.conf.json names: name another with --results"
         )
+    simulation = declared()
     works = load()
     for selector, _ in simulation.slower() if simulation else ():
         check_selects(selector, works, f"{os.environ[VARIABLE]}: slowdown: ")
     return simulation
-
-
-def _machine(name: str, device: str) -> str:
-    """The machine's name: with the word where the run is simulated, and only there.
-
-    Raises UsageError where a measured run would be filed as a simulated one.
-    """
-    if device == MARK:
-        return name if MARK in name else checked_name(f"{MARK}-{name}", "--machine")
-    if MARK in name:
-        raise UsageError(
-            f"machine {name!r} is named {MARK}, and this run measures {device}: name it otherwise"
-        )
-    return name
 
 
 def check_decides(options: Measuring) -> None:
@@ -208,54 +200,10 @@ def adopt_left_over(setup: Setup) -> None:
 
 
 def planned(options: Measuring, setup: Setup) -> Plan:
-    """What a new run measures, in an order of its own. Raises UsageError."""
+    """What a new run measures, in an order of its own."""
     return Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
-        cases=_cases(options, setup.workloads, setup.device),
-        device_override=_device_override(setup.device),
+        cases=setup.cases,
+        device_override=MARK if setup.device == MARK else None,
         seed=random.SystemRandom().getrandbits(32),
     )
-
-
-def planned_cases(options: Measuring) -> tuple[tuple[Case, ...], str]:
-    """The cases that these options choose on this host, and the device. Raises as `set_up`."""
-    device = _device(options)
-    return _cases(options, load(_families(options)), device), device
-
-
-def _cases(options: Measuring, workloads: Mapping[str, Workload], device: str) -> tuple[Case, ...]:
-    selectors = [parse_selector(text) for text in options.case]
-    return choose(workloads, device, selectors=selectors, quick=options.quick)
-
-
-def _device_override(device: str) -> str | None:
-    return device if device == MARK else None
-
-
-def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
-    """Of a run that begins now and measures this code."""
-    return RunHeader(
-        run_id=places.run_id(code.commit, now()),
-        machine=setup.machine,
-        commit=code.commit,
-        committed_at=code.committed_at,
-        scratch=_scratch(plan, setup, code),
-        profile=plan.profile.name,
-        launches=plan.profile.launches,
-        device=setup.device,
-        seed=plan.seed,
-        started_at=now(),
-        hostbench=__version__,
-        planned=tuple(map(str, plan.cases)),
-    )
-
-
-def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
-    """Why this run is never judged nor given to asv; None when it may be."""
-    if setup.device == MARK and setup.simulation is None:
-        return "simulated device"
-    if plan.profile.name == QUICK.name:
-        return "quick"
-    if plan.profile.launches < MIN_LAUNCHES:
-        return few_launches(plan.profile.launches)
-    return code.scratch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench import __version__
-from hostbench.cli.output import check_folder, show, warn, write_file
+from hostbench.cli.output import show, warn, write_file
 from hostbench.cli.run_setup import Measuring, Setup, set_up
 from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.clock import now
@@ -26,7 +26,6 @@ _DEADLINE_S = 60.0
 def execute(*, case: str, output: Path, device: str | None, deadline: float | None) -> int:
     """Run the case and write its trace. Exit code 3 where the case cannot run here, 4 where it
     failed: also with a trace that shows how."""
-    check_folder(output, "-o")
     if not output.name.endswith((".json", ".json.gz")):
         raise UsageError(f"the trace is JSON: -o {output}.json, or .json.gz to pack it")
     selector = parse_selector(case)
@@ -46,7 +45,7 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     }
     document = chrome_trace(outcome.lanes, about)
     is_packed = output.suffix == ".gz"
-    write_file(output, packed(document) if is_packed else json.dumps(document).encode(), "-o")
+    write_file(output, packed(document) if is_packed else json.dumps(document).encode())
     show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
     show(_durations(outcome))
     show(f"trace: {output} (open it in https://ui.perfetto.dev)")

@@ -8,8 +8,7 @@ from typing import Any
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
-from hostbench.cli.output import show, warn
-from hostbench.cli.page import show_page
+from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
 from hostbench.core.clock import today

@@ -6,16 +6,12 @@ for two sides (judge.two_sides) says that it has. Pure functions of numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from types import MappingProxyType
 from typing import Literal
 
 from hostbench.core.samples import median
 from hostbench.judge.two_sides import Comparison, TwoSides, compare, half, is_large, side_of
 
-LOOK_BACK = 2
-"""Where there are too few runs for a level, the runs before tonight whose launches a series must
-differ from, each of them: one odd night makes no suspect the night after."""
 SUSPECT = 0.01
 """p-value from which on a series is measured again: of 100 that have not moved about one is."""
 MOST_AGAIN, SHARE_AGAIN = 12, 0.1
@@ -40,7 +36,11 @@ CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 def interleaved(first: LaunchesOf, second: LaunchesOf) -> dict[SeriesName, TwoSides]:
     """The series that two runs have whose launches were interleaved."""
-    return {name: _pair(first[name], own) for name, own in second.items() if name in first}
+    return {
+        name: TwoSides(first=[first[name]], second=[own], interleaved=([first[name]], [own]))
+        for name, own in second.items()
+        if name in first
+    }
 
 
 def against_level(
@@ -57,48 +57,30 @@ def against_level(
             before=[median(run[name]) for run in reversed(earlier) if name in run],
             apart=apart.get(name, ()),
         )
-        for name in held_against(tonight[0], earlier)
+        for name in tonight[0]
+        if any(name in run for run in earlier)
     }
-
-
-def held_against(
-    tonight: LaunchesOf, earlier: Sequence[LaunchesOf]
-) -> dict[SeriesName, tuple[int, ...]]:
-    """The newest LOOK_BACK of the runs `earlier`, the newest first, that have each series."""
-    indexes = {
-        name: tuple(islice((at for at, run in enumerate(earlier) if name in run), LOOK_BACK))
-        for name in tonight
-    }
-    return {name: own for name, own in indexes.items() if own}
 
 
 def suspects(
     tonight: LaunchesOf, earlier: Sequence[LaunchesOf], apart: LevelsOf = MappingProxyType({})
 ) -> dict[SeriesName, Comparison]:
     """Series that seem to have moved; of a few of them the rule says so (`has_moved`). Without
-    enough runs for a level launches tell what to measure again, and nothing else."""
+    enough runs for a level the launches of the last one tell what to measure again, and nothing
+    else."""
     by_level = compare(against_level([tonight], earlier, apart))
-    suspected = {
-        name: one
-        for name, one in by_level.items()
-        if has_moved(one) or (is_large(one) and one.p_value is not None and one.p_value <= SUSPECT)
-    }
-    tables: list[dict[SeriesName, TwoSides]] = [{} for _ in range(LOOK_BACK)]
-    for name, indexes in held_against(tonight, earlier).items():
-        if by_level[name].lacks_runs:
-            for table, at in zip(tables, indexes, strict=False):
-                table[name] = _pair(earlier[at][name], tonight[name])
-    last, *others = map(compare, tables)
-    return suspected | {
-        name: one
-        for name, one in last.items()
-        if one.verdict in ("slower", "faster")
-        and all(name not in other or other[name].verdict == one.verdict for other in others)
+    last = {name: own for run in reversed(earlier) for name, own in run.items()}
+    few_runs = {name: last[name] for name, comparison in by_level.items() if comparison.lacks_runs}
+    return {
+        name: comparison
+        for name, comparison in (by_level | compare(interleaved(few_runs, tonight))).items()
+        if comparison.verdict in ("slower", "faster") or _may_have_moved(comparison)
     }
 
 
-def _pair(first: Sequence[float], second: Sequence[float]) -> TwoSides:
-    return TwoSides(first=[first], second=[second], interleaved=([first], [second]))
+def _may_have_moved(tonight: Comparison) -> bool:
+    p_value = tonight.p_value if tonight.unit == "run" else None
+    return is_large(tonight) and p_value is not None and p_value <= SUSPECT
 
 
 def has_moved(tonight: Comparison) -> bool:

@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import main, measuring, run_setup
+from hostbench.cli import main, measuring
 from hostbench.cli import run as run_command
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
@@ -218,7 +218,6 @@ def test_what_the_parser_refuses(
         ("hostbench run allo", {"allocation"}),
         ("hostbench report --format ht", {"html"}),
         ("hostbench run --case allocation.c", {"allocation.create"}),
-        ("hostbench report --machine sh", {"shelf"}),
     ],
 )
 def test_completion(
@@ -316,6 +315,13 @@ def test_a_reader_that_goes_away_is_no_error(words: str, unread: IO[str]) -> Non
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (EXIT_OK, b"")
+
+
+class Simulated(InProcess):
+    """On the simulated device, whatever the run thinks that it measures."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        yield from super().run(replace(launch, device="simulated"))
 
 
 class Refusing(InProcess):
@@ -474,8 +480,8 @@ def test_without_git_a_run_is_scratch(
 ) -> None:
     if conf:
         (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
-    monkeypatch.setattr(run_setup, "MIN_LAUNCHES", 1)
-    monkeypatch.setattr(run_setup, "_device_override", lambda device: "simulated")
+    monkeypatch.setattr(measuring, "MIN_LAUNCHES", 1)
+    monkeypatch.setattr(measuring, "Launcher", Simulated)
     case = "transfer[nbytes=64KiB,memory=pageable]"
     assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
     header = only(results).header

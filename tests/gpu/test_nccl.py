@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_ranks_have_their_sum_by_kernels_and_do_not_share_a_gpu(gpu: None, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "hostbench", "run", "--results", str(tmp_path), "--no-asv"]
+    argv = [sys.executable, "-m", "hostbench", "run", "--results", str(tmp_path)]
     for num_ranks in (1, 2):
         argv += ["--case", f"collectives.all_reduce[nbytes=1MiB,num_ranks={num_ranks}]"]
     done = subprocess.run(

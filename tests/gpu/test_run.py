@@ -37,7 +37,7 @@ def emptied(folder: Path) -> Path:
 
 
 def measured(results: Path, *args: str) -> WholeRun:
-    argv = [sys.executable, "-m", "hostbench", "run", *args, "--device", "cuda", "--no-asv"]
+    argv = [sys.executable, "-m", "hostbench", "run", *args, "--device", "cuda"]
     done = subprocess.run([*argv, "--results", str(results)], cwd=ROOT)
     (run,) = runs_of(results)
     assert done.returncode == 0, told(run)

@@ -18,7 +18,7 @@ from tests.stored import read_tree
 
 
 def run(checkout: Scratch, results: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return checkout.hostbench("run", *args, "--no-asv", "--results", str(results))
+    return checkout.hostbench("run", *args, "--results", str(results))
 
 
 def test_every_rank_has_the_exact_sum_and_the_slowest_counts(

@@ -340,9 +340,9 @@ def test_a_night_of_cron(runner: Runner) -> None:
     kept = str(runner.folder / "kept")
     script = f"sh {FOLDER / 'nightly.sh'}"
     runner.ends_with(nightly=1)
-    assert runner.shell(f"{script} --no-asv", RESULTS=kept) == 1
+    assert runner.shell(f"{script} transfer", RESULTS=kept) == 1
     (called,) = runner.calls()
-    assert f"--device cuda --results {kept}" in called and called.endswith(" --no-asv")
+    assert f"--device cuda --results {kept}" in called and called.endswith(" transfer")
     assert git(runner.root, "rev-parse", "HEAD") == git(other, "rev-parse", "HEAD")
     Path(kept, "run.json.gz").write_text("measured")
     assert runner.shell(f"{script} put", RESULTS=kept) == 0

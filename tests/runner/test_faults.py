@@ -127,7 +127,7 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
 def words_of_run(results: Path, device: str = DEVICE) -> list[str]:
     kinds = ("fine", "also", "skips")
     cases = [word for kind in kinds for word in ("--case", f"faulty.go[kind={kind}]")]
-    more = ("--launches", "7", "--no-asv", "--device", device, "--results", str(results))
+    more = ("--launches", "7", "--device", device, "--results", str(results))
     return ["run", *cases, *more]
 
 

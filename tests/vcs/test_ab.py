@@ -254,7 +254,7 @@ def test_a_comment_says_that_nothing_was_measured(
     assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
     assert "**Failed:** `git knows no commit 'gone'" in (root / "c.md").read_text()
     assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
-    assert "name another file with --comment" in capsys.readouterr().err
+    assert "'--comment': there is no folder no" in capsys.readouterr().err
 
 
 def test_where_nothing_differs_nothing_is_measured(
