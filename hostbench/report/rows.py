@@ -1,7 +1,7 @@
 """The rows of one run as plain records: what questions choose from."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ class Row:
     status: str
     reason: str | None = None
     seconds: float | None = None
-    low_s: float | None = None
-    high_s: float | None = None
+    ci_low_s: float | None = None
+    ci_high_s: float | None = None
     call_s: float | None = None
     nbytes: float | None = None
     gb_per_s: float | None = None
@@ -70,6 +70,13 @@ class Row:
         """Launch -> seconds of a valid row; its one number where no launches were kept."""
         return self.launches or {0: self.time}
 
+    def number(self, finding: str) -> float | None:
+        """A finding that is a number; None where it is another thing, or not known."""
+        value = self.findings.get(finding)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if math.isfinite(value) else None
+
     def has(self, axes: Mapping[str, Any]) -> bool:
         """Whether each of these axes has this value, or one of these values."""
         return all(
@@ -87,10 +94,7 @@ class Row:
 
 
 Rows = Sequence[Row]
-
-
-_COLUMNS = {"low_s": "ci_low_s", "high_s": "ci_high_s"}
-"""Field -> column of the tidy frame, where they are called differently."""
+_CELLS = [cell.name for cell in fields(Row) if cell.name not in ("family", "workload", "axes")]
 
 
 def rows_of(frame: "pd.DataFrame") -> list[Row]:
@@ -100,44 +104,16 @@ def rows_of(frame: "pd.DataFrame") -> list[Row]:
 
 
 def _row(cells: Mapping[Hashable, Any], case: Case) -> Row:
-    plain: dict[str, Any] = {name: read(cells.get(column)) for name, column, read in _CELLS}
-    return Row(
-        **plain,
-        family=case.family,
-        workload=case.workload,
-        case=str(cells["case"]),
-        axes={name: value for name, value in case.axes if name != "device"},
-        device=_text(cells.get("device")) or str(case.values.get("device")),
-        status=str(cells["status"]),
-    )
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _mapping(value: Any) -> dict[Any, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-_READERS: Mapping[Any, Callable[[Any], Any]] = {
-    float | None: _number,
-    str | None: _text,
-    Mapping[int, float]: _mapping,
-    Mapping[str, Any]: _mapping,
-}
-"""Type of a field that is one cell -> its reader."""
-_CELLS = [
-    (cell.name, _COLUMNS.get(cell.name, cell.name), _READERS[cell.type])
-    for cell in fields(Row)
-    if cell.type in _READERS
-]
-"""Field, column, reader: looked up once, for a run has thousands of rows."""
+    """What the frame does not know, or knows as no finite number, is as Row has it."""
+    known = {
+        name: cells[name]
+        for name in _CELLS
+        if cells.get(name) is not None
+        and not (isinstance(cells[name], float) and not math.isfinite(cells[name]))
+    }
+    own = {name: value for name, value in case.axes if name != "device"}
+    device = known.pop("device", case.values.get("device"))
+    return Row(**known, family=case.family, workload=case.workload, axes=own, device=str(device))
 
 
 def valid(rows: Iterable[Row]) -> list[Row]:

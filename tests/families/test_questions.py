@@ -18,7 +18,7 @@ from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated import Link
 from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Curve, Finding, Parts, Question, Scaling
+from hostbench.report.kinds import Curve, Finding, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
 from tests.fakes.builders import (
@@ -147,15 +147,6 @@ def test_what_a_question_chooses_is_declared(family: str) -> None:
         assert all(base[axis] in work.axes[axis] for axis in base), work.name
 
 
-PIPELINE = Parts(
-    text="?",
-    workload="overlap.pipeline",
-    axis="schedule",
-    serial="serial",
-    ways=(),
-    parts=(),
-    efficiency=lambda serial, way, parts: {},
-)
 curve = partial(Curve, text="?", workload=COPY)
 
 
@@ -169,7 +160,6 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
         (curve(varies="mem"), "names the axis 'mem'"),
         (curve(crossing=("memory", "pageable", "pin")), "is never 'pin'"),
         (finding(also=("a.b",)), "'a.b', which is no workload"),
-        (dataclasses.replace(PIPELINE, over="size"), "names the axis 'size'"),
         (Scaling(text="?", workload=COPY), "names the axis 'num_ranks'"),
     ],
 )
@@ -478,15 +468,16 @@ def test_the_snippet_of_the_articles() -> None:
 
 def test_overlap_pays_most_where_both_take_as_long() -> None:
     answer = loops()[RATIO]
-    saved = [one for one in answer.figures if one.label.endswith("saved")]
-    assert [one.label for one in saved] == [
-        f"{ratio}, saved" for ratio in ("1:4", "1:2", "1:1", "2:1", "4:1")
-    ]
-    assert max(saved, key=lambda one: one.value or 0).label == "1:1, saved"
-    assert value(answer, "1:1, saved") == pytest.approx(0.46, abs=0.005)
-    assert answer.verdict.startswith("at 1:1, ")
-    shares = [one.value for one in answer.figures if one.label.endswith("efficiency")]
-    assert shares == pytest.approx([1.0] * 5, abs=0.01)
+    factors = {one.label: verdict(answer, one.label) for one in answer.figures}
+    assert [*factors] == ["1:4", "1:2", "1:1", "2:1", "4:1"]
+    assert factors["1:1"] == ("faster", 1.86)
+    assert answer.verdict.startswith("1:1 is 1.86x faster than serial")
+
+
+def test_from_which_batch_on_a_copy_stream_pays() -> None:
+    answer = loops()["From which batch size on does a copy stream pay, from pinned memory?"]
+    assert answer.state == "yes" and answer.verdict.endswith("every size from 512KiB to 32MiB")
+    assert [one.value for one in answer.figures] == sorted(one.value or 0 for one in answer.figures)
 
 
 @pytest.mark.parametrize("engines", [1, 2])

@@ -508,47 +508,6 @@ def test_lost_loops_are_named(rows: tuple[Row, ...], states: list[str]) -> None:
         assert (one.verdict.count("serial") == 1) is ("serial" in lost and len(lost) == 1)
 
 
-def swept(*saved: tuple[str, float, int]) -> Answer:
-    """Of each ratio: the loop's time beside a serial one of 1 s, and the number of launches."""
-    question = Parts(
-        **ASKED,
-        parts=(),
-        efficiency=lambda *_: {"": Efficiency(share=0.9, low=0.8, high=0.95, ideal_s=0.1)},
-        over="ratio",
-    )
-    rows = [
-        loop(seconds, schedule, ratio=ratio, num=num)
-        for ratio, way_s, num in saved
-        for schedule, seconds in (("serial", 1.0), ("a", way_s))
-    ]
-    return only(question, *rows)
-
-
-def test_a_sweep_names_the_value_that_saves_most() -> None:
-    answer = swept(("2:1", 0.8, 3), ("1:1", 0.5, 3), ("1:2", 0.7, 3))
-    assert answer.state == "figure" and "1:1" in answer.verdict
-    found = figures(answer)
-    assert [name for name in found if "saved" in name] == [
-        "1:2, saved",
-        "1:1, saved",
-        "2:1, saved",
-    ]
-    assert found["1:1, saved"].value == pytest.approx(0.5)
-    assert answer.chart is not None and answer.chart.rules[0].low == 1.0
-    assert [one.x for one in answer.chart.points] == ["1:2", "1:1", "2:1"]
-    assert [(one.low, one.high) for one in answer.chart.points] == [(0.8, 0.95)] * 3
-
-
-def test_values_that_cannot_be_told_apart_are_named_together() -> None:
-    answer = swept(("1:2", 0.5, 3), ("1:1", 0.5, 3), ("2:1", 0.8, 3))
-    assert "1:2 and 1:1" in answer.verdict and "2:1" not in answer.verdict
-    answer = swept(("1:2", 0.5, 1), ("1:1", 0.4, 1))
-    assert (answer.state, says_no_factor(answer)) == ("undecided", True)
-    saved = [one for one in answer.figures if "saved" in one.label]
-    assert [(one.value, one.status) for one in saved] == [(None, "undecided")] * 2
-    assert all("undecided: too few launches, beside serial" in str(one.reason) for one in saved)
-
-
 # scaling
 
 RANKS = "collectives.all_reduce"
@@ -648,7 +607,7 @@ TEXT = st.sampled_from(["ok", "failed", "skipped", "not measured", "", "<b>"])
 
 
 NUMBERS = (
-    *("seconds", "low_s", "high_s", "call_s", "nbytes", "gb_per_s", "peak_memory_bytes"),
+    *("seconds", "ci_low_s", "ci_high_s", "call_s", "nbytes", "gb_per_s", "peak_memory_bytes"),
     *("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s"),
 )
 

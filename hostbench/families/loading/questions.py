@@ -1,6 +1,7 @@
 """What is asked of the family loading: is the device fed, and what feeds it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
@@ -30,20 +31,13 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }
 
 
-def _at_base(*varied: str) -> dict[str, AxisValue]:
-    """The base point, but for these axes; memory and bytes are those of the device."""
-    return {axis: value for axis, value in LOOP.baseline.items() if axis not in varied}
-
-
 def _waits(row: Row) -> str:
     """`waits 1.72 ms for data, device idle 39% of the time`."""
-    said = []
-    waits_s, idle = row.findings.get("wait_s"), row.findings.get("idle_share")
-    if isinstance(waits_s, float):
-        said.append(f"waits {units.format_seconds(waits_s)} for data")
-    if isinstance(idle, float):
-        said.append(f"device idle {idle:.0%} of the time")
-    return ", ".join(said)
+    waits_s, idle = row.number("wait_s"), row.number("idle_share")
+    waits = "" if waits_s is None else f"waits {units.format_seconds(waits_s)} for data"
+    return ", ".join(
+        filter(None, [waits, "" if idle is None else f"device idle {idle:.0%} of the time"])
+    )
 
 
 def _fed(row: Row) -> str:
@@ -51,67 +45,43 @@ def _fed(row: Row) -> str:
     return ", ".join(filter(None, [_waits(row), f"{items_per_s(row, 'batch_size'):,.0f} items/s"]))
 
 
+def _loop(*varied: str, **more: Any) -> dict[str, Any]:
+    """The loop at its base point but for these axes; memory and bytes are those of the device."""
+    base = {axis: value for axis, value in LOOP.baseline.items() if axis not in varied}
+    return {"workload": LOOP.name, "where": base | more.pop("where", {}), "note": _fed} | more
+
+
 QUESTIONS = (
     Scaling(
-        text="How many workers does this step need?",
-        workload=LOOP.name,
-        where=_at_base("num_workers"),
-        each=("memory",),
-        over="num_workers",
-        enough=True,
-        beside={"way": "on_device"},
-        note=_fed,
-        screen="a batch, {memory}",
+        text="How many workers does this step need?", over="num_workers", enough=True,
+        beside={"way": "on_device"}, screen="a batch, {memory}",
+        **_loop("num_workers", each=("memory",)),
     ),
     Compare(
-        text="Does pin_memory=True help, with {way}?",
-        workload=LOOP.name,
-        where={**_at_base("way"), "way": ("blocking", "non_blocking")},
-        each=("way",),
-        varies="memory",
-        claim={"memory": "pinned"},
-        baseline={"memory": "pageable"},
-        note=_fed,
-        screen="pin_memory=True",
+        text="Does pin_memory=True help, with {way}?", varies="memory", claim={"memory": "pinned"},
+        baseline={"memory": "pageable"}, screen="pin_memory=True",
         short={"memory": {"pageable": "without", "pinned": "with"}},
+        **_loop("way", where={"way": ("blocking", "non_blocking")}, each=("way",)),
     ),
     Compare(
         text="Does a side-stream prefetcher help beyond non_blocking, with {memory}?",
-        workload=LOOP.name,
-        where={**_at_base("way"), "way": ("non_blocking", "side_stream")},
-        each=("memory",),
-        varies="way",
-        claim={"way": "side_stream"},
-        baseline={"way": "non_blocking"},
-        note=_fed,
+        varies="way", claim={"way": "side_stream"}, baseline={"way": "non_blocking"},
         screen="prefetch on a side stream",
         short={"way": {"non_blocking": "without", "side_stream": "with"}},
+        **_loop("way", where={"way": ("non_blocking", "side_stream")}, each=("memory",)),
     ),
     Compare(
-        text="What does prefetch_factor change?",
-        workload=LOOP.name,
-        where=_at_base("prefetch_factor"),
-        each=("memory",),
-        varies="prefetch_factor",
+        text="What does prefetch_factor change?", varies="prefetch_factor",
         baseline={"prefetch_factor": LOOP.baseline["prefetch_factor"]},
-        note=_fed,
+        **_loop("prefetch_factor", each=("memory",)),
     ),
     Scaling(
-        text="Which batch size?",
-        workload=LOOP.name,
-        where=_at_base("batch_size"),
-        each=("memory",),
-        over="batch_size",
-        enough=True,
-        per_item=True,
-        note=_waits,
+        text="Which batch size?", over="batch_size", enough=True, per_item=True,
+        **_loop("batch_size", each=("memory",), note=_waits),
     ),
     Compare(
-        text="What does starting {num_workers} cost each epoch?",
-        workload="loading.epoch",
-        each=("num_workers",),
-        baseline={"persistent": True},
-        screen="an epoch with {num_workers}",
-        learnt="{choice} workers each epoch",
+        text="What does starting {num_workers} cost each epoch?", workload="loading.epoch",
+        each=("num_workers",), baseline={"persistent": True},
+        screen="an epoch with {num_workers}", learnt="{choice} workers each epoch",
     ),
-)
+)  # fmt: skip

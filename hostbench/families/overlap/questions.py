@@ -1,20 +1,22 @@
 """What is asked of the family overlap: does copying hide behind computing, and by how much."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch, ideal_s, overlap
 from hostbench.core.round_trip import beats, engines, ideal_round_trip_s
 from hostbench.families.overlap.loops import NUM_BATCHES
-from hostbench.report.kinds import Compare, Finding, Parts
+from hostbench.report.kinds import Compare, Curve, Finding, Parts
 from hostbench.report.kinds.parts import Efficiencies
-from hostbench.report.rows import Row, Rows
+from hostbench.report.kinds.question import peak
+from hostbench.report.rows import Row, Rows, where
 
 TRIP = ("copy_in_only", "copy_out_only", "compute_only")
 """The parts of a round trip alone."""
-ONE_STREAM = "one stream hides nothing: it can only save waits"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "schedule": {
         "serial": "serial",
@@ -73,83 +75,55 @@ def _engines(named: Mapping[str, Row]) -> str:
 
 def _with_even(rows: Rows) -> Rows:
     """1:1 is the pipeline at the same size and memory."""
-    swept = [row for row in rows if row.workload == "overlap.ratio"]
-    sizes = {(row.axes["batch_bytes"], row.axes["memory"]) for row in swept}
-    even = [
-        row.with_axes(compute_to_copy="1:1").of("overlap.ratio")
-        for row in rows
-        if row.workload == "overlap.pipeline"
-        and (row.axes["batch_bytes"], row.axes["memory"]) in sizes
-        and row.axes["schedule"] in {one.axes["schedule"] for one in swept}
-    ]
-    return [*swept, *even]
+    swept = where(rows, "overlap.ratio")
+    same = {name: tuple({row.axes[name] for row in swept}) for name in ("batch_bytes", "memory")}
+    even = where(rows, "overlap.pipeline", **same) if swept else []
+    swept += [row.with_axes(compute_to_copy="1:1").of("overlap.ratio") for row in even]
+    return sorted(swept, key=lambda r: Fraction(str(r.axes["compute_to_copy"]).replace(":", "/")))
 
 
-def _peak(row: Row) -> str:
-    nbytes = row.peak_memory_bytes
-    return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
+def _serial(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    axes = {**row.axes, "schedule": "serial"}
+    is_even = axes["compute_to_copy"] == "1:1"
+    if is_even:
+        del axes["compute_to_copy"]
+    return "overlap.pipeline" if is_even else "overlap.ratio", axes
 
 
+LOOPS: Mapping[str, Any] = {
+    "axis": "schedule", "serial": "serial", "controls": ("default_stream",),
+    "control": "one stream hides nothing: it can only save waits",
+}  # fmt: skip
 QUESTIONS = (
     Parts(
-        text="Do copies from {memory} memory hide behind compute?",
-        workload="overlap.pipeline",
-        each=("memory",),
-        axis="schedule",
-        serial="serial",
+        text="Do copies from {memory} memory hide behind compute?", workload="overlap.pipeline",
+        each=("memory",), parts=("copy_only", "compute_only"), efficiency=_efficiency,
         ways=("default_stream", "copy_stream", "streams_2", "streams_4"),
-        controls=("default_stream",),
-        control=ONE_STREAM,
-        parts=("copy_only", "compute_only"),
-        efficiency=_efficiency,
-        screen="copy beside compute, {memory}",
+        screen="copy beside compute, {memory}", **LOOPS,
     ),
     Finding(
         text="What does a copy stream with non_blocking=True do from pageable memory?",
-        workload="overlap.pipeline",
-        where={"schedule": "copy_stream", "memory": "pageable"},
-        devices=("cuda", "simulated"),
-        finding="overlapped",
-        share="overlap_share",
+        workload="overlap.pipeline", where={"schedule": "copy_stream", "memory": "pageable"},
+        devices=("cuda", "simulated"), finding="overlapped", share="overlap_share",
         says={True: "copies and computes overlap", False: "nothing overlaps", None: "not observed"},
     ),
-    Parts(
-        text="At which batch size do copies from {memory} memory hide best?",
-        workload="overlap.pipeline",
-        each=("memory",),
-        axis="schedule",
-        serial="serial",
-        ways=("copy_stream",),
-        parts=("copy_only", "compute_only"),
-        efficiency=_efficiency,
-        over="batch_bytes",
+    Curve(
+        text="From which batch size on does a copy stream pay, from {memory} memory?",
+        workload="overlap.pipeline", each=("memory",),
+        where={"schedule": ("serial", "copy_stream")},
+        crossing=("schedule", "serial", "copy_stream"),
     ),
-    Parts(
-        text="At which ratio of compute to copy does overlap pay most?",
-        workload="overlap.ratio",
-        axis="schedule",
-        serial="serial",
-        ways=("copy_stream",),
-        parts=("copy_only", "compute_only"),
-        efficiency=_efficiency,
-        over="compute_to_copy",
-        select=_with_even,
+    Compare(
+        text="At which ratio of compute to copy does overlap pay most?", workload="overlap.ratio",
+        where={"schedule": "copy_stream"}, select=_with_even, beside=_serial, beside_name="serial",
     ),
     Compare(
         text="How to keep copy and compute in order: which way costs least?",
-        workload="overlap.ordered",
-        note=_peak,
+        workload="overlap.ordered", note=peak,
     ),
     Parts(
-        text="Do copies in, computes and copies out run at once?",
-        workload="overlap.round_trip",
-        axis="schedule",
-        serial="serial",
-        ways=("default_stream", "three_streams"),
-        controls=("default_stream",),
-        control=ONE_STREAM,
-        parts=TRIP,
-        efficiency=_round_trip,
-        remark=_engines,
+        text="Do copies in, computes and copies out run at once?", workload="overlap.round_trip",
+        ways=("default_stream", "three_streams"), parts=TRIP, efficiency=_round_trip,
+        remark=_engines, **LOOPS,
     ),
-)
+)  # fmt: skip

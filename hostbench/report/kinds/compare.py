@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from hostbench.core.case import AxisValue
 from hostbench.families import declared
-from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.judge.conclude import conclude
 from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Chart, Figure, Ratio, ScreenLine, State, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
-from hostbench.report.kinds.question import Question, choices, figure, side_by_side
+from hostbench.report.kinds.question import Question, figure, side_by_side
 from hostbench.report.rows import Row, Rows, first, size_axis, valid, varying, where
 
 Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
@@ -42,10 +42,9 @@ class Compare(Question):
     both_ends: bool = False
     """The first screen has a line for the smallest size too, not for the largest alone."""
 
-    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        yield from Question.names(self)
-        yield from choices(self.claim or {})
-        yield from choices(self.baseline or {})
+    def chosen(self) -> Iterator[tuple[str, Any]]:
+        yield from (*Question.chosen(self), *(self.claim or {}).items())
+        yield from (self.baseline or {}).items()
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         claimed = where(group, **self.claim) if self.claim else []
@@ -59,60 +58,12 @@ class Compare(Question):
         chart = self._chart(group, here, axes)
         return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
 
-    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        size = size_axis(group)
-        if size is None or not self.both_ends:
-            yield from self._lines(self._largest(group, rows), rows)
-            return
-        sizes = {int(row.axes[size]) for row in valid(group)}
-        for nbytes in dict.fromkeys((min(sizes), max(sizes))):
-            yield from self._lines(where(group, **{size: nbytes}), rows)
-
-    def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        measured, references = valid(here), self._references(here, rows)
-        axes = self._compared(measured)
-        compared = [
-            (row, reference, conclude(row.by_launch, reference.by_launch))
-            for row in measured
-            if (reference := references.get(row.case))
-        ]
-        for chosen in self.screen_each:
-            some = [pair for pair in compared if pair[0].has(chosen)]
-            if some:
-                largest = max(some, key=lambda pair: answers.weight(pair[2]))
-                yield self._line(*largest, measured, axes)
-        if not compared and self.claim is None and "{choice}" not in self.screen:
-            shown = [(self.name(row, axes, self.short), figure("", row)) for row in measured[:3]]
-            figures = side_by_side(shown if axes else [("", shown[0][1])])
-            yield ScreenLine(self.on_screen(measured[0]), figures, "")
-
-    def _line(
-        self, row: Row, reference: Row, conclusion: Conclusion, measured: Rows, axes: Sequence[str]
-    ) -> ScreenLine:
-        """All choices of a few, or this one beside its reference."""
-        is_named = "{choice}" not in self.screen
-        is_pair = len(measured) > 3 or self.beside is not None or not is_named
-        names = {one.case: self.name(one, axes, self.short) for one in measured}
-        if self.beside is not None:
-            names[reference.case] = self.beside_name
-        choice, is_rate = names[row.case], self.show == "rate"
-        shown = [
-            (names[one.case] if is_named else "", figure("", one, rate=is_rate))
-            for one in ([reference, row] if is_pair else measured)
-        ]
-        what = self.on_screen(row, choice=choice)
-        figures = side_by_side(shown, " -> " if is_pair else ", ")
-        verdict = answers.difference(conclusion, "" if is_pair else choice)
-        learnt = self.learnt.format(what=what, choice=choice, **self.words_of(row))
-        return ScreenLine(what, figures, verdict, conclusion, learnt)
-
     def _largest(self, group: Rows, rows: Rows) -> list[Row]:
         """The rows of the largest size at which a case can be held against another."""
         size = size_axis(group)
-        if size is None:
-            return list(group)
-        for nbytes in sorted({int(row.axes[size]) for row in group}, reverse=True):
-            here = where(group, **{size: nbytes})
+        sizes = {int(row.axes[size]) for row in group} if size else ()
+        for nbytes in sorted(sizes, reverse=True):
+            here = where(group, **{str(size): nbytes})
             references = self._references(here, rows)
             if any(row.case in references for row in where(here, **(self.claim or {}))):
                 return here
@@ -120,9 +71,8 @@ class Compare(Question):
 
     def _references(self, here: Rows, rows: Rows) -> dict[str, Row]:
         """Case with a number -> the other one that it is held against, which has one, too."""
-        base = self._baseline()
+        base, references = self._baseline(), {}
         common = {axis: base[axis] for axis in varying(here) if axis in base}
-        references = {}
         for row in valid(here):
             reference = None
             if self.beside is not None:
@@ -137,31 +87,30 @@ class Compare(Question):
                 references[row.case] = reference
         return references
 
+    def _baseline(self) -> Mapping[str, AxisValue]:
+        work = declared(self.workload)
+        if self.baseline is not None or work is None:
+            return self.baseline or {}
+        return work.base()
+
     def _compared(self, here: Rows) -> tuple[str, ...]:
         """The axes on which these rows differ; of a single one those on which others would."""
-        if (differ := varying(here)) or self.beside is not None:
-            return differ
         work = declared(self.workload)
-        known = work.axes if work else {}
+        if (differ := varying(here)) or self.beside is not None or work is None:
+            return differ
         return tuple(
             axis
             for axis in self._baseline()
-            if len(known.get(axis, ())) > 1 and axis in here[0].axes and axis not in self.each
+            if len(work.axes.get(axis, ())) > 1 and axis in here[0].axes and axis not in self.each
         )
-
-    def _baseline(self) -> Mapping[str, AxisValue]:
-        if self.baseline is not None:
-            return self.baseline
-        work = declared(self.workload)
-        return work.base() if work else {}
 
     def _figure(self, row: Row, axes: Sequence[str], reference: Row | None) -> Figure:
         ratio = None
         if reference is not None:
-            if self.beside is None:
-                to = self.name(reference, axes) or "the baseline"
-            else:  # it has no figure of its own here
+            if self.beside is not None:  # it has no figure of its own here
                 to = f"{self.beside_name} ({answers.in_unit(reference.time, 's')})"
+            else:
+                to = self.name(reference, axes) or "the baseline"
             ratio = Ratio(to, conclude(row.by_launch, reference.by_launch))
         is_rate, name = self.show == "rate", self.name(row, axes)
         return figure(name, row, rate=is_rate, ratio=ratio, note=self.note(row))
@@ -170,34 +119,35 @@ class Compare(Question):
         self, figures: Sequence[Figure], here: Rows, axes: Sequence[str]
     ) -> tuple[State, str]:
         """Names a winner and a factor only where the rule does; of a claim, whether it holds."""
-        compared = [one for one in figures if one.ratio is not None]
+        compared = [(shown, shown.ratio) for shown in figures if shown.ratio is not None]
         if self.claim is not None:
             claimed = {self.name(row, axes) for row in valid(here) if row.has(self.claim)}
-            compared = [one for one in compared if one.label in claimed]
+            compared = [pair for pair in compared if pair[0].label in claimed]
             if not compared:
                 return "undecided", "undecided: what it is held against has no number in this run"
-        elif not compared:
+        if not compared:
             return "figure", "; ".join(map(str, figures))
-        faster, slower, same = (_by_weight(compared, v) for v in ("faster", "slower", "same"))
-        worse = [f"{one.label} is {one.ratio}" for one in slower]
-        better = [f"{one.label} is {one.ratio}" for one in faster]
-        if self.claim is not None and faster:
-            return "partly" if slower else "yes", joined([better[-1], *worse[-1:]])
+        compared.sort(key=lambda pair: answers.weight(pair[1].conclusion))  # the largest last
+        by_verdict: dict[str, list[str]] = {"faster": [], "slower": [], "same": [], "undecided": []}
+        labels: dict[str, list[str]] = {verdict: [] for verdict in by_verdict}
+        for shown, ratio in compared:
+            by_verdict[ratio.conclusion.verdict].append(f"{shown.label} is {ratio}")
+            labels[ratio.conclusion.verdict].append(shown.label)
+        faster, slower, same, unsure = by_verdict.values()
+        if faster and self.claim is not None:
+            return "partly" if slower else "yes", joined([faster[-1], *slower[-1:]])
         if faster:
-            also = f"; {joined(one.label for one in slower)} slower" if slower else ""
-            return "figure", f"{better[-1]}{also}"
-        is_decided = len(slower) + len(same) == len(compared)
-        if self.claim is not None and is_decided:
-            return "no", joined(worse or (f"{one.label} is {one.ratio}" for one in compared))
-        if self.claim is None and slower:
-            others = f"{worse[-1]}; {len(worse) - 1} others are slower, too"
-            return "figure", joined(reversed(worse)) if len(worse) < 3 else others
-        if self.claim is None and is_decided:
-            return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
-        if few := questions.few_launches(here):
-            return "undecided", f"undecided: {few}"
-        conclusions = (one.ratio.conclusion for one in compared if one.ratio)
-        return "undecided", answers.difference(max(conclusions, key=answers.weight))
+            also = f"; {joined(labels['slower'])} slower" if slower else ""
+            return "figure", f"{faster[-1]}{also}"
+        if not unsure and self.claim is not None:
+            return "no", joined(slower or same)
+        if slower and self.claim is None:
+            others = f"{slower[-1]}; {len(slower) - 1} others are slower, too"
+            return "figure", joined(reversed(slower)) if len(slower) < 3 else others
+        if not unsure:
+            return "figure", f"the same within 5 %: {joined(shown.label for shown in figures)}"
+        few = questions.few_launches(here, "undecided: ")
+        return "undecided", few or answers.difference(compared[-1][1].conclusion)
 
     def _chart(self, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
         """Bars at the one size, or lines over all; rates are bars."""
@@ -205,16 +155,50 @@ class Compare(Question):
         measured = [row for row in group if row.seconds is not None]
         is_rate = self.show == "rate" and all(row.gb_per_s is not None for row in measured)
         if is_rate or size is None or len({row.axes[size] for row in measured}) < 2:
-            mark = marks.rate_point if is_rate else marks.time_point
             y = marks.RATE if is_rate else marks.TIME
-            points = (mark(row, self.name(row, axes)) for row in here)
-            return marks.chart("bar", marks.LANES, y, points)
-        points = (marks.time_point(r, float(r.axes[size]), self.name(r, axes)) for r in group)
-        return marks.chart("line", marks.sizes_axis(size), marks.LOG_TIME, points)
+            bars = (marks.point(r, self.name(r, axes), "", y.unit, r.gb_per_s) for r in here)
+            return marks.chart("bar", marks.LANES, y, bars)
+        points = (marks.point(r, r.axes[size], self.name(r, axes)) for r in group)
+        return marks.chart("line", marks.axis_of(size), marks.LOG_TIME, points)
 
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        size = size_axis(group)
+        if size is None or not self.both_ends:
+            yield from self._lines(self._largest(group, rows), rows)
+            return
+        sizes = {int(row.axes[size]) for row in valid(group)}
+        for nbytes in dict.fromkeys((min(sizes), max(sizes))):
+            yield from self._lines(where(group, **{size: nbytes}), rows)
 
-def _by_weight(figures: Sequence[Figure], verdict: str) -> list[Figure]:
-    """Those of that verdict, the largest difference last."""
-    ratios = [(one.ratio, one) for one in figures if one.ratio]
-    some = [(r.conclusion, one) for r, one in ratios if r.conclusion.verdict == verdict]
-    return [one for _, one in sorted(some, key=lambda pair: answers.weight(pair[0]))]
+    def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """All choices of a few, or the one that differs most beside its reference."""
+        measured, references = valid(here), self._references(here, rows)
+        axes, is_named = self._compared(measured), "{choice}" not in self.screen
+        names = {row.case: self.name(row, axes, self.short) for row in measured}
+        compared = [
+            (row, other, conclude(row.by_launch, other.by_launch))
+            for row in measured
+            if (other := references.get(row.case))
+        ]
+        if not compared and self.claim is None and is_named:
+            shown = [(names[row.case], figure("", row)) for row in measured[:3]]
+            figures = side_by_side(shown if axes else [("", shown[0][1])])
+            yield ScreenLine(self.screen.format(**self.words_of(measured[0])), figures, "")
+        is_pair = len(measured) > 3 or self.beside is not None or not is_named
+        for chosen in self.screen_each:
+            some = [pair for pair in compared if pair[0].has(chosen)]
+            if not some:
+                continue
+            row, other, conclusion = max(some, key=lambda pair: answers.weight(pair[2]))
+            of_other = {other.case: self.beside_name} if self.beside is not None else {}
+            label = {**names, **of_other} if is_named else {}
+            shown = [
+                (label.get(r.case, ""), figure("", r, rate=self.show == "rate"))
+                for r in ([other, row] if is_pair else measured)
+            ]
+            choice, words = names[row.case], self.words_of(row)
+            what = self.screen.format(**words, choice=choice)
+            figures = side_by_side(shown, " -> " if is_pair else ", ")
+            verdict = answers.difference(conclusion, "" if is_pair else choice)
+            learnt = self.learnt.format(what=what, choice=choice, **words)
+            yield ScreenLine(what, figures, verdict, conclusion, learnt)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hostbench.core import units
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, ScreenLine, State, joined
+from hostbench.report.answer import Answer, Axis, Figure, ScreenLine, State, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
@@ -48,9 +48,9 @@ class Finding(Question):
         for other in self.also:
             replace(self, workload=other, also=()).check()
 
-    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+    def chosen(self) -> Iterator[tuple[str, Any]]:
         """Not the axis `workload`, which the answer makes."""
-        yield from (named for named in Question.names(self) if named[0] != "workload")
+        yield from (pair for pair in Question.chosen(self) if pair[0] != "workload")
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """As of one workload: the others count as further values of an axis `workload`."""
@@ -71,9 +71,17 @@ class Finding(Question):
             verdict += f": {'; '.join(self._by_size(known, size))}"
         lacking = [f"{name} not known ({unseen(some)})" for name, some in series if not valid(some)]
         figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
-        figures += [self._figure(name, some[-1], size) for name, some in known if self.of_call]
+        chart = None
+        if self.of_call:
+            figures += [self._figure(name, some[-1], size) for name, some in known]
+            ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
+            y = Axis(title=f"{self._what}{ends}", unit="share")
+            points = (
+                marks.point(r, r.axes[size or ""], self.name(r, axes), y.unit, self._much(r))
+                for r in (group if size else ())
+            )
+            chart = marks.chart("line", marks.axis_of(size or ""), y, points)
         state: State = "partly" if is_mixed else _STATES[shown]
-        chart = self._chart(group, axes, size) if size and self.of_call else None
         verdict = "; ".join([verdict, *lacking])
         return self.made(text, state, verdict, figures, lost=group, chart=chart)
 
@@ -88,7 +96,7 @@ class Finding(Question):
             figures = f"returns after {call} of {whole}"
         findings = {_is_shown(row, self.finding) for row in valid(group)}
         verdict = "not always" if len(findings) > 1 else self.stretch[findings.pop()]
-        yield ScreenLine(self.on_screen(row), figures, verdict)
+        yield ScreenLine(self.screen.format(**self.words_of(row)), figures, verdict)
 
     def _by_size(self, series: Sequence[tuple[str, Rows]], size: str) -> Iterator[str]:
         """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ; lines of which
@@ -120,36 +128,13 @@ class Finding(Question):
         return "overlapped share of the shorter one" if self.share else "asyncness"
 
     def _much(self, row: Row) -> float | None:
-        """The observed share, else asyncness; None where that is not stored."""
-        if self.share is None:
-            return asyncness(row)
-        value = row.findings.get(self.share)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        """The observed share, else asyncness, 1 - call / end to end; None where it is not known."""
+        if self.share is not None:
+            value = row.number(self.share)
+            return value if value is not None and 0 <= value <= 1 else None
+        if row.call_s is None or not row.seconds or row.call_s < 0:
             return None
-        return float(value)
-
-    def _chart(self, group: Rows, axes: Sequence[str], size: str) -> Chart | None:
-        ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
-        y = Axis(title=f"{self._what}{ends}", unit="share")
-        points = (
-            Point(
-                x=float(row.axes[size]),
-                y=much,
-                series=self.name(row, axes),
-                status=row.status,
-                text=f"{row.case}: {self._what} {much:.2f}",
-            )
-            for row in group
-            if (much := self._much(row)) is not None
-        )
-        return marks.chart("line", marks.sizes_axis(size), y, points)
-
-
-def asyncness(row: Row) -> float | None:
-    """1 - call / end to end; None where one is not stored."""
-    if row.call_s is None or not row.seconds or row.call_s < 0:
-        return None
-    return 1 - row.call_s / row.seconds
+        return 1 - row.call_s / row.seconds
 
 
 def span(sizes: Sequence[int]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hostbench.core import units
+from hostbench.core.case import counts_bytes
 from hostbench.report.answer import Axis, Chart, FigureUnit, Point, Rule, in_unit
 from hostbench.report.rows import Row, Rows, size_axis
 
@@ -12,18 +13,15 @@ LANES = Axis(title="")
 RATE = Axis(title="GB/s", unit="GB/s", better="higher")
 TIME = Axis(title="seconds per step", unit="s", better="lower")
 LOG_TIME = replace(TIME, is_log=True)
-
+_RATES: tuple[FigureUnit, ...] = ("GB/s", "items/s")
 FAR = 2.5
 """A limit further than this factor above the marks would squash them: it is only named."""
 
 
-def axis_title(axis: str) -> str:
-    """`bytes`, `batch bytes`, `ranks`: an axis as a chart calls it."""
-    return axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
-
-
-def sizes_axis(axis: str) -> Axis:
-    return Axis(title=axis_title(axis), unit="bytes", is_log=True)
+def axis_of(axis: str) -> Axis:
+    """`bytes`, `batch bytes`, `ranks`: an axis of cases as a chart calls it; sizes by powers."""
+    title = axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
+    return Axis(title, "bytes", is_log=True) if counts_bytes(axis) else Axis(title)
 
 
 def chart(
@@ -34,42 +32,26 @@ def chart(
     return Chart(mark=mark, x=x, y=y, points=drawn, **more) if drawn else None
 
 
-def time_point(row: Row, x: float | str, series: str = "") -> Point | None:
-    """A mark in seconds, where there is a number, valid or not."""
-    if row.seconds is None:
+def point(
+    row: Row, x: Any, series: str = "", unit: FigureUnit = "s", value: float | None = None
+) -> Point | None:
+    """A mark where there is a number, valid or not: its time, else `value`, whose interval follows
+    from that of the time where it is a rate."""
+    y = row.seconds if unit == "s" else value
+    if y is None or row.seconds is None:
         return None
-    text = f"{row.case}: {units.format_seconds(row.seconds)}"
+    low, high = (row.ci_low_s, row.ci_high_s) if unit in ("s", *_RATES) else (None, None)
+    if unit in _RATES:
+        low, high = (y * row.seconds / end if end else None for end in (high, low))
+    text = f"{row.case}: {in_unit(y, unit)}"
     return Point(
-        x=x,
-        y=row.seconds,
+        x=x if isinstance(x, str) else float(x),
+        y=y,
         series=series,
-        low=row.low_s,
-        high=row.high_s,
+        low=low,
+        high=high,
         status=row.status,
         text=f"{text}; {row.flags}" if row.flags else text,
-    )
-
-
-def rate_point(
-    row: Row,
-    x: float | str,
-    series: str = "",
-    rate: float | None = None,
-    unit: FigureUnit = "GB/s",
-) -> Point | None:
-    """A mark in GB/s, or of another rate than the row's own where one is given."""
-    rate = row.gb_per_s if rate is None else rate
-    if rate is None or row.seconds is None:
-        return None
-    moved = rate * row.seconds
-    return Point(
-        x=x,
-        y=rate,
-        series=series,
-        low=None if row.high_s is None else moved / row.high_s,
-        high=None if row.low_s is None else moved / row.low_s,
-        status=row.status,
-        text=f"{row.case}: {in_unit(rate, unit)}",
     )
 
 

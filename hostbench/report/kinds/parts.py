@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hostbench.core import units
-from hostbench.core.case import counts_bytes
 from hostbench.core.efficiency import Efficiency, Launches
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.answer import Answer, Figure, Ratio, Rule, State, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.question import Question, figure, side_by_side
-from hostbench.report.rows import Row, Rows, grouped, valid, varying
+from hostbench.report.rows import Row, Rows, valid
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
@@ -43,8 +42,7 @@ class _Way(NamedTuple):
 class Parts(Question):
     """Ways to do the whole (values of `axis`) against `serial` and the ideal.
 
-    `efficiency(serial, way, parts)` gets seconds by launch, the parts' by their names. With `over`
-    the answer compares the values of that axis instead of the ways.
+    `efficiency(serial, way, parts)` gets seconds by launch, the parts' by their names.
     """
 
     axis: str
@@ -56,35 +54,40 @@ class Parts(Question):
     """Ways that cannot hide anything: shown without an efficiency, and never called best."""
     control: str = ""
     """What is said of each of them."""
-    over: str = ""
     remark: Callable[[Mapping[str, Row]], str] = lambda named: ""
     """A sentence about all ways of one size."""
 
-    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        yield from Question.names(self)
+    def chosen(self) -> Iterator[tuple[str, Any]]:
+        yield from Question.chosen(self)
         yield self.axis, (self.serial, *self.ways, *self.parts, *self.controls)
-        yield from ((axis, ()) for axis in filter(None, [self.over]))
 
     def asks(self, group: Rows) -> bool:
-        """Without the serial loop nothing can be said; a sweep needs several values."""
+        """Without the serial loop nothing can be said."""
         has_serial = any(row.axes.get(self.axis) == self.serial for row in group)
-        return (
-            Question.asks(self, group)
-            and has_serial
-            and (not self.over or self.over in varying(group))
-        )
+        return Question.asks(self, group) and has_serial
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        if self.over:
-            return self._sweep(text, group)
         here = questions.at_size(group, together=2)
-        named = self._named(here)
+        named, alone = self._named(here), {str(row.axes[self.axis]): row for row in here}
         ways = self._ways(named)
         state, verdict = self._verdict(named, ways)
-        figures = [*self._figures(named, ways), *map(self._lost, here)]
+        ideals: dict[str, float] = {}
+        for name, share in (pair for way in ways.values() for pair in way.shares.items()):
+            if share.ideal_s is not None:
+                ideals.setdefault(f"ideal of {name}" if name else "ideal", share.ideal_s)
+        bounds = (Figure(name, seconds, "s", note="a bound") for name, seconds in ideals.items())
+        lost = (
+            Figure(self.word(self.axis, name), None, "s", status=row.status, reason=row.reason)
+            for name, row in alone.items()
+            if not row.is_valid
+        )
+        figures = (*self._figures(named, ways), *bounds, *lost)
         notes = tuple(filter(None, (*self.at(here, ()), self.remark(named))))
-        chart = self._bars(here, ways)
-        return self.made(text, state, verdict, filter(None, figures), notes=notes, chart=chart)
+        order = [name for name in (*self.parts, self.serial, *self.ways) if name in alone]
+        points = (marks.point(alone[name], self.word(self.axis, name)) for name in order)
+        rules = tuple(Rule(name, seconds) for name, seconds in ideals.items())
+        chart = marks.chart("bar", marks.LANES, marks.TIME, points, rules=rules)
+        return self.made(text, state, verdict, figures, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """The serial loop, the fastest way, the ideal."""
@@ -97,8 +100,9 @@ class Parts(Question):
         figures = side_by_side((("", figure("", row)) for row in loops), " -> ")
         ideal, share = next(iter(best.shares.items()))
         if share.ideal_s is not None and share.ideal_s <= best.row.time:
-            figures += f", {_ideal(ideal)} {units.format_seconds(share.ideal_s)}"
-        verdict, what = answers.difference(best.gain), self.on_screen(best.row)
+            of = f" of {ideal}" if ideal else ""
+            figures += f", ideal{of} {units.format_seconds(share.ideal_s)}"
+        verdict, what = answers.difference(best.gain), self.screen.format(**self.words_of(best.row))
         if share.share is not None:
             verdict += f", hides {100 * share.share:.0f} %"
         yield answers.ScreenLine(what, figures, verdict, best.gain, what)
@@ -112,10 +116,11 @@ class Parts(Question):
         established."""
         ways = {}
         parts = {name: named[name].launches if name in named else {} for name in self.parts}
+        serial = named.get(self.serial)
         for way in self.ways:
-            if self.serial not in named or way not in named:
+            if serial is None or way not in named:
                 continue
-            serial, row = named[self.serial], named[way]
+            row = named[way]
             gain = conclude(row.by_launch, serial.by_launch)
             shares: Efficiencies = {}
             if way not in self.controls:
@@ -133,8 +138,8 @@ class Parts(Question):
             lost = "any other loop" if self.serial in named else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
         unsure = joined(way.name for way in able if way.gain.verdict == "undecided")
-        few = questions.few_launches([*named.values()])
-        apart = f"{unsure} cannot be told from serial{few and f' ({few})'}" if unsure else ""
+        few = questions.few_launches([*named.values()], " (", ")")
+        apart = f"{unsure} cannot be told from serial{few}" if unsure else ""
         faster = [way for way in able if way.gain.verdict == "faster"]
         if not faster and unsure:
             return "undecided", f"undecided: {apart}"
@@ -162,48 +167,7 @@ class Parts(Question):
                 ratio = Ratio(serial, way.gain) if way else None
                 note = self.control if loop in self.controls else ""
                 yield figure(label, named[loop], ratio=ratio, note=note)
-                for ideal, share in way.shares.items() if way else ():
-                    yield _share_figure(label, ideal, share)
-        for ideal, seconds in _ideals(ways).items():
-            yield Figure(_ideal(ideal), seconds, "s", note="a bound")
-
-    def _lost(self, row: Row) -> Figure | None:
-        if row.is_valid:
-            return None
-        label = self.word(self.axis, row.axes.get(self.axis, ""))
-        return Figure(label, None, "s", status=row.status, reason=row.reason)
-
-    def _bars(self, here: Rows, ways: Mapping[str, _Way]) -> Chart | None:
-        named = {str(row.axes[self.axis]): row for row in here}
-        order = [name for name in (*self.parts, self.serial, *self.ways) if name in named]
-        points = (marks.time_point(named[name], self.word(self.axis, name)) for name in order)
-        rules = tuple(Rule(_ideal(name), seconds) for name, seconds in _ideals(ways).items())
-        y = replace(marks.TIME, title="seconds per loop")
-        return marks.chart("bar", marks.LANES, y, points, rules=rules)
-
-    def _sweep(self, text: str, group: Rows) -> Answer:
-        """At which value of `over` most of the serial loop's time is saved."""
-        figures: list[Figure] = []
-        points: list[Point] = []
-        gains: dict[str, Conclusion] = {}
-        by_value = sorted(group, key=lambda row: _order(row.axes[self.over]))
-        for values, some in grouped(by_value, (self.over,)):
-            value = self.word(self.over, values[self.over])
-            for way in self._ways(self._named(some)).values():
-                label = f"{value}, {way.name}" if len(self.ways) > 1 else value
-                gains[label] = way.gain
-                figures.append(_saved_figure(label, way.gain))
-                for ideal, share in way.shares.items():
-                    figures.append(_share_figure(label, ideal, share))
-                    if share.share is not None:
-                        tooltip = f"{value}, {way.name}: {share.share:.2f}"
-                        point = Point(value, share.share, way.name, text=tooltip)
-                        points.append(replace(point, low=share.low, high=share.high))
-        x = Axis(marks.axis_title(self.over), "bytes" if counts_bytes(self.over) else "")
-        y = Axis("efficiency", "share", better="higher")
-        state, verdict = _saves_most(gains)
-        chart = marks.chart("line", x, y, points, rules=(Rule("ideal", 1.0),))
-        return self.made(text, state, verdict, figures, lost=group, chart=chart)
+                yield from _share_figures(label, way.shares if way else {})
 
 
 def _within(share: Efficiency) -> Efficiency:
@@ -245,71 +209,14 @@ def _why_unsaid(ways: Sequence[_Way]) -> str:
     return f"how much is hidden cannot be said of {reasons}" if ways else ""
 
 
-def _saves_most(gains: Mapping[str, Conclusion]) -> tuple[State, str]:
-    """The value that saves most of the serial loop's time, or those that cannot be told apart."""
-    faster = [name for name, gain in gains.items() if gain.verdict == "faster"]
-    if not faster:
-        return "undecided", "no saving is established" if gains else "no value has both loops"
-    best = max(faster, key=lambda name: gains[name].factor)
-    low = gains[best].low
-    tied = [
-        name
-        for name, gain in gains.items()
-        if name != best and (low is None or gain.high is None or low <= gain.high)
-    ]
-    what = f"overlap saves {1 - 1 / gains[best].factor:.0%} of the serial loop's time"
-    if not tied:
-        more = ", more than at any other" if len(gains) > 1 else ""
-        return "figure", f"at {best}, where {what}{more}"
-    which = (
-        "their intervals"
-        if len(tied) == len(gains) - 1
-        else (f"the intervals of {joined([best, *tied])}")
-    )
-    return "figure", f"{which} overlap; at {best} {what}"
-
-
-def _saved_figure(label: str, gain: Conclusion) -> Figure:
-    """No share of a difference that is not established."""
-    label = f"{label}, saved"
-    if not gain.is_different:
-        reason = str(Ratio("serial", gain))
-        return Figure(label, None, "share", status="undecided", reason=reason)
-    value, low, high = (
-        None if end is None or (gain.is_few and end != gain.factor) else 1 - 1 / end
-        for end in (gain.factor, gain.low, gain.high)
-    )
-    return Figure(label, value, "share", low=low, high=high)
-
-
-def _share_figure(way: str, ideal: str, share: Efficiency) -> Figure:
-    label = f"{way}, efficiency{f' against {ideal}' if ideal else ''}"
-    if share.share is None:
-        status = "refused" if share.refused else "undecided"
-        reason = share.refused or share.undecided
-        return Figure(label, None, "share", status=status, reason=reason)
-    if share.is_few:
-        return Figure(label, share.share, "share", note=_interval(share))
-    return Figure(label, share.share, "share", low=share.low, high=share.high)
-
-
-def _ideal(name: str) -> str:
-    return f"ideal of {name}" if name else "ideal"
-
-
-def _ideals(ways: Mapping[str, _Way]) -> dict[str, float]:
-    """What the ideal assumes -> its seconds."""
-    ideals: dict[str, float] = {}
-    for way in ways.values():
-        for ideal, share in way.shares.items():
-            if share.ideal_s is not None:
-                ideals.setdefault(ideal, share.ideal_s)
-    return ideals
-
-
-def _order(value: Any) -> float:
-    """`1:4` before `1:1` before `4:1`; numbers by size."""
-    if isinstance(value, str) and ":" in value:
-        compute, copy = value.split(":")
-        return float(compute) / float(copy)
-    return float(value) if isinstance(value, int | float) else 0.0
+def _share_figures(way: str, shares: Efficiencies) -> Iterator[Figure]:
+    for ideal, share in shares.items():
+        label = f"{way}, efficiency{f' against {ideal}' if ideal else ''}"
+        if share.share is None:
+            status, reason = "undecided", share.refused or share.undecided
+            status = "refused" if share.refused else status
+            yield Figure(label, None, "share", status=status, reason=reason)
+        elif share.is_few:
+            yield Figure(label, share.share, "share", note=_interval(share))
+        else:
+            yield Figure(label, share.share, "share", low=share.low, high=share.high)

@@ -1,4 +1,5 @@
-"""What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
+"""What all kinds of questions share: choosing rows, naming and drawing them, saying why there is no
+number."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +15,8 @@ from hostbench.report.answer import Answer, Figure, ScreenLine, State, in_unit
 from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, varying, where
 
 NOT_ASKED = "this run did not measure it"
-
 ABOVE = 1.005
 """Of a limit: what prints as more than 100 %."""
-
 Words = Mapping[str, Mapping[Any, str]]
 """Axis -> value -> how a reader calls it."""
 
@@ -52,31 +51,29 @@ class Question:
         work = declared(self.workload)
         if work is None:
             raise UsageError(f"{self.text!r} asks about {self.workload!r}, which is no workload")
-        if self.select is not None:
-            return  # which may give the rows further axes
-        for axis, values in self.names():
+        for axis, values in () if self.select else self.chosen():  # which may give further axes
             known = work.axes.get(axis)
             if known is None:
                 axes = ", ".join(work.axes)
                 raise UsageError(f"{self.text!r} names the axis {axis!r}; there are: {axes}")
-            for value in values:
+            for value in values if isinstance(values, tuple) else (values,):
                 if value not in known:
                     there = ", ".join(map(str, known))
                     raise UsageError(f"{self.text!r}: {axis} is never {value!r}, it is {there}")
 
-    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """The axes that the question names, each with the values that it names on it."""
-        yield from choices(self.where)
-        yield from ((axis, ()) for axis in filter(None, (*self.each, self.varies)))
+    def chosen(self) -> Iterator[tuple[str, Any]]:
+        """The axes that the question names, each with the value or values that it names on it."""
+        yield from self.where.items()
+        yield from ((axis, ()) for axis in (*self.each, self.varies) if axis)
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
         `rows` are those of the whole family."""
-        chosen = self.select(rows) if self.select else rows
-        yield from self.of_rows(where(chosen, self.workload, **self.where), rows)
+        selected = self.select(rows) if self.select else rows
+        yield from self.of_rows(where(selected, self.workload, **self.where), rows)
 
-    def of_rows(self, chosen: Rows, rows: Rows) -> Iterator[Answer]:
-        mine = [row for row in chosen if not self.devices or row.device in self.devices]
+    def of_rows(self, mine: Rows, rows: Rows) -> Iterator[Answer]:
+        mine = [row for row in mine if not self.devices or row.device in self.devices]
         for values, group in grouped(mine, self.each):
             if not self.asks(group):
                 continue
@@ -143,19 +140,14 @@ class Question:
         known = self.words.get(axis, {}).get(value)
         return known if known is not None else axis_word(axis, value)
 
-    def name(self, row: Row, axes: Iterable[str], words: Words | None = None) -> str:
-        """The choices of a row on these axes; some in `words` of the caller's."""
+    def name(self, row: Row, axes: Iterable[str], short: Words | None = None) -> str:
+        """The choices of a row on these axes."""
         values = ((axis, row.axes[axis]) for axis in axes)
-        special = words or {}
-        names = (special.get(axis, {}).get(n) or self.word(axis, n) for axis, n in values)
+        names = ((short or {}).get(axis, {}).get(n) or self.word(axis, n) for axis, n in values)
         return " ".join(filter(None, names))
 
-    def on_screen(self, row: Row, **more: str) -> str:
-        """`screen` with the words for the choices of a row."""
-        return self.screen.format(**self.words_of(row), **more)
-
     def words_of(self, row: Row) -> dict[str, str]:
-        """Axis -> the words for the choice of a row."""
+        """Axis -> the words for the choice of a row, as `screen` names them."""
         return {axis: self.word(axis, value) for axis, value in row.axes.items()}
 
     def at(self, here: Rows, axes: Sequence[str]) -> tuple[str, ...]:
@@ -164,12 +156,6 @@ class Question:
         shared = [axis for axis in axes if axis != size and axis in here[0].axes]
         words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
         return (f"At {', '.join(words)}.",) if words else ()
-
-
-def choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Each axis with the value, or with the values of the tuple, that is chosen on it."""
-    for axis, values in chosen.items():
-        yield axis, values if isinstance(values, tuple) else (values,)
 
 
 def axis_word(axis: str, value: AxisValue) -> str:
@@ -212,14 +198,14 @@ def why(row: Row) -> tuple[str, str | None]:
     return row.status, row.reason
 
 
-def few_launches(rows: Rows) -> str:
+def few_launches(rows: Rows, before: str = "", after: str = "") -> str:
     """What so few launches tell, and which command measures more; nothing where they are enough."""
     few = min((len(row.launches) for row in valid(rows)), default=0)
     if few >= MIN_LAUNCHES:
         return ""
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
     more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
-    return f"{tell if few else 'no launches are stored'}; {more}"
+    return f"{before}{tell if few else 'no launches are stored'}; {more}{after}"
 
 
 def beside_limit(row: Row) -> str:
@@ -233,12 +219,18 @@ def beside_limit(row: Row) -> str:
     return f"above {limit}: what is called the limit is none, or not all bytes crossed it"
 
 
+def peak(row: Row) -> str:
+    """`peak 256MiB`; nothing where it is not known."""
+    nbytes = row.peak_memory_bytes
+    return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
+
+
 def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
     """The number of a row: its rate where that is wanted and known, else its time."""
     name = label or row.function
     if rate and row.gb_per_s is not None:
         return Figure(name, row.gb_per_s, "GB/s", **more)
-    return Figure(name, row.time, "s", low=row.low_s, high=row.high_s, **more)
+    return Figure(name, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
 
 
 def side_by_side(figures: Iterable[tuple[str, Figure]], between: str = ", ") -> str:

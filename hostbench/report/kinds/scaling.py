@@ -52,10 +52,8 @@ class Scaling(Question):
     by_size: str = ""
     """A second line of the first screen: the rate by size at the fewest that have one."""
 
-    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        yield from Question.names(self)
-        yield self.over, ()
-        yield from questions.choices(self.beside)
+    def chosen(self) -> Iterator[tuple[str, Any]]:
+        yield from (*Question.chosen(self), (self.over, ()), *self.beside.items())
 
     def asks(self, group: Rows) -> bool:
         return Question.asks(self, group) and (not self.enough or self.over in varying(group))
@@ -67,7 +65,7 @@ class Scaling(Question):
         measured = self._measured(group)
         reference = self._reference(measured, rows)
         figures = [self._figure(row, reference) for row in measured]
-        if all(one.value is None for one in figures):
+        if all(shown.value is None for shown in figures):
             return self.unavailable(text, [row for row in group if not row.is_valid])
         state, verdict = (self._fewest if self.enough else self._values)(measured, figures)
         about = [self.about(measured[0])] if self.about else []
@@ -92,8 +90,9 @@ class Scaling(Question):
             share = f"{100 * ratio.conclusion.factor:.0f} % of {ratio.to}"
             is_different = ratio.conclusion.is_different
             verdict = share if is_different else answers.difference(ratio.conclusion)
-        pairs = ((one.label, one) for one in figures)
-        yield answers.ScreenLine(self.on_screen(rated[-1]), side_by_side(pairs), verdict)
+        what = self.screen.format(**self.words_of(rated[-1]))
+        pairs = ((shown.label, shown) for shown in figures)
+        yield answers.ScreenLine(what, side_by_side(pairs), verdict)
         size = size_axis(group)
         if self.by_size and size:
             same = where(rows, self.workload, **{self.over: rated[0].axes[self.over]})
@@ -111,9 +110,10 @@ class Scaling(Question):
         row, conclusion = max(others, key=lambda other: answers.weight(other[1]))
         shown = measured if len(measured) <= 3 else [measured[0], row]
         name_of = self._count if self.per_item else self._name  # a rate says what is counted
-        figures = side_by_side((str(name_of(one)), self._figure(one)) for one in shown)
-        verdict, what = answers.difference(conclusion, str(name_of(row))), self.on_screen(row)
-        yield answers.ScreenLine(what, figures, verdict, conclusion, f"{what}: {name_of(row)}")
+        figures = side_by_side((str(name_of(row)), self._figure(row)) for row in shown)
+        what, choice = self.screen.format(**self.words_of(row)), str(name_of(row))
+        verdict = answers.difference(conclusion, choice)
+        yield answers.ScreenLine(what, figures, verdict, conclusion, f"{what}: {choice}")
 
     def _measured(self, group: Rows) -> list[Row]:
         """The rows with a number at the one size, the fewest first."""
@@ -132,44 +132,42 @@ class Scaling(Question):
 
     def _fewest(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """The fewest than which no more is faster, and those that are slower."""
-        best, more = 0, set[str]()
-        for best, row in enumerate(measured):
-            more = {self._against(other, row).verdict for other in measured[best + 1 :]}
+        if few := questions.few_launches(measured, "undecided: "):
+            return "undecided", few
+        for best, fewest in enumerate(measured):
+            others = {row.case: self._against(row, fewest) for row in measured if row is not fewest}
+            more = {others[row.case].verdict for row in measured[best + 1 :]}
             if "faster" not in more:
                 break
-        if few := questions.few_launches(measured):
-            return "undecided", f"undecided: {few}"
-        fewest, value = measured[best], figures[best]
-        others = [(row, self._against(row, fewest)) for row in measured if row is not fewest]
-        if others and all(conclusion.verdict == "undecided" for _, conclusion in others):
-            return "undecided", answers.difference(max((c for _, c in others), key=answers.weight))
+        if others and all(conclusion.verdict == "undecided" for conclusion in others.values()):
+            return "undecided", answers.difference(max(others.values(), key=answers.weight))
         slower = answers.joined(
-            f"{self._name(row)} {units.format_factor(1 / conclusion.factor)}"
-            for row, conclusion in others
-            if conclusion.verdict == "slower"
+            f"{self._name(row)} {units.format_factor(1 / others[row.case].factor)}"
+            for row in measured
+            if row.case in others and others[row.case].verdict == "slower"
         )
         none = "no difference seen with more" if "undecided" in more else "more is no faster"
+        value = figures[best]
         verdict = f"{value.label}: {answers.in_unit(value.value or 0.0, value.unit)}"
         verdict += f"{'' if self.per_item else ' a step'}{f', and {none}' if more else ''}"
         return "figure", f"{verdict}; slower: {slower}" if slower else verdict
 
     def _values(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """Each count's figure, and whether the launches establish that they differ."""
-        rated = [one for one in figures if one.value is not None]
+        rated = [shown for shown in figures if shown.value is not None]
         values = [f"{answers.in_unit(one.value or 0, one.unit)} over {one.label}" for one in rated]
         verdict = ", ".join(values) if len(rated) > 1 else str(rated[0])
         size = size_axis(measured)
         nbytes = measured[0].axes[size] if size else 0
         at = [self.word(size, nbytes) if size and nbytes else "", self.rate_name]
         verdict = ": ".join(filter(None, [", ".join(filter(None, at)), verdict]))
-        compared = [one.ratio.conclusion for one in figures if one.ratio]
-        unsure = [conclusion for conclusion in compared if conclusion.verdict == "undecided"]
-        if not unsure:
+        compared = [shown.ratio.conclusion.verdict for shown in figures if shown.ratio]
+        if "undecided" not in compared:
             return "figure", verdict
-        few, is_all = questions.few_launches(measured), len(unsure) == len(compared)
+        is_all = {*compared} == {"undecided"}
         which = "whether they differ" if is_all else "whether all of them differ"
-        verdict += f"; {which} is undecided{few and f' ({few})'}"
-        return "undecided" if is_all else "figure", verdict
+        few = questions.few_launches(measured, " (", ")")
+        return "undecided" if is_all else "figure", f"{verdict}; {which} is undecided{few}"
 
     def _count(self, row: Row) -> int:
         return int(row.axes[self.over])
@@ -231,31 +229,23 @@ class Scaling(Question):
     def _chart(self, group: Rows, reference: Row | None) -> Chart | None:
         """A rate in bytes over sizes, a line for each count, as of nccl-tests; else over the
         counts, a line for each size."""
-        size = size_axis(group)
-        y = marks.TIME if self.enough else marks.LOG_TIME
+        size, rules = size_axis(group), tuple[Rule, ...]()
+        is_by_size = self.rate is not None and size in varying(group)
+        x, series = (str(size), [self.over]) if is_by_size else (self.over, [size] if size else [])
+        y = replace(marks.TIME, is_log=not self.enough)
         if self.per_item:
             y = Axis("items per second", "items/s", better="higher")
         if self.rate:
             y = replace(marks.RATE, title=f"{self.rate_name}, GB/s", is_log=True)
-        if self.rate and size in varying(group):
-            points = [self._point(row, float(row.axes[size]), self._name(row)) for row in group]
+        points = [
+            marks.point(row, row.axes[x], self.name(row, series), y.unit, self._value(row))
+            for row in group
+        ]
+        if is_by_size:
             rules = marks.near_limits(list(filter(None, map(self._rated, group))), points)
-            return marks.chart("line", marks.sizes_axis(size), y, points, rules=rules)
-        sizes = [size] if size and not self.enough else []
-        points = [self._point(r, float(r.axes[self.over]), self.name(r, sizes)) for r in group]
-        rules = ()
         if self.beside and reference:
             rules = (Rule(self.name(reference, self.beside), reference.time),)
-        counts = [self._count(row) for row in group]
-        is_log = min(counts) > 0 and max(counts) > 50 * min(counts)
-        x = Axis(marks.axis_title(self.over), is_log=is_log)
         known = ordered(group, self.over) if self.alone else []
         ideal = (known[0].time * self.parts(known[0]) / self.parts(row) for row in known)
         curve = tuple(Point(self._count(row), time) for row, time in zip(known, ideal, strict=True))
-        return marks.chart("line", x, y, points, rules=rules, curve=curve)
-
-    def _point(self, row: Row, x: float, series: str) -> Point | None:
-        if self._unit == "s":
-            return marks.time_point(row, x, series)
-        value = self._value(row)
-        return None if value is None else marks.rate_point(row, x, series, value, self._unit)
+        return marks.chart("line", marks.axis_of(x), y, points, rules=rules, curve=curve)
