@@ -147,11 +147,12 @@ def _asking(name: str) -> ModuleType | None:
     return family.module if family else None
 
 
-def preloads() -> tuple[str, ...]:
-    """What the families want to be imported once, before the launches are forked: `PRELOAD` beside
-    their workloads."""
-    named = [getattr(family.module, "PRELOAD", ()) for family in _families().values()]
-    lists = ((names,) if isinstance(names, str) else names for names in named)
+def preloads(names: Collection[str]) -> tuple[str, ...]:
+    """What these families want to be imported once, before their launches are forked: `PRELOAD`
+    beside their workloads."""
+    chosen = (family.module for name, family in _families().items() if name in names)
+    named = (getattr(module, "PRELOAD", ()) for module in chosen)
+    lists = ((modules,) if isinstance(modules, str) else modules for modules in named)
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 

@@ -66,9 +66,9 @@ def _serve() -> None:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
         if launch.device is None:
-            _import(
-                worker.preloads(), Exception, SystemExit
-            )  # the case that needs it says what is wrong
+            chosen = {case.family for case in launch.cases}
+            # the case that needs it says what is wrong
+            _import(worker.preloads(chosen), Exception, SystemExit)
         pid = os.fork()
         if pid == 0:
             _work(worker, out, launch)
