@@ -20,6 +20,7 @@ from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Block, Column, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
+Finding = tuple[Severity, str, str]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
@@ -47,14 +48,12 @@ def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
 ) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    gpus = (line for group in gpu_groups(facts) for line in _mute(facts, group, torch))
+    software = _software(facts, hardware, torch, has_git)
     return _in_order(
         [
-            *_torch(facts, hardware, torch),
-            *_tools(facts, has_git),
-            *_driver(facts, hardware, torch),
-            *_of_facts(facts),
-            *gpus,
+            *(Diagnosis(*finding) for finding in software),
+            *(Diagnosis(*finding) for finding in _of_facts(facts)),
+            *(Diagnosis(*finding) for finding in _mute(facts, torch)),
         ]
     )
 
@@ -62,7 +61,7 @@ def findings(
 def of_stored(facts: Facts) -> list[Diagnosis]:
     """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
     is wrong."""
-    return _in_order(list(_of_facts(facts)))
+    return _in_order([Diagnosis(*finding) for finding in _of_facts(facts)])
 
 
 def _in_order(lines: list[Diagnosis]) -> list[Diagnosis]:
@@ -77,11 +76,10 @@ def is_broken(lines: list[Diagnosis]) -> bool:
 
 def without_torch(torch: TorchState) -> Diagnosis | None:
     """Why nothing can be measured at all; None where torch can be imported."""
-    if not torch.installed:
-        return Diagnosis("broken", "torch is not installed: nothing runs", install("bench"))
-    if not torch.importable:
-        return Diagnosis("broken", f"torch fails: {torch.error}", install("bench"))
-    return None
+    if torch.importable:
+        return None
+    why = f"torch fails: {torch.error}" if torch.installed else "torch is not installed"
+    return Diagnosis("broken", f"{why}: nothing runs", install("bench"))
 
 
 def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
@@ -105,98 +103,88 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
     )
 
 
-def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
-    if (lacking := without_torch(torch)) is not None:
-        yield lacking
-        return
-    if torch.version and _version(torch.version) < TORCH_MINIMUM:
+def _software(
+    facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
+) -> Iterator[Finding]:
+    """torch, the tools, and the driver."""
+    wrong = without_torch(torch)
+    if wrong is None and torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield Diagnosis("warn", text, install("bench"))
-    if hardware.visible and not torch.cuda_works:
-        yield without_cuda(facts, hardware, torch)
-
-
-def _tools(facts: Facts, has_git: bool) -> Iterator[Diagnosis]:
+        yield "warn", text, install("bench")
+    if wrong is None and hardware.visible and not torch.cuda_works:
+        wrong = without_cuda(facts, hardware, torch)
+    if wrong is not None:
+        yield wrong.level, wrong.text, wrong.remedy
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
     if asv is None:
-        yield Diagnosis("warn", "asv is not installed: no history", remedy)
+        yield "warn", "asv is not installed: no history", remedy
     elif asv != ASV_TESTED:
-        yield Diagnosis("warn", f"asv is {asv}; hostbench is tested with {ASV_TESTED}", remedy)
+        yield "warn", f"asv is {asv}; hostbench is tested with {ASV_TESTED}", remedy
     if not has_git:
-        text = "git is missing: runs are scratch, and asv cannot work"
-        yield Diagnosis("warn", text, "install git")
+        yield "warn", "git is missing: runs are scratch, and asv cannot work", "install git"
     if missing := [name for name in TABLE if importlib.util.find_spec(name) is None]:
         text = f"{' and '.join(missing)} is missing: what is stored cannot be read"
-        yield Diagnosis("broken", text, INSTALL_TABLE)
-
-
-def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
+        yield "broken", text, INSTALL_TABLE
     if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
-        yield Diagnosis("warn", text, (fact.why if fact else None) or "")
+        yield "warn", text, (fact.why if fact else None) or ""
     supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
     if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
         text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
-        yield Diagnosis("warn", text, "upgrade the NVIDIA driver")
+        yield "warn", text, "upgrade the NVIDIA driver"
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
-        yield Diagnosis("warn", text, "compare only with machines like it")
+        yield "warn", text, "compare only with machines like it"
     if not hardware.visible:
-        yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
+        yield "note", f"no NVIDIA GPU is used: {hardware.why}", ""
 
 
-def _of_facts(facts: Facts) -> Iterator[Diagnosis]:
-    """Host, links, and each GPU."""
-    yield from _host(facts)
-    has_nvml = text_of(facts, "nvml", "driver") is not None
-    for link in link_verdicts(facts):
-        if link.kind != "unknown" or has_nvml:  # else the driver's line says it
-            yield Diagnosis(link.level, link.text, link.remedy)
-    for group in gpu_groups(facts):
-        yield from _gpu(facts, group)
-
-
-def _host(facts: Facts) -> Iterator[Diagnosis]:
+def _of_facts(facts: Facts) -> Iterator[Finding]:
+    """The host, its links, and each GPU."""
     governor = text_of(facts, "host", "cpu_governor") or ""
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
-        yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
+        yield "warn", text, "cpupower frequency-set -g performance"
     load = number_of(facts, "host", "load_average_1min")
     cores = number_of(facts, "host", "num_logical_cores")
     if load is not None and cores is not None and load > cores:
         text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
-        yield Diagnosis("warn", text, "measure when it is idle")
+        yield "warn", text, "measure when it is idle"
     steal = number_of(facts, "host", "steal_share_since_boot") or 0
     if steal > STEAL_LIMIT:
         text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
-        yield Diagnosis("warn", text, "use dedicated cores, or more launches")
+        yield "warn", text, "use dedicated cores, or more launches"
     if value_of(facts, "host", "virtualized"):
-        yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
+        yield "note", "a virtual machine: neighbours may show in figures", ""
+    has_nvml = text_of(facts, "nvml", "driver") is not None
+    for link in link_verdicts(facts):
+        if link.kind != "unknown" or has_nvml:  # else the driver's line says it
+            yield link.level, link.text, link.remedy
+    for group in gpu_groups(facts):
+        errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
+        if errors > 0:
+            remedy = "see nvidia-smi -q -d ECC; have it replaced"
+            yield "warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy
+        if number_of(facts, group, "num_other_processes"):
+            text = f"{group}: other processes compute on it"
+            yield "warn", text, "stop them (nvidia-smi shows them)"
+        if text_of(facts, group, "mig") == "on":
+            text = f"{group}: MIG is on; figures are those of a slice"
+            yield "note", text, "nvidia-smi -mig 0 for the whole GPU"
 
 
-def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
-    errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
-    if errors > 0:
-        text = f"{group}: {errors:.0f} uncorrected ECC errors"
-        yield Diagnosis("warn", text, "see nvidia-smi -q -d ECC; have it replaced")
-    if number_of(facts, group, "num_other_processes"):
-        text = f"{group}: other processes compute on it"
-        yield Diagnosis("warn", text, "stop them (nvidia-smi shows them)")
-    if text_of(facts, group, "mig") == "on":
-        text = f"{group}: MIG is on; figures are those of a slice"
-        yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
-
-
-def _mute(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
-    """A GPU that does not answer NVML."""
-    why = _why_mute(facts, group)
-    if why and len(torch.devices) == len(gpu_groups(facts)):
-        text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
-        yield Diagnosis("warn", text, why)
-    elif why:
-        yield Diagnosis("broken", f"{group} does not answer", why)
+def _mute(facts: Facts, torch: TorchState) -> Iterator[Finding]:
+    """GPUs that do not answer NVML."""
+    groups = gpu_groups(facts)
+    for group in groups:
+        if why := _why_mute(facts, group):
+            if len(torch.devices) == len(groups):
+                text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
+                yield "warn", text, why
+            else:
+                yield "broken", f"{group} does not answer", why
 
 
 def _why_mute(facts: Facts, group: str) -> str | None:
