@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from hostbench.core.files import is_url
 
 
 def execute(*, port: int, headless: bool, results: str | None) -> int:
-    """Replace this process by streamlit. Raises UsageError when streamlit is not installed, and for
-    a port that cannot be had."""
+    """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError(f"streamlit is not installed; {install('dashboard')}")
     package = Path(hostbench.__file__).parent
@@ -25,13 +23,6 @@ def execute(*, port: int, headless: bool, results: str | None) -> int:
         raise UsageError(f"the dashboard is missing beside {package}; install hostbench again")
     source = results if results and is_url(results) else results_folder(results)
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
-    try:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        socket.create_server((address, port), family=family).close()
-    except OSError as error:
-        raise UsageError(
-            f"port {port} cannot be had ({os.strerror(error.errno or 0)}); name another: --port N"
-        ) from error
     show(f"http://{address}:{port} shows {source}; Ctrl-C ends it")
     # -P: no module of the project at hand stands in for one that streamlit imports. The working
     # directory stays: its pyproject.toml names workloads, its git knows what landed.

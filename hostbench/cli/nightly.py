@@ -31,20 +31,10 @@ from hostbench.judge import night as judge
 from hostbench.judge.night import CONFIRMED, LaunchesOf, SeriesName
 from hostbench.judge.two_sides import Comparison, compare
 from hostbench.report import night_history as history
+from hostbench.report import nightly as words
 from hostbench.report import page as report
 from hostbench.report.blocks import Page
-from hostbench.report.nightly import (
-    MovedSeries,
-    Night,
-    about,
-    as_json,
-    blocks,
-    cut_off,
-    exit_code,
-    quiet,
-    table,
-    unjudged,
-)
+from hostbench.report.nightly import MovedSeries, Night
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.store import frame, nights
@@ -74,12 +64,14 @@ def execute(**given: Any) -> int:
         tonight.measure_and_judge()
         tonight.keep()
     night, results = tonight.night, tonight.results
-    own = blocks(night)
+    own = words.blocks(night)
     if options.format == "html" and night.run is not None:
         own += report.blocks(frame.of_run(results, night.run, warn), night.run)
-    page = Page(blocks=lambda: own, table=lambda: table(night), document=lambda: as_json(night))
+    page = Page(
+        blocks=lambda: own, table=lambda: words.table(night), document=lambda: words.as_json(night)
+    )
     show_page(options.format, page)
-    return exit_code(night)
+    return words.exit_code(night)
 
 
 class _Tonight:
@@ -100,7 +92,7 @@ class _Tonight:
             if not night.ended:
                 self._judge(setup, run)
         except (KeyboardInterrupt, Interrupted):
-            night.ended, night.code = cut_off("interrupted", night.run), EXIT_FAILED
+            night.ended, night.code = words.cut_off("interrupted", night.run), EXIT_FAILED
         except Exception as error:
             night.code = EXIT_FAILED
             if isinstance(error, HostbenchError) and not night.machine:
@@ -120,21 +112,18 @@ class _Tonight:
         plan = planned(self.options, setup)
         if self.options.budget is not None and setup.results.is_dir():
             _, earlier = self._before(setup, open_history(str(setup.results)), now())
-            fits = history.that_fits(plan, earlier, setup.budget_s)
-            if left := len(plan.cases) - len(fits.cases):
-                num = number_of(left, "case")
-                night.lists["remarks"].append(
-                    f"{num} did not fit into --budget: those that were measured last"
-                )
-            plan = fits
+            num_cases, plan = len(plan.cases), history.that_fits(plan, earlier, setup.budget_s)
+            if left := num_cases - len(plan.cases):
+                text = "did not fit into --budget: those that were measured last"
+                night.lists["remarks"].append(f"{number_of(left, 'case')} {text}")
         measured = measure(setup, plan, tells_asv=True)
         (run,) = measured.runs
-        night.run, night.about, night.quiet = run, [about(run)], quiet(run, None)
+        night.run, night.about, night.quiet = run, [words.about(run)], words.quiet(run, None)
         if measured.asv_error:
             night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")
         if measured.end in ("interrupted", "device lost"):
-            night.ended, night.code = cut_off(measured.end, run), EXIT_FAILED
-        elif unjudged(run):
+            night.ended, night.code = words.cut_off(measured.end, run), EXIT_FAILED
+        elif words.unjudged(run):
             night.code = EXIT_NOTHING_MEASURED
         night.lists["failed"] = history.with_status("failed", run)
         return run
@@ -180,7 +169,7 @@ class _Tonight:
         commit = before.header.commit
         ids = [earlier[at].run_id for at in sorted({*newest.values()} or {0})]
         night.about.append(f"compared with {' and '.join(f'run {name}' for name in ids)}")
-        night.quiet, night.same_code = quiet(run, held), commit == run.header.commit
+        night.quiet, night.same_code = words.quiet(run, held), commit == run.header.commit
         night.lists["lasting"], night.lists["passing"] = history.facts_moved(before, run)
         night.lists["landed"] = history.landed(Path.cwd(), commit, run.header.commit)
         night.lists["skipped"] = history.with_status("skipped", run, earlier)
@@ -259,7 +248,7 @@ class _Tonight:
         night.lists["remarks"] += _next_steps(night, typed_again(self.options, "results"))
         if path is not None:
             with self._beside(f"the summary {path} could not be written"):
-                text = f"{markdown(blocks(night))}\n"
+                text = f"{markdown(words.blocks(night))}\n"
                 write_file(path, text.encode(errors="replace"))
 
     @contextmanager

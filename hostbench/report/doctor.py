@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from hostbench.core.case import Case
@@ -48,20 +49,19 @@ def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
 ) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    software = _software(facts, hardware, torch, has_git)
-    return _in_order(
-        [
-            *(Diagnosis(*finding) for finding in software),
-            *(Diagnosis(*finding) for finding in _of_facts(facts)),
-            *(Diagnosis(*finding) for finding in _mute(facts, torch)),
-        ]
+    lines = chain(
+        _software(facts, hardware, torch, has_git),
+        _driver(facts, hardware, torch),
+        _of_facts(facts),
+        _mute(facts, torch),
     )
+    return _in_order([Diagnosis(*line) for line in lines])
 
 
 def of_stored(facts: Facts) -> list[Diagnosis]:
     """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
     is wrong."""
-    return _in_order([Diagnosis(*finding) for finding in _of_facts(facts)])
+    return _in_order([Diagnosis(*line) for line in _of_facts(facts)])
 
 
 def _in_order(lines: list[Diagnosis]) -> list[Diagnosis]:
@@ -106,7 +106,7 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
 def _software(
     facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
 ) -> Iterator[Finding]:
-    """torch, the tools, and the driver."""
+    """torch, and the tools."""
     wrong = without_torch(torch)
     if wrong is None and torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
@@ -126,6 +126,9 @@ def _software(
     if missing := [name for name in TABLE if importlib.util.find_spec(name) is None]:
         text = f"{' and '.join(missing)} is missing: what is stored cannot be read"
         yield "broken", text, INSTALL_TABLE
+
+
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
     if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
@@ -163,16 +166,20 @@ def _of_facts(facts: Facts) -> Iterator[Finding]:
         if link.kind != "unknown" or has_nvml:  # else the driver's line says it
             yield link.level, link.text, link.remedy
     for group in gpu_groups(facts):
-        errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
-        if errors > 0:
-            remedy = "see nvidia-smi -q -d ECC; have it replaced"
-            yield "warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy
-        if number_of(facts, group, "num_other_processes"):
-            text = f"{group}: other processes compute on it"
-            yield "warn", text, "stop them (nvidia-smi shows them)"
-        if text_of(facts, group, "mig") == "on":
-            text = f"{group}: MIG is on; figures are those of a slice"
-            yield "note", text, "nvidia-smi -mig 0 for the whole GPU"
+        yield from _gpu(facts, group)
+
+
+def _gpu(facts: Facts, group: str) -> Iterator[Finding]:
+    errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
+    if errors > 0:
+        remedy = "see nvidia-smi -q -d ECC; have it replaced"
+        yield "warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy
+    if number_of(facts, group, "num_other_processes"):
+        text = f"{group}: other processes compute on it"
+        yield "warn", text, "stop them (nvidia-smi shows them)"
+    if text_of(facts, group, "mig") == "on":
+        text = f"{group}: MIG is on; figures are those of a slice"
+        yield "note", text, "nvidia-smi -mig 0 for the whole GPU"
 
 
 def _mute(facts: Facts, torch: TorchState) -> Iterator[Finding]:

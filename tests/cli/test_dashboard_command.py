@@ -108,14 +108,6 @@ def test_it_is_shown_below_a_path_and_ends_when_it_is_told_to(port: int, tmp_pat
         server.wait(timeout=20)
 
 
-def test_a_busy_port_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("streamlit", reason="streamlit is not installed")
-    with socket.create_server(("localhost", port)):
-        assert main(["dashboard", "--headless", "--port", str(port)]) == EXIT_USAGE
-    err = capsys.readouterr().err
-    assert f"port {port} " in err and "--port N" in err and err.count("\n") == 1
-
-
 def test_it_listens_where_the_environment_says(
     port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
