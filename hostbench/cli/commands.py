@@ -63,7 +63,7 @@ class _OutputFile(click.Path):
         return path
 
 
-_PATH = click.Path(path_type=Path)
+_PATH, _FILE = click.Path(path_type=Path), _OutputFile()
 _SECONDS = _Number(0, min_open=True)
 
 
@@ -118,15 +118,12 @@ _ONE_SERIES = click.argument("series", metavar="SERIES", shell_complete=_workloa
 _CASES = _option(
     "--case",
     "CASE",
-    "only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+    "only such cases, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
     multiple=True,
     shell_complete=_workloads,
 )
 _QUICK = _option(
-    "--quick",
-    None,
-    "a few cases; `run` in 8 launches, an answer in a minute or two, never judged nor given to "
-    "asv, `ab` in 10",
+    "--quick", None, "a few cases: an answer in a minute or two, never judged nor given to asv"
 )
 SELECTION = several(_CASES, _QUICK)
 DEVICE = _choice(
@@ -204,7 +201,7 @@ _command(
     FAMILIES,
     _CASES,
     _budget("time for all of it"),
-    _option("--summary", "FILE", "write the summary, in Markdown", type=_OutputFile()),
+    _option("--summary", "FILE", "write the summary, in Markdown", type=_FILE),
     _formats("html"),
     _MEASURING,
 )
@@ -244,12 +241,8 @@ _command(
     click.argument("names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=_families),
     SELECTION,
     _budget("as many launches, of as many cases, as fit into so long"),
-    _option(
-        "--comment", "FILE", "write the answer as Markdown for a pull request", type=_OutputFile()
-    ),
-    _option(
-        "--bisect", None, "for `git bisect run`, of one case: exit 0 good, 1 bad, 125 cannot tell"
-    ),
+    _option("--comment", "FILE", "write the answer as Markdown for a pull request", type=_FILE),
+    _option("--bisect", None, "for `git bisect run`: exit 0 good, 1 bad, 125 cannot tell"),
     _option(
         "--threshold",
         "EFFECT",
@@ -338,7 +331,7 @@ _command(
     _option(
         "--trace",
         "FILE",
-        "a trace, .json or .json.gz, or a folder of them; once for each rank",
+        "a trace, .json or .json.gz, or a folder of them; may be repeated",
         type=_PATH,
         multiple=True,
     ),
@@ -352,9 +345,7 @@ _command(
     _option("--steps", "N", "steps to record (10)", type=click.IntRange(1), default=10),
     _option("--seconds", "S", "record no longer than that (30)", type=_SECONDS, default=30),
     _option("--stop", None, "end the command once all is recorded"),
-    _option(
-        "--keep", "DIR", "keep the traces in that folder, for https://ui.perfetto.dev", type=_PATH
-    ),
+    _option("--keep", "DIR", "keep the traces there, for https://ui.perfetto.dev", type=_PATH),
     _formats(),
     context_settings={"allow_interspersed_args": False},
 )
@@ -366,8 +357,8 @@ _command(
     _option(
         "-o output",
         "FILE",
-        "FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
-        type=_OutputFile(),
+        "FILE.json or FILE.json.gz, for https://ui.perfetto.dev",
+        type=_FILE,
         required=True,
     ),
     DEVICE,
