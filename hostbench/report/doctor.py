@@ -21,7 +21,7 @@ from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Block, Column, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
-Finding = tuple[Severity, str, str]
+_DoctorLine = tuple[Severity, str, str]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
@@ -105,7 +105,7 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
 
 def _software(
     facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
-) -> Iterator[Finding]:
+) -> Iterator[_DoctorLine]:
     """torch, and the tools."""
     wrong = without_torch(torch)
     if wrong is None and torch.version and _version(torch.version) < TORCH_MINIMUM:
@@ -128,7 +128,7 @@ def _software(
         yield "broken", text, INSTALL_TABLE
 
 
-def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[_DoctorLine]:
     if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
@@ -144,7 +144,7 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Fin
         yield "note", f"no NVIDIA GPU is used: {hardware.why}", ""
 
 
-def _of_facts(facts: Facts) -> Iterator[Finding]:
+def _of_facts(facts: Facts) -> Iterator[_DoctorLine]:
     """The host, its links, and each GPU."""
     governor = text_of(facts, "host", "cpu_governor") or ""
     if "powersave" in governor.split(","):
@@ -169,7 +169,7 @@ def _of_facts(facts: Facts) -> Iterator[Finding]:
         yield from _gpu(facts, group)
 
 
-def _gpu(facts: Facts, group: str) -> Iterator[Finding]:
+def _gpu(facts: Facts, group: str) -> Iterator[_DoctorLine]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         remedy = "see nvidia-smi -q -d ECC; have it replaced"
@@ -182,7 +182,7 @@ def _gpu(facts: Facts, group: str) -> Iterator[Finding]:
         yield "note", text, "nvidia-smi -mig 0 for the whole GPU"
 
 
-def _mute(facts: Facts, torch: TorchState) -> Iterator[Finding]:
+def _mute(facts: Facts, torch: TorchState) -> Iterator[_DoctorLine]:
     """GPUs that do not answer NVML."""
     groups = gpu_groups(facts)
     for group in groups:
