@@ -1,7 +1,7 @@
 """What a page is made of. Rows and records hold plain values; the writers make words of them. Text
 in all of it may come from anybody."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +29,8 @@ class Struck(str):
 
 
 def _words(value: Any) -> str:
+    if isinstance(value, str):  # also one that is struck out
+        return value
     return "" if value is None else str(value)
 
 
@@ -54,6 +56,11 @@ class Table:
 
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
+
+    def words(self) -> Iterator[list[str]]:
+        """The cells of each row as a person reads them."""
+        for row in self.rows:
+            yield [column.format(*(row[key] for key in column.keys)) for column in self.columns]
 
 
 Block: TypeAlias = "str | Table | Answer"

@@ -8,7 +8,7 @@ and on near-black, and hue and shape say the same thing twice.
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -39,10 +39,9 @@ _LABELS = {"s": SECONDS, "bytes": BYTES}
 _PLAIN = "format(datum.value, '~g')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
-_LINES = "split(datum.value, '\\n')"
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
-"""For the numbers behind the bars."""
+"""For the numbers behind the bars; beyond so many times the longest bar a whisker is cut."""
 
 _INK, _PALE = "currentColor", "#8886"
 _SVG_LOOK: Mapping[str, Any] = {
@@ -72,11 +71,62 @@ Spec: TypeAlias = dict[str, Any]
 
 
 def drawn(chart: Chart) -> Spec:
-    """The chart with what its dashed lines are over it; its title is the answer's question."""
-    layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
-    lanes = len({point.x for point in chart.points})
-    height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
-    return sized(layers, height, _rules_in_words(chart))
+    """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
+    lines and the band are stands over it; its title is the answer's question."""
+    is_bar = chart.mark == "bar"
+    place, value = ("y", "x") if is_bar else ("x", "y")  # the channels
+    points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
+    top = max((point.y for point in points), default=0.0)
+    rows = [
+        {
+            **asdict(point),
+            "lane": "\n".join(textwrap.wrap(str(point.x), _LANE_LENGTH)),
+            "number": in_unit(point.y, chart.y.unit),
+            "end": min(max(point.y, point.high or point.y), _WIDEST * top),
+        }
+        for point in points
+    ]
+    ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
+    look = _value(chart, _ROOM * max(ends, default=1.0) if is_bar else 0.0, top)
+    at = {column: field(f"{column}:Q", **look) for column in ("y", "low", "end")}
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    key = legend(names)
+    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    shape = field("series:N", scale=scale(names, SHAPES), legend=key)
+    where, dots = {place: _place(chart, rows)}, {value: at["y"]}
+    tip = {"tooltip": [field("text:N", title="case")]}
+    good = [row for row in rows if row["status"] == "ok"]
+    bad = [row for row in rows if row["status"] != "ok"]
+    known = [row for row in good if row["low"] is not None]
+    whisker: Spec = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
+    cross = {"shape": CROSS, "size": 150, "strokeWidth": 2.5}
+    interval = {**where, value: at["low"], f"{value}2": {"field": "end" if is_bar else "high"}}
+    layers = list(_rules(chart, value, look))
+    if is_bar:
+        pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
+        bar = {"height": {"band": 0.66}, "color": BLUE}
+        text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
+        ends_at = {**where, value: at["end"], "text": field("number:N")}
+        layers.insert(0, layer(rows, "bar", bar, **where, **dots, **tip, opacity=pale))
+        layers.append(layer(known, "rule", whisker | {"color": GREY}, **interval))
+        layers.append(layer(rows, "text", text, **ends_at))
+        layers.append(layer(bad, "point", cross | {"color": ORANGE}, **where, **dots))
+    else:
+        curve = [asdict(point) for point in chart.curve]
+        layers.append(layer(curve, "line", {"strokeWidth": 1, "color": GREY}, **where, **dots))
+        layers.append(layer(good, "line", {"strokeWidth": 2}, **where, **dots, **color))
+        layers.append(layer(known, "rule", whisker, **interval, **color))
+        dot = {"size": 60, "filled": True, "opacity": 1}
+        layers.append(layer(good, "point", dot, **where, **dots, **color, **tip, shape=shape))
+        layers.append(layer(bad, "point", cross, **where, **dots, **color, **tip))
+    height = _LANE_HEIGHT * len({row["lane"] for row in rows}) + 20 if is_bar else _LINE_HEIGHT
+    about = [
+        f"Band: {rule.label}."
+        if rule.high is not None and rule.high > rule.low
+        else f"Dashed: {rule.label}, {in_unit(rule.low, chart.y.unit)}."
+        for rule in chart.rules
+    ]
+    return sized([shown for shown in layers if shown["data"]["values"]], height, about)
 
 
 def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
@@ -142,147 +192,51 @@ def printable(part: Any) -> Any:
     return [printable(own) for own in part] if isinstance(part, list | tuple) else part
 
 
-def _lines(chart: Chart) -> list[Spec]:
-    rows = list(map(asdict, chart.points))
-    x, y = _x(chart), _y(chart)
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    color = field("series:N", scale=scale(names, PALETTE), legend=legend(names))
-    shape = field("series:N", scale=scale(names, SHAPES), legend=legend(names))
-    tip = [field("text:N", title="case")]
-    good = [row for row in rows if row["status"] == "ok"]
-    bad = [row for row in rows if row["status"] != "ok"]
-    known = [row for row in good if row["low"] is not None]
-    layers = [*_rules(chart), *_curve(chart, x, y)]
-    layers.append(layer(good, "line", {"strokeWidth": 2}, x=x, y=y, color=color))
-    if known:
-        look: Spec = {"strokeWidth": 2, "opacity": 0.55, "clip": True}
-        ends = {"y": _y(chart, "low"), "y2": {"field": "high"}}
-        layers.append(layer(known, "rule", look, x=x, color=color, **ends))
-    look = {"size": 60, "filled": True, "opacity": 1}
-    layers.append(layer(good, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip))
-    if bad:
-        look = {"shape": CROSS, "size": 200, "strokeWidth": 2.5}
-        layers.append(layer(bad, "point", look, x=x, y=y, color=color, tooltip=tip))
-    return layers
-
-
-def _bars(chart: Chart) -> list[Spec]:
-    """One bar a lane, lying, with its number behind it; a failed one pale and crossed out."""
-    rows = list(map(asdict, chart.points))
-    widest = _WIDEST * max((row["y"] for row in rows), default=0.0)  # a whisker beyond it is cut
-    for row in rows:
-        row["lane"] = "\n".join(textwrap.wrap(str(row["x"]), _LANE_LENGTH))
-        row["number"] = in_unit(row["y"], chart.y.unit)
-        row["end"] = min(max(row["y"], row["high"] or row["y"]), widest)
-    top = _ROOM * max(
-        [row["end"] for row in rows] + [rule.low for rule in chart.rules], default=1.0
-    )
-    domain = {"domain": [0, top or 1.0], "nice": False}
-    title = f"{chart.y.title}{_BETTER[chart.y.better]}"
-    ticks = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN), "tickCount": 4}
-    if chart.y.unit == "bytes":
-        ticks["values"] = _round_bytes(top)
-    x, low, end = (
-        field(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low", "end")
-    )
-    axis = {"labelExpr": _LINES, "labelLimit": 0, "labelPadding": 6, "ticks": False}
-    order = list(dict.fromkeys(row["lane"] for row in rows))
-    y = field("lane:N", title=None, sort=order, axis={**axis, "domain": False})
-    pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
-    tip = [field("text:N", title="case")]
-    good = [row for row in rows if row["status"] == "ok"]
-    known = [row for row in good if row["low"] is not None]
-    bad = [row for row in rows if row["status"] != "ok"]
-    bar = {"height": {"band": 0.66}, "color": BLUE}
-    whisker = {"strokeWidth": 2, "color": GREY, "clip": True}
-    text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
-    cross = {"shape": CROSS, "size": 120, "strokeWidth": 2.5, "color": ORANGE}
-    layers = [
-        layer(rows, "bar", bar, x=x, y=y, opacity=pale, tooltip=tip),
-        layer(known, "rule", whisker, x=low, x2={"field": "end"}, y=y),
-        layer(rows, "text", text, x=end, y=y, text=field("number:N")),
-        layer(bad, "point", cross, x=x, y=y),
-    ]
-    for rule, color in zip(chart.rules, cycle((GREEN, PINK, ORANGE))):
-        look = {"color": color, "strokeWidth": 2.5, "strokeDash": [6, 4]}
-        layers.append(layer([{"y": rule.low}], "rule", look, x=field("y:Q", scale=domain)))
-    return layers
-
-
-def _rules(chart: Chart) -> list[Spec]:
+def _rules(chart: Chart, value: str, look: Spec) -> Iterator[Spec]:
     """Bands, and dashed lines."""
-    layers = []
+    low = {value: field("low:Q", **look)}
     for rule, color in zip(chart.rules, cycle((GREEN, GREY, PINK))):
-        ends, y = [{"low": rule.low, "high": rule.high}], _y(chart, "low")
         if rule.high is not None and rule.high > rule.low:
-            look: Spec = {"color": GREY, "opacity": 0.28}
-            layers.append(layer(ends, "rect", look, y=y, y2={"field": "high"}))
+            band = {**low, f"{value}2": {"field": "high"}}
+            yield layer([asdict(rule)], "rect", {"color": GREY, "opacity": 0.28}, **band)
         else:
-            look = {"color": color, "strokeDash": [6, 4], "strokeWidth": 1.5}
-            layers.append(layer(ends, "rule", look, y=y))
-    return layers
+            dashed = {"color": color, "strokeDash": [6, 4], "strokeWidth": 2}
+            yield layer([asdict(rule)], "rule", dashed, **low)
 
 
-def _curve(chart: Chart, x: Spec, y: Spec) -> list[Spec]:
-    if not chart.curve:
-        return []
-    return [
-        layer(list(map(asdict, chart.curve)), "line", {"strokeWidth": 1, "color": GREY}, x=x, y=y)
-    ]
+def _place(chart: Chart, rows: Sequence[Spec]) -> Spec:
+    """Lanes, or the numbers that there are."""
+    if chart.mark == "bar":
+        order = list(dict.fromkeys(row["lane"] for row in rows))
+        axis: Spec = {"labelExpr": "split(datum.value, '\\n')", "labelLimit": 0}
+        axis |= {"labelPadding": 6, "ticks": False, "domain": False}
+        return field("lane:N", title=None, sort=order, axis=axis)
+    axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
+    axis |= {"labelExpr": _LABELS.get(chart.x.unit, _PLAIN)}
+    axis |= {"labelOverlap": True, "labelFlush": False}
+    along: Spec = {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
+    return field(
+        "x:Q", title=chart.x.title, axis=axis, scale=along | {"nice": False, "padding": 14}
+    )
 
 
-def _x(chart: Chart) -> Spec:
-    values = list(dict.fromkeys(point.x for point in chart.points))
-    if any(isinstance(value, str) for value in values):
-        order = list(map(str, values))
-        return field("x:N", sort=order, title=chart.x.title, axis={"labelAngle": 0})
-    axis = {
-        "values": sorted(float(value) for value in values),
-        "labelExpr": _LABELS.get(chart.x.unit, _PLAIN),
-        "labelOverlap": True,
-        "labelFlush": False,
-        "grid": False,
-    }
-    scale: Spec = {"nice": False, "padding": 14}
-    scale |= {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
-    return field("x:Q", title=chart.x.title, axis=axis, scale=scale)
-
-
-def _y(chart: Chart, column: str = "y") -> Spec:
-    values = [point.y for point in chart.points if point.y > 0]
+def _value(chart: Chart, end: float, top: float) -> Spec:
+    """How the values are read: to `end` where that is given. A share has all of its range, so that
+    nothing looks like something; bytes have steps of a power of two, for vega's are of ten."""
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
-    scale: Spec = {"zero": True, "nice": True, "clamp": True}
-    if chart.y.unit == "bytes" and values:
-        axis["values"] = _round_bytes(max(values))
-        scale |= {"domain": [0, axis["values"][-1]], "nice": False}
-    if chart.y.unit == "share":  # all of its range, so that nothing looks like something
-        ends = [
-            end
-            for point in chart.points
-            for end in (point.y, point.low, point.high)
-            if end is not None
-        ]
-        scale = {"domain": [min(0.0, *ends), max(1.0, *ends)], "nice": True, "clamp": True}
-    if chart.y.is_log and values:
-        tens = _tens(min(values), max(values))
-        axis = {"values": tens, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
-        scale = {"type": "log", "domain": [tens[0], tens[-1]], "nice": False, "clamp": True}
+    up: Spec = {"domain": [0, end], "nice": False} if end else {"zero": True, "nice": True}
+    if end:
+        axis["tickCount"] = 4
+    if chart.y.unit == "bytes":
+        step = 2.0 ** max(0, math.ceil(math.log2(max(end, top, 1.0) / 8)))
+        values = [step * number for number in range(9) if step * number <= (end or 8 * step)]
+        axis["values"], up = values, {"domain": [0, end or values[-1]], "nice": False}
+    if chart.y.unit == "share":
+        up = {"domain": [0, 1]}
+    if chart.y.is_log:
+        axis, up = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}, {"type": "log", "nice": True}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
-    return field(f"{column}:Q", title=title, scale=scale, axis=axis)
-
-
-def _round_bytes(top: float) -> list[float]:
-    """From 0 to `top` and beyond in 4 to 8 steps of a power of two; vega's are of ten."""
-    step = 2.0 ** max(0, math.ceil(math.log2(max(top, 1.0) / 8)))
-    return [step * number for number in range(math.ceil(top / step) + 1)]
-
-
-def _tens(low: float, high: float) -> list[float]:
-    """The powers of ten from below `low` to above `high`."""
-    powers = [10.0**exponent for exponent in range(-12, 13)]
-    first = max(power for power in powers if power <= max(low, powers[0]))
-    last = min(power for power in powers if power >= min(high, powers[-1]))
-    return [power for power in powers if first <= power <= max(last, 10 * first)]
+    return {"title": title, "axis": axis, "scale": up | {"clamp": True}}
 
 
 def scale(names: Sequence[str], values: Sequence[Any]) -> Spec:
@@ -299,13 +253,3 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
     usual = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
     usual["symbolOpacity"] = 1  # else it is as pale as the palest layer
     return {**usual, **more}
-
-
-def _rules_in_words(chart: Chart) -> list[str]:
-    """What the dashed lines and the band are."""
-    return [
-        f"Dashed: {rule.label}, {in_unit(rule.low, chart.y.unit)}."
-        if rule.high is None or rule.high <= rule.low
-        else f"Band: {rule.label}."
-        for rule in chart.rules
-    ]

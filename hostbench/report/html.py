@@ -3,6 +3,7 @@ escaped; no script, no link."""
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from html import escape
 from itertools import groupby
 
@@ -93,25 +94,20 @@ def _answer(answer: Answer) -> Iterator[str]:
     yield f"<p><b>{escape(answer.verdict)}</b></p>"
     texts = [*map(str, answer.figures), *answer.notes]
     yield from ["<ul>", *(f"<li>{escape(words)}</li>" for words in texts), "</ul>"]
-    if answer.chart:
-        try:
+    with suppress(ImportError):  # the extra `dashboard`, which draws it, may not be installed
+        if answer.chart:
             yield f"<figure>{charts.svg(charts.drawn(answer.chart))}</figure>"
-        except ImportError:  # the extra `dashboard`, which draws it, is not installed
-            pass
     yield "</section>"
 
 
 def _table(table: Table) -> Iterator[str]:
-    kinds = [f' class="{kind}"' if (kind := _kind(column)) else "" for column in table.columns]
-    pairs = list(zip(table.columns, kinds, strict=True))
-    head = "".join(f"<th{kind}>{escape(column.title)}</th>" for column, kind in pairs)
+    columns = [(f' class="{kind}"' if (kind := _kind(one)) else "", one) for one in table.columns]
+    head = "".join(f"<th{kind}>{escape(column.title)}</th>" for kind, column in columns)
     yield f'<div class="table"><table><tr>{head}</tr>'
-    for row in table.rows:
-        cells = "".join(
-            f"<td{kind}>{_cell(column.format(*(row[key] for key in column.keys)), column)}</td>"
-            for column, kind in pairs
-        )
-        yield f"<tr>{cells}</tr>"
+    for row in table.words():
+        pairs = zip(row, columns, strict=True)
+        cells = (f"<td{kind}>{_cell(words, column)}</td>" for words, (kind, column) in pairs)
+        yield f"<tr>{''.join(cells)}</tr>"
     yield "</table></div>"
 
 

@@ -6,11 +6,12 @@ are text: a number or `N/A`. A test that fails is listed twice, first as running
 test between GPUs has the rows of three matrices one after another, the total last.
 """
 
-import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pandas as pd
 
 from hostbench.core.case import as_typed
@@ -19,79 +20,88 @@ from hostbench.core.files import read_stored
 from hostbench.core.units import format_bytes
 from hostbench.families import load
 from hostbench.report.blocks import Column, Table
+from hostbench.report.rows import Row, Rows, rows_of, valid, where
 
 
-class Testcase(NamedTuple):
-    """One test of nvbandwidth."""
+class Testcase(msgspec.Struct, frozen=True):
+    """One test as nvbandwidth wrote it."""
 
     name: str
-    unit: str
-    """GB/s (10**9 bytes a second), or ns."""
-    values: tuple[float, ...]
-    """One for each GPU or pair of GPUs."""
-    status: str
-    """As nvbandwidth says it: passed, waived, error, ..."""
+    status: str = "no figures"
+    error: str | None = None
+    bandwidth_description: str = ""
+    bandwidth_matrix: list[list[str | float | None]] = []
+
+    @property
+    def values(self) -> list[float]:
+        """One for each GPU or pair of GPUs."""
+        matrix = self.bandwidth_matrix
+        width = max(map(len, matrix), default=0)
+        if width > 1 and len(matrix) > width and len(matrix) % width == 0:
+            matrix = matrix[-width:]
+        return [number for cells in matrix for cell in cells if (number := _number(cell))]
+
+
+class _Tests(msgspec.Struct, frozen=True):
+    testcases: list[Testcase] = []
+    error: str = "none ran"
+
+
+class _File(msgspec.Struct, frozen=True):
+    nvbandwidth: _Tests
 
 
 def read(path: Path) -> list[Testcase]:
     """Raises UsageError where the file cannot be read, DataError where nvbandwidth did not write
     it, or it ran no test."""
     try:
-        found = json.loads(read_stored(path).decode())
+        tests = msgspec.json.decode(read_stored(path), type=_File).nvbandwidth
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         remedy = "write it again with `nvbandwidth -j > FILE`"
-        raise DataError(f"{path} is no JSON, or was cut short ({error}): {remedy}") from error
-    inner = found.get("nvbandwidth", found) if isinstance(found, dict) else None
-    listed = inner.get("testcases") if isinstance(inner, dict) else None
-    named = [t for t in listed or () if isinstance(t, dict) and isinstance(t.get("name"), str)]
-    if not named:
-        why = inner.get("error") if isinstance(inner, dict) else None
-        raise DataError(f"{path} holds no test of nvbandwidth ({why or 'none ran'!s:.200})")
-    ended = {test["name"]: test for test in named}  # of one that is listed again the last
-    return [_test(test) for test in ended.values()]
+        raise DataError(f"{path} is none of its files, or cut short ({error}): {remedy}") from error
+    if not tests.testcases:
+        raise DataError(f"{path} holds no test of nvbandwidth ({tests.error:.200})")
+    ended = {test.name: test for test in tests.testcases}  # of one that is listed again the last
+    return [*ended.values()]
 
 
-def beside(tests: list[Testcase], rows: pd.DataFrame) -> Table:
+def beside(tests: Sequence[Testcase], frame: pd.DataFrame) -> Table:
     """A row for each test, with what the run has of the same copy at its largest size."""
-    return Table(_COLUMNS, [_row(test, rows) for test in tests])
+    rows = [row for row in valid(rows_of(frame)) if row.device == "cuda" and row.gb_per_s]
+    return Table(_COLUMNS, [_row(test, _ours(test.name, rows)) for test in tests])
 
 
-def _test(test: dict[str, Any]) -> Testcase:
-    matrix = test.get("bandwidth_matrix")
-    matrix = matrix if isinstance(matrix, list) and all(isinstance(r, list) for r in matrix) else []
-    width = max(map(len, matrix), default=0)
-    if width > 1 and len(matrix) > width and len(matrix) % width == 0:
-        matrix = matrix[-width:]
-    values = [_number(cell) for cells in matrix for cell in cells]
-    return Testcase(
-        name=test["name"],
-        unit="ns" if "(ns)" in str(test.get("bandwidth_description")) else "GB/s",
-        values=tuple(value for value in values if value is not None),
-        status=str(test.get("error") or test.get("status") or "no figures").lower(),
-    )
+def _ours(test: str, rows: Rows) -> Row | None:
+    """The row of the same copy with the most bytes; None where the run has none."""
+    same = [
+        row
+        for work in load().values()
+        if test in work.nvbandwidth
+        for row in where(rows, work.name, **work.nvbandwidth[test])
+    ]
+    return max(same, key=lambda row: row.nbytes or 0, default=None)
 
 
-def _number(cell: Any) -> float | None:
+def _number(cell: str | float | None) -> float | None:
     try:
-        number = float(cell) if isinstance(cell, str | int | float) else math.nan
-    except (ValueError, OverflowError):
+        number = float(cell or 0)
+    except ValueError:
         return None
-    return number if 0 < number < math.inf and not isinstance(cell, bool) else None
+    return number if 0 < number < math.inf else None
 
 
-def _row(test: Testcase, rows: pd.DataFrame) -> dict[str, Any]:
-    ours = _ours(test.name, rows)
+def _row(test: Testcase, ours: Row | None) -> dict[str, Any]:
     return {
         "test": test.name,
         "lowest": min(test.values, default=None),
         "highest": max(test.values, default=None),
-        "unit": test.unit,
-        "status": test.status,
-        "gb_per_s": None if ours is None else float(ours["gb_per_s"]),
-        "nbytes": None if ours is None else int(ours["nbytes"]),
-        "case": None if ours is None else str(ours["case"]),
+        "unit": "ns" if "(ns)" in test.bandwidth_description else "GB/s",
+        "status": (test.error or test.status).lower(),
+        "gb_per_s": ours and ours.gb_per_s,
+        "nbytes": ours and int(ours.nbytes or 0),
+        "case": ours and ours.case,
     }
 
 
@@ -113,15 +123,3 @@ _COLUMNS = (
     Column(("gb_per_s", "nbytes"), "ours", _own_rate, right=True),
     Column(("case",), "case", lambda case: as_typed(case or ""), code=True),
 )
-
-
-def _ours(test: str, rows: pd.DataFrame) -> Any:
-    """The row of the same copy with the most bytes; None where the run has none."""
-    rows = rows[(rows["status"] == "ok") & (rows["device"] == "cuda") & rows["gb_per_s"].notna()]
-    for work in load().values():
-        if test in work.nvbandwidth:
-            own = rows[rows["workload"] == work.name]
-            for axis, value in work.nvbandwidth[test].items():
-                own = own[own[axis] == value] if axis in own else own.iloc[:0]
-            return own.sort_values("nbytes").iloc[-1] if len(own) else None
-    return None

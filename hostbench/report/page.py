@@ -16,8 +16,7 @@ from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, by_family, joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.questions import answers, left_out
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import asked_of
 from hostbench.store.runs import WholeRun, launches_in_words
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
@@ -44,8 +43,7 @@ def page(rows: pd.DataFrame, run: WholeRun) -> Page:
 
 def blocks(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
     """What is skipped or was not measured is a line for each reason."""
-    yield Title(title(rows, run))
-    yield from _about(rows, run)
+    yield from _head(rows, run)
     all_answers, lacking = asked_of(rows, run)
     for family, answered, unanswered in by_family(all_answers):
         yield from ("", Heading(family))
@@ -58,19 +56,11 @@ def blocks(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
             yield f"{num} more in a full run: hostbench run {family}"
     is_folded = rows["status"].isin(_FOLDED)
     yield from ("", Heading("every case"))
-    yield cases(rows[~is_folded])
+    yield Table(_COLUMNS, list(map(_case, rows[~is_folded].to_dict("records"))))
     yield ""
     yield from _folded(rows[is_folded])
     yield from _counts(rows)
     yield from _not_proven(rows)
-
-
-def asked_of(rows: pd.DataFrame, run: WholeRun) -> tuple[list[Answer], Mapping[str, list[str]]]:
-    """The answers, and of a quick run by family the questions that it leaves out."""
-    records = rows_of(rows)
-    all_answers = answers(records)
-    is_quick = run.header.profile == "quick"
-    return all_answers, left_out(records, all_answers) if is_quick else {}
 
 
 def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
@@ -139,70 +129,51 @@ def tracebacks(run: WholeRun) -> str:
     return "\n".join(map(one_line, lines)) or "no case of this run failed with a traceback"
 
 
-def title(rows: pd.DataFrame, run: WholeRun) -> str:
+def _head(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
+    """What ran where, and how."""
     header = run.header
-    hardware = next(map(str, rows["hardware"].dropna()), "unknown hardware")
+    hardware, torch, driver = (
+        next(map(str, rows[name].dropna()), "") for name in ("hardware", "torch", "driver")
+    )
     device = DEVICES.get(header.device, header.device)
-    return f"{header.machine} ({hardware}), device {device}, {header.started_at[:16]}Z"
-
-
-def _about(rows: pd.DataFrame, run: WholeRun) -> Iterator[str]:
-    header = run.header
-    torch = next((f"torch {text}" for text in rows["torch"].dropna()), "torch unknown")
-    driver = next((f", driver {text}" for text in rows["driver"].dropna()), "")
-    commit = f"commit {header.commit[:8]}" if header.commit else "commit unknown"
+    where = f"{header.machine} ({hardware or 'unknown hardware'})"
+    yield Title(f"{where}, device {device}, {header.started_at[:16]}Z")
+    commit = header.commit[:8] if header.commit else "unknown"
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    yield f"{commit}, {torch}{driver}, {launches}, run {run.run_id}"
+    software = f"torch {torch or 'unknown'}{f', driver {driver}' if driver else ''}"
+    yield f"commit {commit}, {software}, {launches}, run {run.run_id}"
     if header.device == "simulated":
         yield "simulated: no figure here was measured"
     if header.scratch:
         yield f"scratch ({header.scratch}): kept and shown, never judged, not given to asv"
 
 
-def cases(rows: pd.DataFrame) -> Table:
-    """A row for each case. Of a time that counts for nothing there is only the time itself."""
-    return Table(_COLUMNS, list(map(_case, rows.to_dict("records"))))
-
-
-def _case(row: Mapping[Any, Any]) -> dict[str, Any]:
-    status, seconds = str(row["status"]), row["seconds"]
-    note = row["flags"] if isinstance(row["flags"], str) else ""
-    if status != "ok":
-        reason = str(row["reason"])
-        why = reason if reason.startswith(PROOF_FAILED) else f"{status}: {reason}"
-        note = why + (f"; {note}" if note else "")
-    valid = status == "ok" and seconds > 0
-    spread = (row["q75_s"] - row["q25_s"]) / seconds if valid and row["num_samples"] > 1 else None
-    return {
-        "case": row["case"],
-        "seconds": None if math.isnan(seconds) else seconds,
-        "status": status,
-        "gb_per_s": row["gb_per_s"] if valid else math.nan,
-        "asyncness": 1 - row["call_s"] / seconds if valid else math.nan,
-        "spread": spread,
-        "note": note,
-    }
-
-
-def _time(seconds: float | None, status: str) -> str:
-    if seconds is None:
-        return "-"
-    words = units.format_seconds(seconds)
-    return words if status == "ok" else Struck(words)
-
-
-def _rate(gb_per_s: float) -> str:
-    return "-" if math.isnan(gb_per_s) else units.format_rate(gb_per_s)
-
-
 _COLUMNS = (
     Column(("case",), "case", as_typed, code=True),
-    Column(("seconds", "status"), "time", _time, right=True),
-    Column(("gb_per_s",), "rate", _rate, right=True),
-    Column(("asyncness",), "async", lambda x: "-" if math.isnan(x) else f"{x:.2f}", right=True),
-    Column(("spread",), "spread", units.format_share, right=True),
+    *(Column((name,), name, right=True) for name in ("time", "rate", "async", "spread")),
     Column(("note",), ""),
 )
+
+
+def _case(row: Mapping[Any, Any]) -> dict[str, str]:
+    """In words. Of a time that counts for nothing there is only the time itself."""
+    status, seconds = str(row["status"]), row["seconds"]
+    notes = [row["flags"]] if isinstance(row["flags"], str) and row["flags"] else []
+    if status != "ok":
+        reason = str(row["reason"])
+        notes.insert(0, reason if reason.startswith(PROOF_FAILED) else f"{status}: {reason}")
+    words = dict.fromkeys(("time", "rate", "async", "spread"), "-")
+    if not math.isnan(seconds):
+        time = units.format_seconds(seconds)
+        words["time"] = time if status == "ok" else Struck(time)
+    if status == "ok" and seconds > 0:
+        if not math.isnan(row["gb_per_s"]):
+            words["rate"] = units.format_rate(row["gb_per_s"])
+        if not math.isnan(row["call_s"]):
+            words["async"] = f"{1 - row['call_s'] / seconds:.2f}"
+        if row["num_samples"] > 1:
+            words["spread"] = units.format_share((row["q75_s"] - row["q25_s"]) / seconds)
+    return {"case": row["case"], **words, "note": "; ".join(notes)}
 
 
 def _folded(rows: pd.DataFrame) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The questions of the families, asked of one run."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hostbench import families
 from hostbench.core import user_project
@@ -10,12 +11,25 @@ from hostbench.core.records import DAMAGE
 from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.rows import Row
+from hostbench.report.rows import Row, rows_of
+from hostbench.store.runs import WholeRun
+
+if TYPE_CHECKING:  # as in rows
+    import pandas as pd
 
 UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
     f"{user_project.WORKLOADS}"
 )
+
+
+def asked_of(rows: "pd.DataFrame", run: WholeRun) -> tuple[list[Answer], dict[str, list[str]]]:
+    """The answers of rows of a tidy frame, and of a quick run by family the questions that these
+    rows hold no case of, or too few to ask it."""
+    records = rows_of(rows)
+    all_answers = answers(records)
+    is_quick = run.header.profile == "quick"
+    return all_answers, _left_out(records, all_answers) if is_quick else {}
 
 
 def answers(rows: Sequence[Row]) -> list[Answer]:
@@ -30,11 +44,9 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
     ]
 
 
-def left_out(rows: Sequence[Row], answered: Iterable[Answer]) -> dict[str, list[str]]:
-    """Family -> its questions that these rows hold no case of, or too few to ask it: those that a
-    quick run leaves out. Without a family that has none of its cases in the rows."""
+def _left_out(rows: Sequence[Row], answered: Sequence[Answer]) -> dict[str, list[str]]:
+    """Without a family that has none of its cases in the rows."""
     known = {(answer.workload, answer.template) for answer in answered}
-    device = rows[0].device if rows else ""
     lacking: dict[str, list[str]] = {}
     for family in dict.fromkeys(row.family for row in rows if row.status != "not measured"):
         try:
@@ -42,7 +54,7 @@ def left_out(rows: Sequence[Row], answered: Iterable[Answer]) -> dict[str, list[
         except UsageError:  # it is not here, or cannot say its own
             continue
         for question in questions:
-            is_ours = not question.devices or device in question.devices
+            is_ours = not question.devices or rows[0].device in question.devices
             if is_ours and (question.workload, question.text) not in known:
                 lacking.setdefault(family, []).append(question.text)
     return lacking
@@ -57,16 +69,15 @@ def asked(family: str) -> tuple[Question, ...]:
         raise UsageError(UNKNOWN)
     words, is_ours = families.words(family), families.is_ours(family)
     own: list[Question] = list(families.questions(family))
-    covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
-    for work in families.load((family,)).values():
-        if work.name not in covered:
-            own.append(Compare(text=_default(work), workload=work.name))
-    for n, one in enumerate(own):
-        # Of a project's own every question has a line on the first screen.
-        function = one.workload.partition(".")[2].replace("_", " ")
-        screen = one.screen or ("" if is_ours else function)
-        own[n] = replace(one, words={**words, **one.words}, screen=screen)
-    return tuple(own)
+    covered = {name for ask in own for name in (ask.workload, *getattr(ask, "also", ()))}
+    works = families.load((family,)).values()
+    own += [Compare(text=_default(w), workload=w.name) for w in works if w.name not in covered]
+    # Of a project's own every question has a line on the first screen.
+    screens = ["" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in own]
+    return tuple(
+        replace(ask, words={**words, **ask.words}, screen=ask.screen or screen)
+        for ask, screen in zip(own, screens, strict=True)
+    )
 
 
 def _default(work: Workload) -> str:

@@ -18,7 +18,7 @@ from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.report.answer import Answer, ScreenLine, interval, times
-from hostbench.report.page import asked_of
+from hostbench.report.questions import asked_of
 from hostbench.report.rows import Row, rows_of
 from hostbench.report.write import StyledLine, draw
 from hostbench.store.runs import WholeRun, facts_of, launches_in_words

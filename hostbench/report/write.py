@@ -121,7 +121,7 @@ def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
     is_below = table.columns[-1].below
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
-    rows = [[_cell(cell, markdown=False) for cell in row] for row in _cells(table)]
+    rows = [[_cell(cell, markdown=False) for cell in row] for row in table.words()]
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
     starts = [sum(widths[:index]) + 2 * index for index in range(len(widths) + 1)]
     num = len(columns)
@@ -220,7 +220,7 @@ def _piped(table: Table) -> list[str]:
             code(cell, in_table=True) if column.code else _cell(cell, markdown=True)
             for cell, column in zip(row, table.columns, strict=True)
         ]
-        for row in _cells(table)
+        for row in table.words()
     ]
     if table.columns[-1].below:
         for last, group in groupby(rows, key=lambda row: row[-1]):
@@ -231,12 +231,6 @@ def _piped(table: Table) -> list[str]:
         "|" + "|".join("--:" if column.right else "---" for column in table.columns) + "|",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]
-
-
-def _cells(table: Table) -> Iterator[list[str]]:
-    """The words of each row."""
-    for row in table.rows:
-        yield [column.format(*(row[key] for key in column.keys)) for column in table.columns]
 
 
 def _cell(cell: str, *, markdown: bool) -> str:

@@ -198,7 +198,6 @@ CHARTS = {
     "log with zero": line(y=TIME, points=(Point(x=1.0, y=0.0), Point(x=2.0, y=1e-9))),
     "tiny and huge": line(y=TIME, points=(Point(x=1.0, y=1e-15), Point(x=2.0, y=1e15))),
     "all failed": line(points=(Point(x=1.0, y=1.0, status="failed"),)),
-    "named x": line(x=Axis(title="ratio"), points=(Point(x="1:2", y=0.4), Point(x="1:1", y=0.5))),
     "bar": line(
         mark="bar",
         x=Axis(title=""),
@@ -246,22 +245,18 @@ def test_limits_are_said_under_the_title() -> None:
     ]
 
 
-@pytest.mark.parametrize(("values", "domain"), [((4e-5, 7e-5), [0, 1]), ((-0.2, 1.1), [-0.2, 1.1])])
-def test_a_share_is_drawn_on_all_of_its_range(
-    values: tuple[float, ...], domain: list[float]
-) -> None:
+def test_a_share_is_drawn_on_all_of_its_range() -> None:
     """Else 0.00007 stands at the top of the chart, as 1 would."""
-    points = tuple(Point(x=2.0**n, y=value) for n, value in enumerate(values))
+    points = tuple(Point(x=2.0**n, y=value) for n, value in enumerate((4e-5, 7e-5)))
     made = charts.drawn(line(y=Axis(title="asyncness", unit="share"), points=points))
-    assert made["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
+    assert made["layer"][-1]["encoding"]["y"]["scale"]["domain"] == [0, 1]
 
 
 @pytest.mark.parametrize("mark", ["line", "bar"])
 def test_bytes_are_ticked_at_round_ones(mark: Literal["line", "bar"]) -> None:
     """Not at 1.90735MiB, which is 2,000,000 bytes."""
-    points = tuple(Point(x=f"way {n}", y=n * 3 * MIB) for n in (1, 4))
+    points = tuple(Point(x=n, y=n * 3 * MIB) for n in (1.0, 4.0))
     made = charts.drawn(line(mark=mark, y=Axis(title="peak", unit="bytes"), points=points))
-    sides = [layer["encoding"][side] for layer in made["layer"] for side in ("x", "y")]
-    ticks = next(one["axis"]["values"] for one in sides if "values" in (one.get("axis") or {}))
+    ticks = made["layer"][-1]["encoding"]["x" if mark == "bar" else "y"]["axis"]["values"]
     assert 4 <= len(ticks) <= 10 and ticks[-1] >= 12 * MIB
     assert all(tick % MIB == 0 for tick in ticks)

@@ -10,18 +10,17 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.judge.two_sides import SAME_WITHIN
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.kinds.marks import chart, point
+from hostbench.report.kinds.marks import chart
 from hostbench.report.kinds.question import few_launches, figure
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 DEAR = 1.5
 """The common claim: 50 % or more in a tight loop."""
 LITTLE = 1 + SAME_WITHIN
-DRAWN = ("none", "item", "item_every_10", "print", "nonzero", "synchronize", "shape", "graph")
+DRAWN = ("item", "item_every_10", "print", "nonzero", "synchronize", "shape", "graph")
 SHOWN = ("item", "print", "bool", "shape", "graph")
-TOLD = {"trap": ("none", "item", "item_every_10")}
 LENGTH = Axis(title="compute in a step", unit="s", is_log=True)
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "trap": {
@@ -149,7 +148,7 @@ class Slowdown(Question):
                 high=known.low and 1 / known.low,
                 text=f"{row.case}: {units.format_factor(1 / known.factor)}",
             )
-            for row in _by_length(group, [self.trap] if self.is_free else DRAWN[1:])
+            for row in _by_length(group, [self.trap] if self.is_free else DRAWN)
             if (known := _beside_none(row, group))
         ]
         rules = (Rule("50 % more", DEAR), Rule("5 % more", LITTLE))
@@ -177,43 +176,6 @@ def _is_more(known: Conclusion, slowdown: float) -> bool | None:
     return False if known.low is not None and 1 / known.low < slowdown else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Idle(Question):
-    """How much of an observed loop the device did nothing, beside the loop that never waits."""
-
-    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        seen = [row for row in valid(group) if row.number("idle_share") is not None]
-        if not seen:
-            return self.made(text, "unavailable", "no loop was observed in this run")
-        shortest = where(seen, step_us=min(int(row.axes["step_us"]) for row in seen))
-        shares = {self.name(r, ["trap"]): (r, r.number("idle_share") or 0.0) for r in shortest}
-        said = [f"{share:.0%} with {name}" for name, (r, share) in shares.items() if r.has(TOLD)]
-        said = said or [f"{share:.0%} with {name}" for name, (_, share) in shares.items()][:1]
-        at = self.word("step_us", shortest[0].axes["step_us"])
-        points = (
-            point(
-                r,
-                int(r.axes["step_us"]) / 1e6,
-                self.name(r, ["trap"]),
-                "share",
-                r.number("idle_share"),
-            )
-            for r in _by_length(group, DRAWN)
-        )
-        y = Axis("share of time in which the device idles", "share", better="lower")
-        return self.made(
-            text,
-            "figure",
-            f"in the one loop observed, at steps of {at}: {joined(said)}",
-            (
-                Figure(name, share, "share", note=waits(row).partition(",")[0])
-                for name, (row, share) in shares.items()
-            ),
-            chart=chart("line", LENGTH, y, points),
-            notes=("Observed once, in a pass that is not timed: another pass may differ.",),
-        )
-
-
 LOOP = "synchronization.loop"
 QUESTIONS = (
     Slowdown(
@@ -228,7 +190,6 @@ QUESTIONS = (
             *({"step_us": 10, "trap": trap} for trap in SHOWN), {"step_us": 1_000, "trap": "item"},
         ),
     ),
-    Idle(text="How much of the time does the device idle?", workload=LOOP),
     Slowdown(
         text="Is access to metadata (t.shape) free?", workload=LOOP, trap="shape", is_free=True
     ),
