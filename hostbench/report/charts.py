@@ -233,8 +233,11 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
         axis["values"], up = values, {"domain": [0, end or values[-1]], "nice": False}
     if chart.y.unit == "share":
         up = {"domain": [0, 1]}
-    if chart.y.is_log:
-        axis, up = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}, {"type": "log", "nice": True}
+    if chart.y.is_log and top:
+        powers = [math.floor(math.log10(point.y)) for point in chart.points if point.y > 0]
+        tens = [10.0**power for power in range(min(powers), max(powers) + 2)]
+        axis = {"values": tens, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
+        up = {"type": "log", "domain": [tens[0], tens[-1]], "nice": False}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
     return {"title": title, "axis": axis, "scale": up | {"clamp": True}}
 
