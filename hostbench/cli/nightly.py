@@ -266,17 +266,14 @@ def _with_causes(
     """Each series that moved with its cause, as far as it was measured `again`. Of those that only
     seemed to, the ones that were."""
     facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
-    return [
-        MovedSeries(
-            case=name[0],
-            version=name[1],
-            tonight=comparison,
-            again=again.get(name),
-            cause=judge.cause(comparison, again.get(name), same_code=night.same_code, **facts),
-        )
-        for name, comparison in moved.items()
-        if judge.has_moved(comparison) or name in again
-    ]
+    series = []
+    for name, tonight in moved.items():
+        if judge.has_moved(tonight) or name in again:
+            second = again.get(name)
+            cause = judge.cause(tonight, second, same_code=night.same_code, **facts)
+            shown = second if second and cause == "code" else tonight
+            series.append(MovedSeries(case=name[0], version=name[1], cause=cause, shown=shown))
+    return series
 
 
 def _to_store(night: Night, run: WholeRun) -> StoredNight:
@@ -289,13 +286,8 @@ def _to_store(night: Night, run: WholeRun) -> StoredNight:
         disturbed=bool(night.of("disturbed", verdict="slower")),
         events=night.named,
         changes=tuple(
-            NightChange(
-                case=series.case,
-                version=series.version,
-                effect=series.shown.effect or 0.0,
-                cause=series.cause,
-            )
-            for series in night.moved
+            NightChange(case=own.case, version=own.version, effect=own.effect, cause=own.cause)
+            for own in night.moved
         ),
     )
 

@@ -3,7 +3,7 @@ do next. For a terminal, a CI job's summary, a file."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hostbench.core.case import as_typed
@@ -21,6 +21,7 @@ from hostbench.judge.two_sides import Comparison, Verdict
 from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
 from hostbench.report.comparison import detectable
 from hostbench.report.night_history import launches_of
+from hostbench.report.write import values
 from hostbench.store.columns import STATUSES
 from hostbench.store.runs import WholeRun, launches_in_words
 
@@ -67,19 +68,17 @@ class MovedSeries:
 
     case: str
     version: str
-    tonight: Comparison
-    again: Comparison | None
-    """As it was measured once more."""
     cause: NightCause
+    shown: Comparison
+    """Where it is the code's as it was measured again, else as tonight's run has it."""
 
     @property
-    def shown(self) -> Comparison:
-        """What counts of the two."""
-        return self.again if self.again is not None and self.cause == "code" else self.tonight
+    def effect(self) -> float:
+        return self.shown.effect or 0.0
 
     @property
     def direction(self) -> Verdict:
-        return "slower" if (self.tonight.effect or 0.0) > 0 else "faster"
+        return "slower" if self.effect > 0 else "faster"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +109,7 @@ class Night:
             for series in self.moved
             if series.cause in causes and verdict in ("", series.direction)
         ]
-        return sorted(chosen, key=lambda series: -abs(series.shown.effect or 0.0))
+        return sorted(chosen, key=lambda series: -abs(series.effect))
 
 
 def exit_code(night: Night) -> int:
@@ -216,8 +215,7 @@ def _summed(night: Night, series: Sequence[MovedSeries]) -> str:
     why = night.lists.get(_EVIDENCE.get(worst.cause, ""), [])
     more = f" and {len(why) - 1} more" if len(why) > 1 else ""
     because = f" ({': '.join((worst.cause, *why[:1]))}{more})"
-    effect = format_change(worst.shown.effect or 0.0)
-    return f"{num}{most} {as_typed(worst.case)} {effect}{because}"
+    return f"{num}{most} {as_typed(worst.case)} {format_change(worst.effect)}{because}"
 
 
 def blocks(night: Night) -> list[Block]:
@@ -278,6 +276,6 @@ def as_json(night: Night) -> dict[str, Any]:
         "run_id": night.run and night.run.run_id,
         "about": night.about,
         "same_code": night.same_code,
-        "moved": [asdict(series) for series in night.moved],
+        "moved": values(table(night)),
         **night.lists,
     }

@@ -20,10 +20,7 @@ SLOWER = Comparison(
 
 
 def night(*causes: NightCause, lists: dict[str, list[str]] | None = None, **more: Any) -> Night:
-    moved = [
-        MovedSeries(case=CASE, version="1", tonight=SLOWER, again=None, cause=cause)
-        for cause in causes
-    ]
+    moved = [MovedSeries(case=CASE, version="1", shown=SLOWER, cause=cause) for cause in causes]
     made = Night(machine="box", run=RUN, quiet="no new change", moved=moved, **more)
     made.lists |= lists or {}
     return made
