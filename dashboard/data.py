@@ -8,7 +8,6 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +21,10 @@ from hostbench.core.clock import today
 from hostbench.core.files import is_url, read_stored
 from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.grid import group_of, marked, settings
-from hostbench.judge.two_sides import Comparison, compare
-from hostbench.report import side_runs
+from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.blocks import Title
 from hostbench.report.causes import causes, event_rows
-from hostbench.report.comparison import counts as counts_of
-from hostbench.report.comparison import in_order, in_words, name_of, notes
+from hostbench.report.comparison import compared, in_words, name_of
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.judged import assessed
@@ -37,8 +33,7 @@ from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
-from hostbench.report.side_runs import Key
-from hostbench.report.sides import both
+from hostbench.report.sides import Key
 from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.results import Results, version
@@ -158,7 +153,7 @@ def judged(store: Store) -> JudgedStore:
     return JudgedStore(events, tables.series, causes(events, tables.series))
 
 
-class Compared(NamedTuple):
+class ComparedPage(NamedTuple):
     """Two sides, compared."""
 
     rows: pd.DataFrame
@@ -168,28 +163,20 @@ class Compared(NamedTuple):
 
 
 @st.cache_resource(max_entries=8, show_spinner="Comparing ...")
-def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> Compared:
+def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> ComparedPage:
     """As `hostbench compare`, of the newest runs of each side. The first name may be
-    hostbench.report.side_runs.LEVEL. Raises HostbenchError where two sides cannot be compared.
-    """
-    stored = history(store)
-    every = stored.sides()
-    asked = side_runs.chosen(every[every["machine"].isin(machines)], names, lambda _: None)
-    first, second = (replace(side, rows=side.rows.tail(MOST_RUNS)) for side in asked)
-    read = both(first, second, stored)
-    results = compare(read.series)
-    ordered = in_order(results)
-    rows = [_row(key, one, read.series[key].in_bytes) for key, one in ordered]
-    title = Title(f"{first.called} -> {second.called}: {counts_of(results)}")
-    listed = table_of({key: one for key, one in results.items() if one.verdict != "same"}, read)
-    noted = [*notes(results, read), *in_words(results, read)]
-    text = markdown([title, "", listed, "", *noted])
-    return Compared(pd.DataFrame(rows, columns=COMPARED), noted, text)
+    hostbench.report.sides.LEVEL. Raises HostbenchError where two sides cannot be compared."""
+    both = compared(history(store), names, lambda _: None, machines, MOST_RUNS)
+    rows = [_row(key, one) for key, one in both.comparisons.items()]
+    listed = {key: one for key, one in both.comparisons.items() if one.verdict != "same"}
+    notes = [*both.notes, *in_words(both.comparisons)]
+    text = markdown([both.title, "", table_of(listed), "", *notes])
+    return ComparedPage(pd.DataFrame(rows, columns=COMPARED), notes, text)
 
 
-def _row(key: Key, one: Comparison, in_bytes: bool) -> tuple[Any, ...]:
+def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
     """Under COMPARED."""
-    shown = (lambda number: format_bytes(round(number))) if in_bytes else format_seconds
+    shown = (lambda number: format_bytes(round(number))) if one.in_bytes else format_seconds
     levels = ("" if number is None else shown(number) for number in (one.before, one.after))
     named = key[-2].partition("[")[0], ", ".join([words.case(key[-2]), *key[:-2]])
     return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))

@@ -136,7 +136,7 @@ def verdicts_of_newest(logs: Floats) -> list[Verdict]:
     """What the rule says of the newest run of each row against those before."""
     seconds = BASE_S * np.exp(logs)
     table = {
-        row: TwoSides(first=[], second=[[float(own[-1])]], before=own[:-1].tolist())
+        row: TwoSides(second=own[-1:].tolist(), before=own[:-1].tolist())
         for row, own in enumerate(seconds)
     }
     return [one.verdict for one in compare(table).values()]

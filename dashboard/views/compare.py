@@ -9,7 +9,7 @@ import streamlit as st
 from words import commit8, plain
 
 from hostbench.judge.two_sides import LEVEL_RUNS
-from hostbench.report.side_runs import LEVEL
+from hostbench.report.sides import LEVEL
 
 KINDS = {
     "commit": "commits",

@@ -1,27 +1,24 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from hostbench.cli import bisect
-from hostbench.cli import compare as compare_command
+from hostbench.cli.compare import exit_code, of_stored
 from hostbench.cli.measuring import Measured
-from hostbench.cli.output import typed_again, warn, write_file
+from hostbench.cli.output import show_page, typed_again, warn, write_file
 from hostbench.cli.two_codes import MeasuredSides, SideOptions, measure_sides
 from hostbench.core.case import Case, as_typed
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import format_duration, number_of
 from hostbench.families import names as known_families
-from hostbench.judge.two_sides import Comparison
-from hostbench.report import comment
-from hostbench.report.side_runs import Key
-from hostbench.report.sides import Sides
+from hostbench.report.comparison import Compared, comment, comment_of_nothing, page
 from hostbench.vcs.repo import about
 from hostbench.vcs.side import WORKING_TREE, Side
 
@@ -44,41 +41,31 @@ def execute(**given: Any) -> int:
     if options.bisect:
         return bisect.judge_step(options, options.threshold)
     try:
-        both = measure_sides(options)
-        verdict = _compared(options, both)
+        measured = measure_sides(options)
+        both = _compared(options, measured)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
         answer = "Nothing measured" if nothing else "Failed"
-        _write_comment(options, comment.of_nothing(answer, why, _about(options)))
+        _write_comment(options, comment_of_nothing(answer, why, _about(options)))
         raise
-    records = chain(*both.measured.records)
+    again = "hostbench compare " + " ".join(both.typed)
+    again += f" --results {quote(options.results)}" if options.results else ""
+    show_page(options.format, page(both, again, every=options.all))
+    _write_comment(options, comment(both, _about(options, measured)))
+    records = chain(*measured.measured.records)
     failed = any(record.status == "failed" for record in records)
-    cut_off = both.measured.end in ("interrupted", "device lost")
-    return EXIT_FAILED if failed or cut_off else verdict
+    cut_off = measured.measured.end in ("interrupted", "device lost")
+    return EXIT_FAILED if failed or cut_off else exit_code(both)
 
 
-def _compared(options: AbOptions, both: MeasuredSides) -> int:
-    """The exit code of `compare`, which prints the page."""
-    first, second = map(_called, both.sides)
-    remarks = [*both.notes, *_remarks(options, (first, second), both.measured, both.cases)]
-
-    def write(comparisons: Mapping[Key, Comparison], sides: Sides) -> None:
-        lines = _about(options, both)
-        _write_comment(options, comment.of_result(comparisons, sides, remarks, lines))
-
-    run_ids = both.measured.run_ids
+def _compared(options: AbOptions, measured: MeasuredSides) -> Compared:
+    """The two runs that were kept, as `compare` has them, with what there is to say of them."""
+    names = _called(measured.sides[0]), _called(measured.sides[1])
+    remarks = [*measured.notes, *_remarks(options, names, measured.measured, measured.cases)]
+    first, second = (f"run:{run_id}" for run_id in measured.measured.run_ids)
     try:
-        return compare_command.execute(
-            a=f"run:{run_ids[0]}",
-            b=f"run:{run_ids[1]}",
-            all=options.all,
-            format=options.format,
-            results=options.results,
-            names=(first, second),
-            remarks=remarks,
-            on_judged=write,
-        )
+        return replace(of_stored((first, second), options.results), names=names, remarks=remarks)
     except NothingMeasured:  # every case was skipped on both sides
         for remark in remarks:
             warn(remark)

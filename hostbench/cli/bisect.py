@@ -183,10 +183,10 @@ def _judged(measured: Measured) -> Comparison:
     if measured.end == "device lost":
         raise DeviceLost("the device is lost: no commit can be measured before it is back")
     first, second = (
-        [[record.seconds for record in records if record.seconds is not None]]
+        [record.seconds for record in records if record.seconds is not None]
         for records in measured.records
     )
-    return compare({"": TwoSides(first=first, second=second, interleaved=(first, second))})[""]
+    return compare({"": TwoSides(interleaved=(first, second))})[""]
 
 
 def _in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from hostbench.core.samples import median
-from hostbench.judge.two_sides import Comparison, TwoSides, compare, half, is_large, side_of
+from hostbench.judge.two_sides import CHANGED, Comparison, TwoSides, compare, half, side_of
 
 SUSPECT = 0.01
 """p-value from which on a series is measured again: of 100 that have not moved about one is."""
@@ -37,7 +37,7 @@ CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 def interleaved(first: LaunchesOf, second: LaunchesOf) -> dict[SeriesName, TwoSides]:
     """The series that two runs have whose launches were interleaved."""
     return {
-        name: TwoSides(first=[first[name]], second=[own], interleaved=([first[name]], [own]))
+        name: TwoSides(interleaved=(first[name], own))
         for name, own in second.items()
         if name in first
     }
@@ -52,8 +52,7 @@ def against_level(
     of the runs before its last confirmed change, those of each level together."""
     return {
         name: TwoSides(
-            first=[],
-            second=[run[name] for run in tonight if name in run],
+            second=[median(run[name]) for run in tonight if name in run],
             before=[median(run[name]) for run in reversed(earlier) if name in run],
             apart=apart.get(name, ()),
         )
@@ -74,18 +73,18 @@ def suspects(
     return {
         name: comparison
         for name, comparison in (by_level | compare(interleaved(few_runs, tonight))).items()
-        if comparison.verdict in ("slower", "faster") or _may_have_moved(comparison)
+        if comparison.verdict in CHANGED or _may_have_moved(comparison)
     }
 
 
 def _may_have_moved(tonight: Comparison) -> bool:
     p_value = tonight.p_value if tonight.unit == "run" else None
-    return is_large(tonight) and p_value is not None and p_value <= SUSPECT
+    return tonight.is_large and p_value is not None and p_value <= SUSPECT
 
 
 def has_moved(tonight: Comparison) -> bool:
     """Whether the rule says so of runs, not of launches that were not interleaved."""
-    return tonight.unit == "run" and tonight.verdict in ("slower", "faster")
+    return tonight.unit == "run" and tonight.verdict in CHANGED
 
 
 def cause(

@@ -16,7 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.rank_test import ALPHA, shift
 
 Verdict = Literal["same", "faster", "slower", "undecided"]
+CHANGED: tuple[Verdict, ...] = ("slower", "faster")
 
 FALSE_DISCOVERY_RATE = 0.005
 """Of what is called in a table. The drift of real runs has heavier tails than Student's: with this
@@ -45,33 +46,32 @@ SAME_WITHIN = 0.05
 reach what may be called."""
 LEAST_VARIANCE = 1e-6
 """Of the logarithm: runs that agree to 0.1 % say nothing of how exact the next will be."""
-NO_NUMBER = "no number on one side"
 
 KeyT = TypeVar("KeyT", bound=Hashable)
-RunsOfLaunches = Sequence[Sequence[float]]
-"""Runs, each the seconds of its launches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSides:
-    """One series on both sides. Seconds that are not positive are left out."""
+    """One series on both sides: seconds, or bytes. What is not positive is left out."""
 
-    first: RunsOfLaunches
-    second: RunsOfLaunches
+    first: Sequence[float] = ()
+    second: Sequence[float] = ()
+    """One number a run."""
     before: Sequence[float] = ()
-    """Seconds of the runs before the older side, the oldest first."""
-    apart: RunsOfLaunches = ()
-    """Seconds of still earlier runs, a list for each level that they had: they say how much runs
-    differ, and nothing of the level now."""
+    """Of the runs before the older side, the oldest first."""
+    apart: Sequence[Sequence[float]] = ()
+    """Of still earlier runs, a list for each level that they had: they say how much runs differ,
+    and nothing of the level now."""
     older: Literal[0, 1] = 0
     """Which side that is. It may have no runs of its own: then the level of those before it is."""
-    interleaved: tuple[RunsOfLaunches, RunsOfLaunches] | None = None
-    """Of the same runs those whose launches were interleaved with the other side's."""
+    interleaved: tuple[Sequence[float], Sequence[float]] | None = None
+    """The launches of each side, where they were interleaved with the other side's: then nothing
+    else counts."""
     machine: str = ""
     """Its series say together how much runs differ."""
     in_bytes: bool = False
-    is_confounded: bool = False
-    """The sides differ in more than what is compared."""
+    confounds: tuple[str, ...] = ()
+    """In what else than what is compared the sides differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +91,14 @@ class Comparison:
     before: float | None = None
     after: float | None = None
     """Medians of the observations of each side."""
-    is_provisional: bool = False
-    """The sides differ in more than what is compared."""
     spread: float | None = None
     """How far the observations of one side lie apart, of the side where they do more: 0.4 is a
     slowest one that took 40 % longer than the fastest. None without numbers."""
-    why: str
+    in_bytes: bool = False
+    confounds: tuple[str, ...] = ()
+    """In what else than what is compared the sides differ: then a verdict is provisional."""
+    why: str = ""
     """Why undecided; empty otherwise."""
-
     lacks_runs: int = 0
     """Runs that must be added for a verdict."""
 
@@ -113,109 +113,120 @@ class Comparison:
         """Half of the interval: about the smallest change that these observations show."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
+    @property
+    def least(self) -> float:
+        """The smallest relative change that may be called."""
+        clock = 0.0 if self.in_bytes or not self.before else MIN_SECONDS / self.before
+        return max(MIN_EFFECT, clock)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the change is as large as one must be to be called."""
+        return self.effect is not None and abs(self.effect) >= self.least
+
 
 def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
     """Judge all series of a table together."""
-    results = _by_runs({key: both for key, both in table.items() if both.interleaved is None})
-    for key, both in table.items():
-        if both.interleaved is not None:
-            results[key] = _by_launches(*both.interleaved)
-    large = {key: is_large(one, table[key].in_bytes) for key, one in results.items()}
-    known = {key: one.p_value for key, one in results.items() if one.p_value is not None}
-    limit = _limit(p_value if large[key] else 1.0 for key, p_value in known.items())
-    return {
-        key: replace(
-            _decided(results[key], large[key] and known.get(key, 1.0) <= limit, both.in_bytes),
-            is_provisional=both.is_confounded,
-        )
-        for key, both in table.items()
-    }
+    by_runs = {key: sides for key, sides in table.items() if sides.interleaved is None}
+    judged = dict(zip(by_runs, _by_runs([*by_runs.values()]), strict=True))
+    for key, sides in table.items():
+        if sides.interleaved is not None:
+            judged[key] = _by_launches(sides, *map(_logs, sides.interleaved))
+    limit = _limit(
+        one.p_value if one.is_large else 1.0 for one in judged.values() if one.p_value is not None
+    )
+    return {key: _decided(judged[key], limit) for key in table}
 
 
-def _by_launches(first: RunsOfLaunches, second: RunsOfLaunches) -> Comparison:
-    """Everything but the verdict, which depends on the table."""
-    left, right = (_logs(s for run in side for s in run).tolist() for side in (first, second))
-    num = len(left), len(right)
-    if min(num) == 0:
-        return Comparison(num=num, why=NO_NUMBER)
-    estimated = shift(left, right, ALPHA)
-    is_few, has_interval = min(num) < MIN_LAUNCHES, math.isfinite(estimated.low)
+def _observed(sides: TwoSides, first: Floats, second: Floats, **more: Any) -> Comparison:
+    """What there is to say of the observations before they are judged."""
+    about = {"in_bytes": sides.in_bytes, "confounds": sides.confounds, **more}
+    num = len(first), len(second)
+    if not all(num):
+        return Comparison(num=num, why="no number on one side", **about)
     return Comparison(
-        effect=relative(estimated.estimate),
-        low=relative(estimated.low) if has_interval else None,
-        high=relative(estimated.high) if has_interval else None,
-        p_value=None if is_few else estimated.p_value,
+        effect=relative(_height(first, second)),
         num=num,
-        before=math.exp(median(left)),
-        after=math.exp(median(right)),
-        spread=_spread(left, right),
-        why=f"{num[0]} and {num[1]} launches: {MIN_LAUNCHES} a side are needed" if is_few else "",
+        before=math.exp(_middle(first)),
+        after=math.exp(_middle(second)),
+        spread=max(relative(float(side.max() - side.min())) for side in (first, second)),
+        **about,
     )
 
 
-def _by_runs(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
-    """Everything but the verdict."""
-    sides = dict(zip(table, _levels([*table.values()]), strict=True))
-    results, of_machine = dict[KeyT, Comparison](), defaultdict[str, list[KeyT]](list)
-    for key, (first, second, *apart) in sides.items():
-        num = len(first), len(second)
-        if min(num) == 0:
-            results[key] = Comparison(num=num, unit="run", why=NO_NUMBER)
-            continue
-        more = max(0, LEAST_RUNS - 1 - round(_degrees(first, second, *apart)))
-        results[key] = Comparison(
-            effect=relative(_height(first, second)),
-            num=num,
-            unit="run",
-            before=math.exp(_middle(first)),
-            after=math.exp(_middle(second)),
-            spread=_spread(first, second),
-            lacks_runs=more,
-            why=f"made one after the other; `hostbench ab` or {more} more runs decide" * (more > 0),
-        )
-        if not more:
-            of_machine[table[key].machine].append(key)
-    for keys in of_machine.values():
-        judged = _of_machine([sides[key] for key in keys])
-        for key, (low, high, p_value) in zip(keys, judged, strict=True):
-            results[key] = replace(results[key], low=low, high=high, p_value=p_value)
-            if _contradicts(table[key], results[key]):
-                why = "the older side's own runs do not lie at the level of those before"
-                results[key] = replace(results[key], p_value=1.0, why=why)
-    return results
+def _by_launches(sides: TwoSides, first: Floats, second: Floats) -> Comparison:
+    """Everything but the verdict, which depends on the table."""
+    observed = _observed(sides, first, second)
+    if observed.effect is None:
+        return observed
+    estimated = shift(first.tolist(), second.tolist(), ALPHA)
+    comparison = replace(observed, effect=relative(estimated.estimate))
+    if math.isfinite(estimated.low):
+        low, high = relative(estimated.low), relative(estimated.high)
+        comparison = replace(comparison, low=low, high=high)
+    if comparison.has_few:
+        why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
+        return replace(comparison, why=why)
+    return replace(comparison, p_value=estimated.p_value)
 
 
 _RunLogs = tuple[Floats, ...]
 """The runs of each side, and of each level apart; one logarithm a run."""
 
 
+def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
+    """Everything but the verdict."""
+    levels = [*_levels(table)]
+    results, of_machine = list[Comparison](), defaultdict[str, list[int]](list)
+    for index, (sides, (first, second, *apart)) in enumerate(zip(table, levels, strict=True)):
+        observed = _observed(sides, first, second, unit="run")
+        lacks = max(0, LEAST_RUNS - 1 - _degrees(first, second, *apart))
+        if observed.effect is None:
+            pass
+        elif lacks:
+            why = f"made one after the other; `hostbench ab` or {lacks} more runs decide"
+            observed = replace(observed, lacks_runs=lacks, why=why)
+        else:
+            of_machine[sides.machine].append(index)
+        results.append(observed)
+    for indexes in of_machine.values():
+        judged = _of_machine([levels[index] for index in indexes])
+        for index, (low, high, p_value) in zip(indexes, judged, strict=True):
+            comparison = replace(results[index], low=low, high=high, p_value=p_value)
+            if _contradicts(table[index], comparison):
+                why = "the older side's own runs do not lie at the level of those before"
+                comparison = replace(comparison, p_value=1.0, why=why)
+            results[index] = comparison
+    return results
+
+
 def _levels(table: Sequence[TwoSides]) -> Iterator[_RunLogs]:
     """Where the older side has too few runs for a level those before it join them, from the last
     step on; what is before that step is apart."""
-    own = [tuple(_logs(map(_median, side)) for side in (both.first, both.second)) for both in table]
+    runs = [(_logs(sides.first), _logs(sides.second)) for sides in table]
     wide = [
-        np.concatenate([_logs(both.before)[-SEARCHED_RUNS:], runs[both.older]])
-        for both, runs in zip(table, own, strict=True)
+        np.concatenate([_logs(sides.before)[-SEARCHED_RUNS:], own[sides.older]])
+        for sides, own in zip(table, runs, strict=True)
     ]
-    for both, (first, second), runs, judgement in zip(table, own, wide, judge(wide), strict=True):
-        apart = [_logs(level)[-LEVEL_RUNS:] for level in both.apart]
-        if len((first, second)[both.older]) >= LEAST_RUNS:
-            yield first, second, *apart
+    for sides, own, logs, judgement in zip(table, runs, wide, judge(wide), strict=True):
+        apart = [_logs(level)[-LEVEL_RUNS:] for level in sides.apart]
+        if len(own[sides.older]) >= LEAST_RUNS:
+            yield *own, *apart
             continue
-        steps = [index for one in judgement.changes for index in (one.index, one.until) if index]
-        *before, level = np.split(runs, sorted(steps))
-        level, apart = level[-LEVEL_RUNS:], [*apart, *before]
-        yield (first, level, *apart) if both.older else (level, second, *apart)
+        steps = [index for step in judgement.changes for index in (step.index, step.until) if index]
+        *before, level = np.split(logs, sorted(steps))
+        ends = (own[0], level[-LEVEL_RUNS:]) if sides.older else (level[-LEVEL_RUNS:], own[1])
+        yield *ends, *apart, *before
 
 
-def _degrees(*groups: Floats) -> float:
+def _degrees(*groups: Floats) -> int:
     """Degrees of freedom of the variance around the mean of each group."""
-    return float(sum(max(0, len(runs) - 1) for runs in groups))
+    return sum(max(0, len(runs) - 1) for runs in groups)
 
 
 def _of_machine(series: Sequence[_RunLogs]) -> Iterator[tuple[float, float, float]]:
     """(end of the interval, the other end, p-value) of each series of a machine."""
-    degrees = np.array([_degrees(*groups) for groups in series])
+    degrees = np.array([_degrees(*groups) for groups in series], dtype=float)
     squares = np.array([sum(len(g) * float(g.var()) for g in own if len(g)) for own in series])
     variance, freedom = moderated.shrunk(np.maximum(squares / degrees, LEAST_VARIANCE), degrees)
     num = np.array([(len(first), len(second)) for first, second, *_ in series], dtype=float)
@@ -223,28 +234,23 @@ def _of_machine(series: Sequence[_RunLogs]) -> Iterator[tuple[float, float, floa
     error = np.sqrt(variance * of_median.sum(axis=1))
     height = np.array([_height(first, second) for first, second, *_ in series])
     p_values = moderated.p_value(height / error, freedom).tolist()
-    half = moderated.quantile(ALPHA, freedom) * error
-    for low, high, p_value in zip(height - half, height + half, p_values, strict=True):
+    half_width = moderated.quantile(ALPHA, freedom) * error
+    for low, high, p_value in zip(height - half_width, height + half_width, p_values, strict=True):
         yield relative(float(low)), relative(float(high)), p_value
 
 
-def _contradicts(both: TwoSides, level: Comparison) -> bool:
+def _contradicts(sides: TwoSides, comparison: Comparison) -> bool:
     """Whether the sides' own runs do not show half of what differs from the level: then the older
     side had left it already."""
-    first, second = (_logs(map(_median, side)) for side in (both.first, both.second))
-    if not len(first) or not len(second) or not is_large(level, both.in_bytes):
+    first, second = _logs(sides.first), _logs(sides.second)
+    if not len(first) or not len(second) or not comparison.is_large:
         return False
-    assert level.effect is not None
-    return _height(first, second) / math.log1p(level.effect) < 0.5
+    assert comparison.effect is not None
+    return _height(first, second) / math.log1p(comparison.effect) < 0.5
 
 
-def _median(run: Sequence[float]) -> float:
-    seconds = [s for s in run if s > 0 and math.isfinite(s)]
-    return median(seconds) if seconds else math.nan
-
-
-def _logs(seconds: Iterable[float]) -> Floats:
-    logs = log_seconds([*seconds])
+def _logs(seconds: Sequence[float]) -> Floats:
+    logs = log_seconds(seconds)
     return logs[np.isfinite(logs)]
 
 
@@ -254,10 +260,6 @@ def _middle(logs: Floats) -> float:
 
 def _height(first: Floats, second: Floats) -> float:
     return _middle(second) - _middle(first)
-
-
-def _spread(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> float:
-    return max(relative(float(max(side) - min(side))) for side in (first, second))
 
 
 def _limit(p_values: Iterable[float]) -> float:
@@ -271,34 +273,22 @@ def _limit(p_values: Iterable[float]) -> float:
     )
 
 
-def is_large(one: Comparison, in_bytes: bool = False) -> bool:
-    """Whether a change is as large as one must be to be called."""
-    return one.effect is not None and abs(one.effect) >= _least(one, in_bytes)
-
-
-def _least(one: Comparison, in_bytes: bool) -> float:
-    """The smallest relative change that may be called."""
-    if in_bytes or not one.before:
-        return MIN_EFFECT
-    return max(MIN_EFFECT, MIN_SECONDS / one.before)
-
-
-def _decided(one: Comparison, is_called: bool, in_bytes: bool) -> Comparison:
-    if one.why or one.effect is None:
-        return one
-    if is_called:
-        return replace(one, verdict="slower" if one.effect > 0 else "faster")
-    if one.low is None or one.high is None:
-        return replace(one, why="too few for an interval")
-    within = SAME_WITHIN
-    if not one.low <= 0 <= one.high:
-        within = min(within, _least(one, in_bytes))
-    if max(-one.low, one.high) <= within:
-        return replace(one, verdict="same")
-    if MIN_EFFECT <= abs(one.effect) < _least(one, in_bytes):
-        return replace(one, why=f"less than {format_seconds(MIN_SECONDS)} is never called")
-    which = "launches" if one.unit == "launch" else "runs"
-    return replace(one, why=f"{which} differ by {one.spread:.0%}")
+def _decided(comparison: Comparison, limit: float) -> Comparison:
+    """With its verdict, or with why there is none."""
+    effect, low, high = comparison.effect, comparison.low, comparison.high
+    if comparison.why or effect is None:
+        return comparison
+    if comparison.is_large and comparison.p_value is not None and comparison.p_value <= limit:
+        return replace(comparison, verdict="slower" if effect > 0 else "faster")
+    if low is None or high is None:
+        return replace(comparison, why="too few for an interval")
+    within = SAME_WITHIN if low <= 0 <= high else min(SAME_WITHIN, comparison.least)
+    if max(-low, high) <= within:
+        return replace(comparison, verdict="same")
+    if MIN_EFFECT <= abs(effect) < comparison.least:
+        return replace(comparison, why=f"less than {format_seconds(MIN_SECONDS)} is never called")
+    observations = "launches" if comparison.unit == "launch" else "runs"
+    return replace(comparison, why=f"{observations} differ by {comparison.spread:.0%}")
 
 
 def half(effect: float) -> float:

@@ -1,16 +1,15 @@
 """The comment on a pull request: the answer first, and no markup of anybody else's."""
 
 import re
-from collections import defaultdict
+from collections.abc import Sequence
 from html import escape
 
 import pytest
 from markdown_it import MarkdownIt
 
-from hostbench.judge.two_sides import Comparison, TwoSides, Verdict
-from hostbench.report.comment import MARKER, of_nothing, of_result
-from hostbench.report.side_runs import Key
-from hostbench.report.sides import Lacking, Sides
+from hostbench.judge.two_sides import Comparison, Verdict
+from hostbench.report.comparison import MARKER, Compared, comment, comment_of_nothing, in_order
+from hostbench.report.sides import Key, Lacking
 from hostbench.report.write import code
 from tests.report.test_compare_command import CASES
 
@@ -39,22 +38,24 @@ def one(verdict: Verdict, effect: float) -> Comparison:
         num=(7, 7),
         before=1.0,
         after=1.0 + effect,
-        is_provisional=False,
-        why="",
     )
 
 
-def sides(*lacking: Lacking) -> Sides:
-    return Sides(
-        series=defaultdict(lambda: TwoSides(first=[], second=[])),
-        confounded={},
-        lacking=[*lacking],
-        remarks=[],
+def result(
+    found: dict[Key, Comparison],
+    *lacking: Lacking,
+    remarks: Sequence[str] = (),
+    about: Sequence[str] = ABOUT,
+) -> str:
+    names = ("A", "B")
+    both = Compared(
+        names=names, typed=names, comparisons=in_order(found), lacking=lacking, remarks=remarks
     )
+    return comment(both, about)
 
 
 def answer(found: dict[Key, Comparison], *lacking: Lacking) -> str:
-    first, second = of_result(found, sides(*lacking), (), ABOUT).splitlines()[:2]
+    first, second = result(found, *lacking).splitlines()[:2]
     assert first == MARKER
     return second
 
@@ -78,7 +79,7 @@ def test_the_first_line_is_the_answer(found: tuple[Comparison, ...], line: str) 
 
 def test_a_failure_comes_first() -> None:
     lacking = Lacking(key=key(1), side=1, status="proof failed", reason="no bytes", other=True)
-    text = of_result({key(0): SAME}, sides(lacking), (), ABOUT)
+    text = result({key(0): SAME}, lacking)
     assert text.splitlines()[1] == "**Failed:** 1 same; 1 failed"
     assert "- `proof failed at B: transfer.host_to_device[" in text and ": no bytes`\n" in text
     old = Lacking(key=key(1), side=0, status="failed", reason="", other=True)
@@ -89,7 +90,7 @@ def test_a_failure_comes_first() -> None:
 
 def test_what_changed_is_in_the_table_and_the_rest_is_named() -> None:
     found = {key(0): SLOWER, key(1): SAME, key(2): OPEN}
-    text = of_result(found, sides(), ["2 cases left out, not in main"], ABOUT)
+    text = result(found, remarks=["2 cases left out, not in main"])
     html = rendered(text)
     assert html.count("<tr>") == 1 + 2 and html.index("<td>slower") < html.index("<td>undecided")
     assert "- `Half of the series would show a change of 2.5%.`" in text
@@ -99,7 +100,7 @@ def test_what_changed_is_in_the_table_and_the_rest_is_named() -> None:
 
 def test_a_long_table_is_cut_short() -> None:
     found = {key(0, f"transfer.host_to_device[nbytes={place}]"): SLOWER for place in range(500)}
-    text = of_result(found, sides(), [HOSTILE * 100] * 300, ABOUT)
+    text = result(found, remarks=[HOSTILE * 100] * 300)
     assert "480 more are not listed." in text and "- and 291 more" in text
     assert len(text) < 20_000
 
@@ -114,8 +115,8 @@ def test_no_text_from_elsewhere_is_markup() -> None:
     for case in (f"transfer.x[{HOSTILE}]", HOSTILE, "\\", "\\\\|\\|"):
         told = one("undecided", 0.1)
         for said in (
-            of_result({key(0, case): told}, sides(lacking), [HOSTILE, "\\", "`"], about),
-            of_nothing("Failed", HOSTILE, about),
+            result({key(0, case): told}, lacking, remarks=[HOSTILE, "\\", "`"], about=about),
+            comment_of_nothing("Failed", HOSTILE, about),
         ):
             html = rendered(said)
             assert said.count("\n<!--") == 0 and said.startswith(MARKER)
