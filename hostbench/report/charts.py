@@ -74,7 +74,7 @@ def drawn(chart: Chart) -> Spec:
     """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
     lines and the band are stands over it; its title is the answer's question."""
     is_bar = chart.mark == "bar"
-    place, value = ("y", "x") if is_bar else ("x", "y")  # the channels
+    lane, value = ("y", "x") if is_bar else ("x", "y")  # the channels
     points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
     top = max((point.y for point in points), default=0.0)
     rows = [
@@ -93,7 +93,7 @@ def drawn(chart: Chart) -> Spec:
     key = legend(names)
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    where, dots = {place: _place(chart, rows)}, {value: at["y"]}
+    where, dots = {lane: _along(chart, rows)}, {value: at["y"]}
     tip = {"tooltip": [field("text:N", title="case")]}
     good = [row for row in rows if row["status"] == "ok"]
     bad = [row for row in rows if row["status"] != "ok"]
@@ -204,7 +204,7 @@ def _rules(chart: Chart, value: str, look: Spec) -> Iterator[Spec]:
             yield layer([asdict(rule)], "rule", dashed, **low)
 
 
-def _place(chart: Chart, rows: Sequence[Spec]) -> Spec:
+def _along(chart: Chart, rows: Sequence[Spec]) -> Spec:
     """Lanes, or the numbers that there are."""
     if chart.mark == "bar":
         order = list(dict.fromkeys(row["lane"] for row in rows))

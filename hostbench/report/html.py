@@ -101,7 +101,8 @@ def _answer(answer: Answer) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    columns = [(f' class="{kind}"' if (kind := _kind(one)) else "", one) for one in table.columns]
+    kinds = [f' class="{kind}"' if (kind := _kind(column)) else "" for column in table.columns]
+    columns = list(zip(kinds, table.columns, strict=True))
     head = "".join(f"<th{kind}>{escape(column.title)}</th>" for kind, column in columns)
     yield f'<div class="table"><table><tr>{head}</tr>'
     for row in table.words():

@@ -205,7 +205,7 @@ def _marked(block: Block) -> tuple[str, list[str]]:
         head = f"- **{escaped(block.question)}** {escaped(block.verdict)}"
         return "answer", [
             head,
-            *(f"  - {escaped(said)}" for said in (*map(str, block.figures), *block.notes)),
+            *(f"  - {escaped(words)}" for words in (*map(str, block.figures), *block.notes)),
         ]
     if isinstance(block, Title | Heading):
         return "heading", [f"{'##' if isinstance(block, Title) else '###'} {escaped(block)}"]

@@ -183,20 +183,6 @@ def test_each_question_once_and_no_odd_number() -> None:
 BREAK_EVEN = "After how many copies has pinning a tensor paid?"
 
 
-@pytest.mark.parametrize("way", ["host to device", "device to host"])
-def test_latency_and_bandwidth_are_the_simulated_links(way: str) -> None:
-    answer = copies()[f"What do latency and bandwidth make of a copy, {way}?"]
-    assert value(answer, "async pinned: latency") == pytest.approx(10e-6, rel=1e-3)
-    assert value(answer, "async pinned: bandwidth") == pytest.approx(50, rel=1e-3)
-    assert value(answer, "async pinned: half of it from") == pytest.approx(488 * KIB, rel=2e-3)
-    assert value(answer, "sync pageable: latency") == pytest.approx(13e-6, rel=1e-3)
-    assert value(answer, "sync pageable: bandwidth") == pytest.approx(10, rel=1e-3)
-    assert answer.chart is not None
-    assert [(one.label, one.low) for one in answer.chart.rules] == [
-        ("limit: the simulated link", 50.0)
-    ]
-
-
 @pytest.mark.parametrize("question", CROSSINGS)
 def test_pinned_is_faster_from_a_size_on(question: str) -> None:
     answer = copies()[question]
@@ -672,7 +658,6 @@ def test_what_a_larger_batch_gains(times_ms: dict[int, float], noise: float, sai
 
 NBYTES = 1 << 28
 BUSY = {"gpu0": {"pcie_generation": 5, "pcie_width": 16, "throttle_reasons": "none"}}
-NARROW = {"gpu0": {"pcie_generation": 5, "pcie_width": 8}}
 H200: dict[str, Any] = {
     "name": "NVIDIA H200",
     "pcie_generation": 1,
@@ -712,17 +697,6 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
         pytest.param(H200, BUSY, (55.4, 55.1), "yes", None, id="healthy"),
         pytest.param(H200, BUSY, (55.4, 30), "no", NOTHING_SAYS, id="slow"),
         pytest.param(
-            H200, NARROW, (27.7, 27.7), "no", "gpu0: the PCIe link is x8 of x16", id="narrow"
-        ),
-        pytest.param(
-            {**H200, "pcie_max_width": 8, "pci_device_max_width": 16},
-            NARROW,
-            (27.5, 27.5),
-            "no",
-            "gpu0: the slot or a switch limits PCIe to x8 of x16",
-            id="a narrow slot",
-        ),
-        pytest.param(
             H200,
             {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}},
             (55.4, 55.1),
@@ -730,9 +704,7 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
             "gpu0: throttled while copies ran (power-cap)",
             id="throttled, which is no fault of the link",
         ),
-        pytest.param({**H200, "name": "NVIDIA X1"}, BUSY, (55.4, 55.1), "yes", None, id="unknown"),
         pytest.param(V100, None, (9.5, 13.1), "no", NOTHING_SAYS, id="a floor proves no health"),
-        pytest.param(V100, None, (13.0, 13.1), "yes", None, id="90 %"),
         pytest.param(GH200, None, (350, 297), "yes", None, id="C2C as published"),
         pytest.param(X1, None, (350, 297), "undecided", None, id="C2C of which nothing is known"),
         pytest.param(H200, BUSY, (55.4,), "partly", None, id="one direction"),

@@ -22,12 +22,9 @@ from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
+from tests.report.test_page import HOSTILE
 from tests.stored import read_tree
 
-HOSTILE = (
-    "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* <img src=http://z> \\ &lt;"
-    "\r\n\x1b[31mred\u202e"
-)
 KEYS = {"family", "question", "state", "verdict", "figures", "notes", "text"}
 FIGURE_KEYS = set(Figure.__dataclass_fields__) | {"text"}
 

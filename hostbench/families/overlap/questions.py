@@ -69,8 +69,8 @@ def _engines(named: Mapping[str, Row]) -> str:
     if not {"three_streams", *TRIP} <= set(named):
         return ""
     launches = {name: row.launches for name, row in named.items()}
-    said = engines(launches["three_streams"], *_bounds(launches))
-    return f"{said[:1].upper()}{said[1:]}."
+    words = engines(launches["three_streams"], *_bounds(launches))
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _with_even(rows: Rows) -> Rows:

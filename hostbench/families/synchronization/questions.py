@@ -113,14 +113,14 @@ class Slowdown(Question):
         states: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
         state = states[_is_more(costs[0][1], DEAR)]
         factors = [(_factor(known), self._at(row)) for row, known in costs]
-        said = [
+        times = [
             f"{factor} at {joined(at for _, at in some)}"
             for factor, some in groupby(factors, key=lambda pair: pair[0])
             if factor
         ]
         unsure = joined(at for factor, at in factors if not factor)
         start = f"{state}, " if state != "undecided" else ""
-        parts = [f"{start}a step takes {joined(said)}"] if said else []
+        parts = [f"{start}a step takes {joined(times)}"] if times else []
         parts += [f"undecided at {unsure}"] if unsure else []
         little = [*takewhile(lambda cost: _at_most(cost[1], LITTLE), reversed(costs))]
         if little:

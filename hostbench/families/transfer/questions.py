@@ -199,7 +199,9 @@ class PinningPays(Question):
                 label = f"{size}, pinning anew, warm cache"
                 figures.append(Figure(label, warm.time, "s", ratio=ratio))
         known = [
-            (one.value, one.label.partition(",")[0]) for one in counts if one.value is not None
+            (shown.value, shown.label.partition(",")[0])
+            for shown in counts
+            if shown.value is not None
         ]
         state: State = "figure" if known else "undecided"
         verdict = "; ".join(f"after {num:.1f} copies of {size}" for num, size in known)

@@ -155,7 +155,7 @@ class Scaling(Question):
     def _values(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """Each count's figure, and whether the launches establish that they differ."""
         rated = [shown for shown in figures if shown.value is not None]
-        values = [f"{answers.in_unit(one.value or 0, one.unit)} over {one.label}" for one in rated]
+        values = [f"{answers.in_unit(f.value or 0, f.unit)} over {f.label}" for f in rated]
         verdict = ", ".join(values) if len(rated) > 1 else str(rated[0])
         size = size_axis(measured)
         nbytes = measured[0].axes[size] if size else 0
