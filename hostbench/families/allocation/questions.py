@@ -55,33 +55,31 @@ class Breakdown(Question):
             sizes,
             key=lambda pair: (sum(map(bool, pair[1].values())), int(pair[0].axes["nbytes"])),
         )
-        known = {name: row for name, row in parts.items() if row is not None}
-        if not known:
-            return self.made(text, "undecided", "undecided: no part of it was measured alone")
+        measured = {name: row for name, row in parts.items() if row is not None}
         shares = {
-            name: by_launch(lambda a, b: a / b, row.by_launch, whole.by_launch)
-            for name, row in known.items()
+            name: share
+            for name, row in measured.items()
+            if (share := by_launch(lambda a, b: a / b, row.by_launch, whole.by_launch))
         }
+        if not shares:
+            return self.made(text, "undecided", "undecided: no part of it was measured alone")
         rest = by_launch(lambda *taken: 1.0 - sum(taken), *shares.values())
         figures = [Figure("the whole", whole.time, "s")]
-        figures += [
-            _share(name, shares[name], units.format_seconds(row.time))
-            for name, row in known.items()
-        ]
-        figures.append(_share("in none of them alone", rest))
+        for name, share in shares.items():
+            alone = units.format_seconds(measured[name].time)
+            figures.append(_share(name, share, f"{alone} alone"))
+        if rest and median([*rest.values()]) >= 0:
+            figures.append(_share("in none of them alone", rest))
         figures += [
             Figure(name, None, "share", status="not measured", reason=NOT_ASKED)
             for name in parts
-            if name not in known
+            if name not in shares
         ]
-        bars = chart(
-            "bar",
-            LANES,
-            TIME,
-            (point(row, name) for name, row in ({"the whole": whole} | known).items()),
-        )
-        verdict = f"{joined(f'{name} {_percent(shares[name])}' for name in known)}; {_left(rest)}"
-        return self.made(text, "figure", verdict, figures, notes=self.at([whole], ()), chart=bars)
+        points = (point(row, name) for name, row in {"the whole": whole, **measured}.items())
+        drawn = chart("bar", LANES, TIME, points)
+        taken = joined(f"{name} {median([*share.values()]):.0%}" for name, share in shares.items())
+        verdict, notes = f"{taken}; {_left(rest)}", self.at([whole], ())
+        return self.made(text, "figure", verdict, figures, notes=notes, chart=drawn)
 
 
 def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
@@ -97,13 +95,6 @@ def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
     }
 
 
-def _percent(shares: Launches) -> str:
-    if not shares:
-        return "an unknown share"
-    share = median([*shares.values()])
-    return f"{share:.0%}" if share <= 1 else "more alone than all of it"
-
-
 def _left(rest: Launches) -> str:
     """What the parts alone leave of the whole, where the launches establish that there is any."""
     values = [*rest.values()]
@@ -116,20 +107,12 @@ def _left(rest: Launches) -> str:
     return f"{share:.0%} in none of them alone"
 
 
-def _share(label: str, shares: Launches, alone: str = "") -> Figure:
-    """With its interval where there are launches enough for one from order statistics."""
-    values, note = [*shares.values()], f"{alone} alone" if alone else ""
-    if not values:
-        reason = "no launch holds both"
-        return Figure(label, None, "share", status="undecided", reason=reason)
-    share = median(values)
-    if not 0 <= share <= 1:  # caches differ between a part alone and inside the whole
-        reason = f"alone {alone}, longer than the whole" if alone else "none left"
-        return Figure(label, None, "share", status="refused", reason=reason)
-    if len(values) < MIN_FOR_INTERVAL:
-        return Figure(label, share, "share", note=note)
-    low, high = (min(max(end, 0.0), 1.0) for end in launch_interval(values))
-    return Figure(label, share, "share", low=low, high=high, note=note)
+def _share(label: str, shares: Launches, note: str = "") -> Figure:
+    """With its interval where there are launches enough for one from order statistics. Caches
+    differ between a part alone and inside the whole: alone it may take more than all of it."""
+    values = [*shares.values()]
+    ends = launch_interval(values) if len(values) >= MIN_FOR_INTERVAL else (None, None)
+    return Figure(label, median(values), "share", low=ends[0], high=ends[1], note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
