@@ -15,7 +15,7 @@ _STYLE = """
 :root { color-scheme: light dark }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere }
-article + article { border-top: 1px solid #8888; margin-top: 2.5rem; padding-top: .5rem }
+h1 ~ h1 { border-top: 1px solid #8888; margin-top: 2.5rem; padding-top: .5rem }
 h2 { margin: 1.5rem 0 .3rem; font-size: 1.1rem }
 h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; overflow-wrap: anywhere }
 p, li, figcaption { overflow-wrap: anywhere } section p { margin: 0 } ul { margin: .2rem 0 }
@@ -41,47 +41,40 @@ td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left 
 
 
 def html(blocks: Iterable[Block]) -> str:
-    """Each Title begins an article; the first is the document's."""
+    """The first Title is the document's."""
     blocks = list(blocks)
     title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
-    lines = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{_STYLE}</style></head><body>",
-        "<article>",
-        *_body(blocks),
-        "</article></body></html>",
-    ]
-    return _numbered("\n".join(lines).replace("<article>\n</article>", "", 1))
+    return "\n".join(
+        [
+            "<!doctype html>",
+            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<style>{_STYLE}</style></head><body>",
+            *_body(blocks),
+            "</body></html>",
+        ]
+    )
 
 
 def _body(blocks: Iterable[Block]) -> Iterator[str]:
     """Neighbours of one kind together: items are a list, answers stand side by side."""
+    around = {Item: ("<ul>", "</ul>"), Answer: ('<div class="beside">', "</div>")}
     for kind, group in groupby(blocks, type):
-        own = list(group)
-        if kind is Item:
-            yield from ["<ul>", *(f"<li>{_with_code(str(item))}</li>" for item in own), "</ul>"]
-        elif kind is Answer:
-            yield '<div class="beside">'
-            for answer in own:
-                assert isinstance(answer, Answer)
-                yield from _answer(answer)
-            yield "</div>"
-        else:
-            for block in own:
-                yield from _block(block)
+        start, end = around.get(kind, ("", ""))
+        yield from filter(None, [start, *(line for block in group for line in _block(block)), end])
 
 
 def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table(block)
-    elif isinstance(block, Title):
-        yield from ["</article><article>", f"<h1>{escape(block)}</h1>"]
-    elif isinstance(block, Heading):
-        yield f"<h2>{escape(block)}</h2>"
-    elif isinstance(block, str) and block:
-        yield f"<p>{_with_code(block)}</p>"
+    elif isinstance(block, Answer):
+        yield from _answer(block)
+    elif isinstance(block, Title | Heading):
+        size = "h1" if isinstance(block, Title) else "h2"
+        yield f"<{size}>{escape(block)}</{size}>"
+    elif block:
+        part = "li" if isinstance(block, Item) else "p"
+        yield f"<{part}>{_with_code(block)}</{part}>"
 
 
 def _with_code(words: str) -> str:
@@ -101,22 +94,22 @@ def _answer(answer: Answer) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    kinds = [f' class="{kind}"' if (kind := _kind(column)) else "" for column in table.columns]
-    columns = list(zip(kinds, table.columns, strict=True))
-    head = "".join(f"<th{kind}>{escape(column.title)}</th>" for kind, column in columns)
-    yield f'<div class="table"><table><tr>{head}</tr>'
+    heads = "".join(f"<th{_width(column)}>{escape(column.title)}</th>" for column in table.columns)
+    yield f'<div class="table"><table><tr>{heads}</tr>'
     for row in table.words():
-        pairs = zip(row, columns, strict=True)
-        cells = (f"<td{kind}>{_cell(words, column)}</td>" for words, (kind, column) in pairs)
+        cells = (
+            f"<td{_width(column)}>{_cell(words, column)}</td>"
+            for words, column in zip(row, table.columns, strict=True)
+        )
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table></div>"
 
 
-def _kind(column: Column) -> str:
-    """How wide its cells may be."""
-    if column.right:
-        return "right"
-    return "code" if column.code else "" if column.title else "note"
+def _width(column: Column) -> str:
+    """The class of its cells."""
+    if column.right or column.code:
+        return ' class="right"' if column.right else ' class="code"'
+    return "" if column.title else ' class="note"'
 
 
 def _cell(words: str, column: Column) -> str:
@@ -125,14 +118,3 @@ def _cell(words: str, column: Column) -> str:
     if column.code:
         return re.sub(r"([,@]|\[(?!\])|\.(?!\d))", r"\1<wbr>", inner)
     return f"<s>{inner}</s>" if isinstance(words, Struck) else inner
-
-
-def _numbered(document: str) -> str:
-    """vega counts its clip paths up for as long as a process lives: from 1 in each document, the
-    same run gives the same bytes."""
-    known: dict[str, str] = {}
-    return re.sub(
-        r"(?<=[\"#])clip\d+(?=[\")])",
-        lambda match: known.setdefault(match[0], f"clip{len(known) + 1}"),
-        document,
-    )
