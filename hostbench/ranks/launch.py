@@ -102,28 +102,36 @@ class Agents:
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
             raise Unavailable(f"not for the {len(world)} ranks that the launcher started")
-        self._names = [member.name for member in world]
+        self.names = [member.name for member in world]
         self._mail.drop("message", ("fork", group, Counter(member.node for member in world)))
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
-        """As a Pool's. Raises DeviceLost as well, where an agent is gone."""
-        number = self._mail.drop("message", ("order", order, arguments))
+        """As a Pool's. Raises DeviceLost as well, where an agent or the store is gone."""
         replies: dict[int, Reply] = {}
         late = [deadline.at]
-        for rank, reply in self._mail.take(f"reply/{number}", len(self._names), lambda: min(late)):
-            replies[rank] = reply
-            if reply.kind != "done":
-                late.append(time.monotonic() + LOST_S + GRACE_S)
-        return answers(replies, lambda _: self._states(deadline), deadline.given_s, self._names)
+        try:
+            number = self._mail.drop("message", ("order", order, arguments))
+            box, num = f"reply/{number}", len(self.names)
+            for rank, reply in self._mail.take(box, num, lambda: min(late)):
+                replies[rank] = reply
+                if reply.kind != "done":
+                    late.append(time.monotonic() + LOST_S + GRACE_S)
+            return answers(replies, lambda _: self._states(deadline), deadline.given_s, self.names)
+        except dist.DistNetworkError as error:
+            reason = str(error).partition("\n")[0]
+            raise DeviceLost(
+                f"the launcher's store is gone, with it the ranks: {reason}"
+            ) from error
 
     def close(self) -> None:
-        self._mail.drop("message", ("end",))
+        with contextlib.suppress(dist.DistNetworkError):  # the store is gone, and the agents end
+            self._mail.drop("message", ("end",))
 
     def _states(self, deadline: Deadline) -> list[RankState]:
         until = deadline.at + STATES_SHARE * deadline.given_s
         box = f"reply/{self._mail.drop('message', ('state',))}"
-        states: dict[int, RankState] = dict(self._mail.take(box, len(self._names), lambda: until))
-        if gone := [name for rank, name in enumerate(self._names) if rank not in states]:
+        states: dict[int, RankState] = dict(self._mail.take(box, len(self.names), lambda: until))
+        if gone := [name for rank, name in enumerate(self.names) if rank not in states]:
             raise DeviceLost(f"no agent answers for {', '.join(gone)}: it or its host is gone")
         return [state for _, state in sorted(states.items())]
 

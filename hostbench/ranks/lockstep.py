@@ -46,13 +46,13 @@ class Ranks:
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
         with self._joined(work, case) as ask:
-            return _measured(ask, work, case, settings, self._findings)
+            return _measured(ask, work, case, settings, self._findings, self._pool.names)
 
     def observe(self, work: Workload, case: Case) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
         with self._joined(work, case) as ask:
             by_rank: list[Measurement] = ask("observe", case)
-        return structs.replace(by_rank[0], proofs=_proofs(by_rank))
+            return structs.replace(by_rank[0], proofs=_proofs(by_rank, self._pool.names))
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
@@ -94,7 +94,12 @@ class Ranks:
 
 
 def _measured(
-    ask: Ask, work: Workload, case: Case, settings: Settings, findings: Mapping[str, FindingValue]
+    ask: Ask,
+    work: Workload,
+    case: Case,
+    settings: Settings,
+    findings: Mapping[str, FindingValue],
+    names: Sequence[str],
 ) -> Measurement:
     device_reason: str | None = ask("build", case)[0]
     depth = work.depth_of(case)
@@ -110,7 +115,7 @@ def _measured(
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
         by_rank = ask("device_clock", settings.device_samples, delay_s)
     finished: list[Measurement] = ask("finish")
-    proofs = _proofs(finished)
+    proofs = _proofs(finished, names)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
         return Measurement(proofs=proofs, depth=depth)
     findings = {**findings, **finished[0].findings}
@@ -158,11 +163,12 @@ def _sample(ask: Ask, settings: Settings, iteration_s: float) -> list[list[RankR
     return per_rank
 
 
-def _proofs(by_rank: Sequence[Measurement]) -> dict[str, str]:
+def _proofs(by_rank: Sequence[Measurement], names: Sequence[str]) -> dict[str, str]:
     """Of all ranks: who failed, and how; else unavailable where it was to one; else passed."""
     proofs = dict(by_rank[0].proofs)
-    for name in proofs:
-        texts = [own.proofs.get(name, "") for own in by_rank]
-        wrong = [f"rank {n}: {text[8:]}" for n, text in enumerate(texts) if text[:6] == "failed"]
-        proofs[name] = f"failed: {'; '.join(wrong)}" if wrong else max(texts)  # "u" is after "p"
+    for proof in proofs:
+        texts = {rank: own.proofs.get(proof, "") for rank, own in zip(names, by_rank, strict=True)}
+        wrong = [f"{rank}: {text[8:]}" for rank, text in texts.items() if text[:6] == "failed"]
+        worst = max(texts.values())  # "unavailable" is after "passed"
+        proofs[proof] = f"failed: {'; '.join(wrong)}" if wrong else worst
     return proofs

@@ -130,6 +130,7 @@ class Pool:
 
     def __init__(self, group: GroupConfig) -> None:
         num, rendezvous = group.num_ranks, os.memfd_create("hostbench-rendezvous")
+        self.names = [f"rank {rank}" for rank in range(num)]
         store = partial(_store, f"/proc/self/fd/{rendezvous}", num)
         self._children: list[Child] = []
         try:
@@ -154,8 +155,7 @@ class Pool:
                 replies[rank] = reply = self._children[rank].receive(until)
                 if reply.kind != "done":
                     until = min(until, time.monotonic() + GRACE_S)
-        names = [f"rank {rank}" for rank in range(len(self._children))]
-        return answers(replies, self._states, deadline.given_s, names)
+        return answers(replies, self._states, deadline.given_s, self.names)
 
     def close(self) -> None:
         end(self._children)

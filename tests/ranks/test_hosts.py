@@ -15,10 +15,12 @@ import pytest
 import torch.distributed as dist
 
 from hostbench.core.case import Case
-from hostbench.core.errors import HostbenchError, UsageError
+from hostbench.core.errors import DeviceLost, HostbenchError, UsageError
 from hostbench.families import load
 from hostbench.ranks import launch
+from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import Mail, greet
+from hostbench.ranks.pool import Deadline
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
 from tests.ranks.conftest import cases, culprit_of
@@ -126,6 +128,22 @@ def test_a_store_that_is_gone_is_no_error_when_all_is_said() -> None:
     launch.dismiss(mail, 2, was_measured=True)
 
 
+def test_a_store_that_is_gone_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No case is to blame for it."""
+    make = dist.TCPStore  # type: ignore[attr-defined]
+    server = make("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store = make("127.0.0.1", server.port, wait_for_workers=False)
+    monkeypatch.setattr(launch, "connect", lambda member: store)
+    for name, text in _environ(WORLD_SIZE="1").items():
+        monkeypatch.setenv(name, text)
+    Mail(store).put("world", [Member(0, 1, 0, "a", "a")])
+    agents = launch.Agents(GroupConfig("cpu", "gloo", 1, 10.0))
+    del server
+    with pytest.raises(DeviceLost, match="the launcher's store is gone, with it the ranks"):
+        agents.ask(Deadline.after(5.0), "join", False)
+    agents.close()
+
+
 def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> None:
     words = (*TORCHRUN, "--master-port", port(), *MODULE, *SMALL)
     done = checkout.python(*words, "--results", str(results), GLOO_SOCKET_IFNAME="lo")
@@ -186,6 +204,21 @@ def test_what_a_launcher_leaves_out_is_told() -> None:
         Member.from_environ({"RANK": "0", "WORLD_SIZE": "2"})
     with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
         Member.from_environ(environ)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "most"),
+    [("RANK", "2", 1), ("WORLD_SIZE", "two", 2**20), ("MASTER_PORT", "70000", 65535)],
+)
+def test_a_mistyped_number_is_named(name: str, text: str, most: int) -> None:
+    error = f"{name}='{text}' is no number from 0 to {most}: see docs/cluster.md"
+    with pytest.raises(UsageError, match=error):
+        Member.from_environ(_environ(**{name: text}))
+
+
+def _environ(**variables: str) -> dict[str, str]:
+    usual = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    return {**usual, "MASTER_ADDR": "a", "MASTER_PORT": "1", **variables}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

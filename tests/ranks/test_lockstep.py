@@ -51,6 +51,7 @@ class Script:
         assert all(earlier.is_closed for earlier in Script.made), "two pools at once"
         Script.made.append(self)
         self.num_iterations = 0
+        self.names = ["rank 0 on a", "rank 1 on b"]
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         assert deadline.given_s == 8.0
@@ -123,7 +124,7 @@ def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
 def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
     Script.wrong = "element 17 is 3, not 5"
     result = measured(ranks)
-    assert result.proofs == {"data": "failed: rank 1: element 17 is 3, not 5"}
+    assert result.proofs == {"data": "failed: rank 1 on b: element 17 is 3, not 5"}
     assert result.end_to_end_s == () and result.ranks == {}
     seen = ranks.observe(WORK, Case.of(WORK.name, {"device": "cpu", "kind": "fine"}))
     assert seen.proofs == result.proofs and seen.findings == {"kernels_per_step": 20}
@@ -132,8 +133,8 @@ def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
 def test_a_proof_has_passed_where_no_rank_lacks_it() -> None:
     for texts in (["passed", "unavailable: no"], ["unavailable: no", "passed"]):
         by_rank = [Measurement(proofs={"data": text}) for text in texts]
-        assert lockstep._proofs(by_rank) == {"data": "unavailable: no"}
-    assert lockstep._proofs([of(None), of(None)]) == {"data": "passed"}
+        assert lockstep._proofs(by_rank, "ab") == {"data": "unavailable: no"}
+    assert lockstep._proofs([of(None), of(None)], "ab") == {"data": "passed"}
 
 
 def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
