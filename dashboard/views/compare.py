@@ -59,8 +59,8 @@ if rows.empty:
     parts.empty("No series has numbers on both sides.")
 with st.container(horizontal=True):
     number = {verdict: int((rows["verdict"] == verdict).sum()) for verdict in charts.VERDICTS}
-    st.badge(f"{number['slower']} slower", color="orange")
-    st.badge(f"{number['faster']} faster", color="blue")
+    st.badge(f"{number['slower']} slower", color="orange" if number["slower"] else "gray")
+    st.badge(f"{number['faster']} faster", color="blue" if number["faster"] else "gray")
     st.badge(f"{number['same']} same, {number['undecided']} undecided", color="gray")
 workload = st.query_params.get("of")
 own = rows[rows["workload"] == workload]
