@@ -58,8 +58,8 @@ def execute(**given: Any) -> int:
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
     options = NightlyOptions(**given)
     become_subreaper()
-    is_simulated = options.device == MARK
-    with only_one(f"simulations into {options.results}" if is_simulated else "this machine"):
+    simulations = f"simulations into {options.results or Path.cwd()}"
+    with only_one(simulations if options.device == MARK else "this machine"):
         tonight = _Tonight(options)
         tonight.measure_and_judge()
         tonight.keep()
