@@ -8,7 +8,7 @@ from typing import Any
 from tests.scratch import Scratch
 
 WORKER = "hostbench/runner/worker.py"
-MEDIAN = "measure.summary_s(found)"
+MEDIAN = "measure.summary_s(measurement)"
 H2D = "transfer.HostToDevice.track_seconds"
 D2H = "transfer.DeviceToHost.track_seconds"
 FAST = {"HOSTBENCH_LAUNCHES": "8"}
