@@ -14,7 +14,7 @@ sums in a row are num_ranks ** (times - 1) times the first one: a shift of the e
 long as one more factor num_ranks has room. So each sum that was left out shows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,20 +58,34 @@ class Pattern:
 
     def tensor(self, pieces: Pieces) -> torch.Tensor:
         """The pieces one after the other."""
-        parts = [torch.empty(0, dtype=self.dtype, device=self.device)]
-        for rank, start, length in pieces:
-            period = self._period(rank, start)
-            parts.append(period.repeat(length // len(period) + 1)[:length])
-        return torch.cat(parts)
+        length = sum(length for _, _, length in pieces)
+        buffer = torch.empty(length, dtype=self.dtype, device=self.device)
+        for part, expected, _ in self._parts(buffer, pieces):
+            part.copy_(expected)
+        return buffer
 
     def first_wrong(self, buffer: torch.Tensor, pieces: Pieces) -> str | None:
         """The first element that is not what the pieces say; every element is compared."""
-        expected = self.tensor(pieces)
-        wrong = buffer != expected
-        if not wrong.any():
-            return None
-        index = int(wrong.nonzero()[0])
-        return f"element {index} is {buffer[index]:.9g}, not {expected[index]:.9g}"
+        for part, expected, start in self._parts(buffer, pieces):
+            wrong = part != expected
+            if wrong.any():
+                offset = int(wrong.flatten().nonzero()[0])
+                value, right = part.flatten()[offset], expected[offset % len(expected)]
+                return f"element {start + offset} is {value:.9g}, not {right:.9g}"
+        return None
+
+    def _parts(
+        self, buffer: torch.Tensor, pieces: Pieces
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
+        """Views of a buffer, what each of their rows holds, and where they begin: whole periods,
+        then the rest. Nothing as long as the buffer is made: new memory takes longer than all."""
+        end = 0
+        for rank, first, length in pieces:
+            period = self._period(rank, first)
+            start, rest = end, length % len(period)
+            end = start + length
+            yield buffer[start : end - rest].view(-1, len(period)), period, start
+            yield buffer[end - rest : end], period[:rest], end - rest
 
     def _period(self, rank: int | None, start: int) -> torch.Tensor:
         """From a position on. Shape: (prime,)."""
