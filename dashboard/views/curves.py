@@ -14,12 +14,15 @@ MOST_LINES = 16
 st.title("Curves", anchor=False)
 store = parts.opened()
 names = parts.machines(store)
-asked = parts.one("Question", [*QUESTIONS, OTHER], "q", label_visibility="collapsed")
+known = pd.concat([data.series(store, name) for name in names])
+sizes = [any(map(str.isdigit, words.axes(case).values())) for case in known["case"]]
+known = known.assign(sizes=sizes).sort_values("sizes", ascending=False, kind="stable")
+workloads = list(dict.fromkeys(known["workload"][known["has_number"]]))
+if not workloads:
+    parts.empty("No number is stored of these machines.", parts.REMEDY)
+measured = [name for name, own in QUESTIONS.items() if not {*own.workloads}.isdisjoint(workloads)]
+asked = parts.one("Question", [*measured, OTHER], "q", label_visibility="collapsed")
 if asked == OTHER:
-    known = pd.concat([data.series(store, name) for name in names])
-    workloads = list(dict.fromkeys(known["workload"][known["has_number"]]))
-    if not workloads:
-        parts.empty("No number is stored of these machines.", parts.REMEDY)
     workload = st.selectbox("Workload", workloads, key="workload", bind="query-params")
     question = Picture(workload, (workload,), (), ("GB/s", "time"))
 else:

@@ -22,11 +22,12 @@ if every.empty:
 
 
 def usual() -> str:
-    """The case of the link; else of what changed most, else the one with the most points."""
+    """The case of the link; else of what changed most, else a time with the most points."""
     cases, rank = set(every["case"]), judged.causes["key"].tolist()
     events = judged.events[judged.events["machine"].isin(names)]
     events = events.assign(rank=events["key"].map(rank.index)).sort_values("rank", kind="stable")
-    longest = judged.series.sort_values("points", ascending=False, kind="stable")
+    timed = judged.series.assign(timed=judged.series["unit"] == "seconds")
+    longest = timed.sort_values(["points", "timed"], ascending=False, kind="stable")
     asked = [st.query_params.get("case", ""), *events["case"], *longest["case"], *every["case"]]
     return next(str(case) for case in asked if case in cases)
 

@@ -149,6 +149,14 @@ def test_each_page_shows_each_tree(open_page, request, page: str, kind: str) -> 
     assert bool(app.info) is is_empty
 
 
+def test_a_question_that_nothing_answers_is_no_choice(
+    open_page, quick: Path, foreign: Path
+) -> None:
+    (workloads,) = [box for box in open_page("curves", foreign).selectbox if box.key == "workload"]
+    assert len(workloads.options) > 1
+    assert not [box for box in open_page("curves", quick).selectbox if box.key == "workload"]
+
+
 def test_the_newest_run_comes_first_and_every_answer_names_its_run(open_page, quick: Path) -> None:
     app = open_page("overview", quick)
     assert any(re.search(r"quick, \d+ (min|h|days?) ago", one.value) for one in app.markdown)
