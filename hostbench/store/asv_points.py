@@ -6,7 +6,6 @@ is worked out once a layout; a file then adds its lists of numbers.
 
 import ast
 import itertools
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -287,7 +286,7 @@ def _points(
     counted = zip(layout.groups, tally.tolist(), strict=True)
     first = began.filter(pa.array(is_shown)).drop_null().cast(pa.int64())
     shared |= {
-        "counts": json.dumps([[*group, *nums] for group, nums in counted if any(nums)]),
+        "counts": [[*group, *nums] for group, nums in counted if any(nums)],
         "rows": int(is_shown.sum()),
         "first_us": min(first.to_pylist(), default=None),
     }

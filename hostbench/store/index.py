@@ -7,23 +7,23 @@ It can be deleted at will. Where it cannot be written, a temporary one serves th
 import atexit
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import DecodeError, structs
 
 from hostbench import families
 from hostbench.core.clock import epoch_s
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
@@ -37,12 +37,15 @@ from hostbench.store.columns import STATUSES, FrameRow
 from hostbench.store.runs import WholeRun
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
-_OF_ASV = r"[0-9a-f]{8}-.*\.json"
-"""How asv's files of a commit are named."""
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
+Batch = tuple[pa.Table, set[str]]
+"""(rows, files whose rows they replace), small enough to be sorted in memory."""
+_OF_ASV = r"[0-9a-f]{8}-.*\.json"
+"""How asv's files of a commit are named."""
 _REFUSED = re.compile(r"[\[\]^|\\]")
 """Characters of a path that the library takes for none of a URL: it panics."""
+_SHARED = "machine commit run_id hardware torch driver scratch source".split()
 
 
 def folder_of(results: Path) -> Path:
@@ -69,12 +72,14 @@ def open_table(
     """
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
-    listing, folder = Listing(results), folder_of(results)
-    if not (listing.is_empty or _REFUSED.search(str(folder))):
+    warnings = list[str]()
+    files, folder = list_files(results, warnings.append), folder_of(results)
+    update = Update(results, files, on_file, warnings)
+    if files and not _REFUSED.search(str(folder)):
         with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
-            return _opened(listing, folder, rebuild, on_file)
+            return _opened(update, folder, rebuild), warnings
     try:
-        return _opened(listing, elsewhere(str(results.resolve())), rebuild, on_file)
+        return _opened(update, elsewhere(str(results.resolve())), rebuild), warnings
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
@@ -82,9 +87,7 @@ def open_table(
         ) from error
 
 
-def _opened(
-    listing: "Listing", folder: Path, rebuild: bool, on_file: OnFile
-) -> tuple[ResultTable, list[str]]:
+def _opened(update: "Update", folder: Path, rebuild: bool) -> ResultTable:
     """One process at a time, where the file system can lock: others need not read the same."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (ignore := folder / ".gitignore").exists():
@@ -92,133 +95,140 @@ def _opened(
     url = str(folder / "points")
     with locked(folder / "lock"):
         if not rebuild:
-            with contextlib.suppress(*DAMAGE):
+            with contextlib.suppress(*DAMAGE, DecodeError):
                 stored = ResultTable(url)
                 if stored.description == DESCRIPTION:
-                    return _refreshed(listing, stored, on_file)
+                    return update.into(stored)
         shutil.rmtree(folder / "points", ignore_errors=True)
-        return _refreshed(listing, ResultTable.create(url), on_file)
+        return update.into(ResultTable.create(url))
 
 
-def _refreshed(
-    listing: "Listing", stored: ResultTable, on_file: OnFile
-) -> tuple[ResultTable, list[str]]:
-    update = Update(listing, stored.files, on_file)
-    for rows, replaced in update.batches():
-        stored.write(rows, replaced)
-    if update.has_changes:
-        stored.tidy()
-        stored.refresh()
-    return stored, update.warnings
+def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
+    """Path in the folder -> Stat of each file that points come from: those of runs first, for
+    asv's may hold the same points."""
+
+    machines = [
+        entry.name for entry in _entries(results, "", warn) if (results / entry.name).is_dir()
+    ]
+    files: dict[str, Stat] = {}
+    for machine in machines:
+        files.update(_stats(results, f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}", warn))
+    archived = {Path(file).name.removesuffix(archive.SUFFIX) for file in files}
+    for file, stat in _stats(results, places.JOURNALS, rf".*{re.escape(places.SUFFIX)}", warn):
+        if Path(file).name.removesuffix(places.SUFFIX) not in archived:
+            files[file] = stat
+    for machine in machines:
+        files.update(_stats(results, machine, _OF_ASV, warn))
+    return files
 
 
-class Listing:
-    """The files of a results folder that points come from: path in the folder -> Stat."""
-
-    def __init__(self, results: Path) -> None:
-        self.results = results
-        self.warnings: list[str] = []
-        self.archives: dict[str, Stat] = {}
-        self.asv: dict[str, dict[str, Stat]] = {}
-        """Of each machine."""
-        for machine in (entry.name for entry in self._entries("")):
-            if not (results / machine).is_dir():
-                continue
-            self.archives |= self._stats(f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}")
-            self.asv[machine] = self._stats(machine, _OF_ASV)
-        archived = {Path(path).name.removesuffix(archive.SUFFIX) for path in self.archives}
-        journals = self._stats(places.JOURNALS, rf".*{re.escape(places.SUFFIX)}")
-        self.journals = {
-            path: stat
-            for path, stat in journals.items()
-            if Path(path).name.removesuffix(places.SUFFIX) not in archived
-        }
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.archives or self.journals or any(self.asv.values()))
-
-    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """Of a folder, in the order of the names. One that cannot be named is a warning."""
-        with contextlib.suppress(OSError), os.scandir(self.results / folder) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.name.encode(errors="ignore").decode() == entry.name:
-                    yield entry
-                else:
-                    self.warnings.append(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
-
-    def _stats(self, folder: str, named: str) -> dict[str, Stat]:
-        """A link to nothing or to itself is listed, too: reading it says what it is."""
-        stats: dict[str, Stat] = {}
-        for entry in self._entries(folder):
-            if re.fullmatch(named, entry.name):
-                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    about = entry.stat(follow_symlinks=not _is_broken(entry))
-                    stats[f"{folder}/{entry.name}"] = about.st_size, about.st_mtime_ns
-        return stats
+def _entries(results: Path, folder: str, warn: Warn) -> Iterator[os.DirEntry[str]]:
+    """Of a folder, in the order of the names. One that cannot be named is a warning."""
+    with contextlib.suppress(OSError), os.scandir(results / folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.encode(errors="ignore").decode() == entry.name:
+                yield entry
+            else:
+                warn(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
 
 
-def _is_broken(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110 - of many files
+def _stats(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[tuple[str, Stat]]:
+    """A link to nothing or to itself is listed, too: reading it says what it is."""
+    for entry in _entries(results, folder, warn):
+        if re.fullmatch(pattern, entry.name):
+            is_broken = entry.is_symlink() and not Path(entry.path).exists()
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                about = entry.stat(follow_symlinks=not is_broken)
+                yield f"{folder}/{entry.name}", (about.st_size, about.st_mtime_ns)
 
 
 class Update:
-    """What a table lacks of a folder. `batches` reads it."""
+    """What a table lacks of a folder."""
 
-    def __init__(self, listing: Listing, known: list[FileRow], on_file: OnFile) -> None:
-        self.results, self._now, self._on_file = listing.results, listing, on_file
-        self._known = {row.file: row for row in known}
-        self.warnings = [*listing.warnings]
-        self._figures = published.load(self.results, self.warnings.append)
-        self.has_changes = False
-        self._rows: list[dict[str, Any]] = []
-        """FileRows of the next batch."""
-        self._points: list[pa.Table] = []
-        self._gone: set[str] = set()
-        """Files whose rows the next batch replaces."""
+    def __init__(
+        self, results: Path, files: dict[str, Stat], on_file: OnFile, warnings: list[str]
+    ) -> None:
+        self._results, self._files, self._on_file = results, files, on_file
+        self._warn = warnings.append
+        self._figures = published.load(results, self._warn)
         self._claims: dict[str, dict[str, set[asv_points.StartedRow]]] = {}
         """Machine -> commit -> rows of asv's files that runs hold too."""
 
-    def batches(self) -> Iterator[tuple[pa.Table, set[str]]]:
-        """(rows, files whose rows they replace), each small enough to be sorted in memory."""
-        listed = {*self._now.archives, *self._now.journals}.union(*self._now.asv.values())
-        self._gone = {*self._known} - listed
-        yield from self._read_runs()
-        described = asv_tree.described(self.results, self.warnings.append)
-        for machine, stats in self._now.asv.items():
-            if stats:
-                suite = asv_points.suite(self.results, machine, described, self.warnings.append)
-                yield from self._read_asv(suite, stats)
-        yield from self._batch(at_least=0)
+    def into(self, stored: ResultTable) -> ResultTable:
+        """Bring a table up to date."""
+        self._claims = defaultdict(lambda: defaultdict(set))
+        has_changed = False
+        for rows, replaced in self._batches({row.file: row for row in stored.files}):
+            stored.write(rows, replaced)
+            has_changed = True
+        if has_changed:
+            stored.tidy()
+            stored.refresh()
+        return stored
 
-    def _batch(self, at_least: int = MAX_ROWS) -> Iterator[tuple[pa.Table, set[str]]]:
-        if sum(map(len, self._points)) < at_least or not (self._rows or self._gone):
-            return
-        tables = [table.of_files(self._rows), *self._points]
-        rows = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
-        self.has_changes = True
-        yield rows, self._gone
-        self._rows, self._points, self._gone = [], [], set()
+    def _batches(self, known: dict[str, FileRow]) -> Iterator[Batch]:
+        gone = {*known} - {*self._files}
+        rows, facts, points = list[FileRow](), list[str | None](), list[pa.Table]()
 
-    def _add(self, file: str, stat: Stat, row: dict[str, Any], points: pa.Table | None) -> None:
-        """A file as it was read now: fields of its FileRow, and its points."""
-        if file in self._known:
-            self._gone.add(file)
-        about = {"file": file, "size": stat[0], "changed_ns": stat[1], "rows": 0, "counts": "[]"}
-        texts = {name: json.dumps(row[name]) if row[name] else None for name in _JSON & row.keys()}
-        self._rows.append({**about, **row, **texts})
-        if points is not None and len(points):
-            self._points.append(table.of_file(points, file))
+        def batch() -> Batch:
+            tables = pa.concat_tables(
+                [table.of_files(rows, facts), *points], promote_options="permissive"
+            )
+            return tables.unify_dictionaries(), gone
 
-    def _is_stale(self, file: str, stat: Stat, depends: str) -> bool:
-        row = self._known.get(file)
-        if row is None or (row.size, row.changed_ns) != stat:
-            return True
+        for file, stat in self._files.items():
+            row = known.get(file)
+            if row is None or self._is_stale(row, stat):
+                if (about := self._read(file, stat)) is None:
+                    continue
+                row, own_facts, own_points = about
+                rows.append(row)
+                facts.append(own_facts)
+                if own_points is not None and len(own_points):
+                    points.append(table.of_file(own_points, file))
+                if file in known:
+                    gone.add(file)
+            for benchmark, started_ms in row.claims:
+                self._claims[str(row.machine)][str(row.commit)].add((benchmark, started_ms))
+            if sum(map(len, points)) >= MAX_ROWS:
+                yield batch()
+                rows, facts, points, gone = [], [], [], set()
+        if rows or gone:
+            yield batch()
+
+    # ---- what is stale --------------------------------------------------------------------------
+
+    def _is_stale(self, row: FileRow, stat: Stat) -> bool:
+        """What a rate of the user's own workloads is held against, only a process that knows them
+        can tell: one that does not leaves what the other wrote."""
         base, _, workloads = row.depends.partition(" ")
-        return base != depends or (self._workloads != workloads and self._uses_own(row.counts))
+        is_same = (row.size, row.changed_ns, base) == (*stat, self._base(row.file, row.commit))
+        return not is_same or (self._workloads != "" and workloads != self._workloads)
 
-    # What a rate of the user's own workloads is held against, only a process that knows them can
-    # tell: one that does not leaves what the other wrote.
+    def _depends(self, file: str, commit: str | None) -> str:
+        return f"{self._base(file, commit)} {self._workloads}"
+
+    def _base(self, file: str, commit: str | None) -> str:
+        """What points depend on beside their file: of a run the published figures, and of a
+        journal what our environment stored of its commit; of asv's files what describes them, and
+        the rows that runs hold."""
+        if _is_of_asv(file):
+            machine = file.partition("/")[0]
+            claims = self._claims[machine].get(str(commit))
+            about = self._suite_digests[machine]
+            return digest_of([about, sorted(claims)]) if claims else about
+        if file.endswith(archive.SUFFIX):
+            return self._figures_digest
+        start = f"/{str(commit)[:8]}-hostbench-"
+        stored = [stat for name, stat in self._files.items() if start in name]
+        return digest_of([self._figures_digest, stored])
+
+    @cached_property
+    def _figures_digest(self) -> str:
+        with contextlib.suppress(OSError):
+            about = (self._results / published.FILE).stat()
+            return digest_of([about.st_size, about.st_mtime_ns])
+        return digest_of(None)
 
     @cached_property
     def _workloads(self) -> str:
@@ -227,141 +237,93 @@ class Update:
         return digest_of(sources) if sources else ""
 
     @cached_property
-    def _own_families(self) -> set[str]:
-        return {name for name in families.names() if not families.is_ours(name)}
-
-    def _uses_own(self, counts: str) -> bool:
-        return any(family in self._own_families for family, *_ in json.loads(counts))
-
-    def _depends(self, base: str, counts: str) -> str:
-        return f"{base} {self._workloads}" if self._uses_own(counts) else base
-
-    # ---- runs -----------------------------------------------------------------------------------
-
-    def _read_runs(self) -> Iterator[tuple[pa.Table, set[str]]]:
-        for file, stat in {**self._now.archives, **self._now.journals}.items():
-            row = self._known.get(file)
-            if self._is_stale(file, stat, self._base_of(file, row.commit if row else None)):
-                self._read_run(file, stat)
-                yield from self._batch()
-            elif row is not None and row.claims:
-                self._claim(json.loads(row.claims))
-
-    def _base_of(self, file: str, commit: str | None) -> str:
-        """What the points of a run depend on beside its file: the published figures; of a journal
-        what our environment stored of its commit, too."""
-        stats: list[Any] = [self._figures_stat]
-        if file in self._now.journals:
-            start = f"/{str(commit)[:8]}-hostbench-"
-            stored = itertools.chain.from_iterable(own.items() for own in self._now.asv.values())
-            stats += [stat for name, stat in stored if start in name]
-        return digest_of(stats)
+    def _suites(self) -> dict[str, asv_points.AsvSuite]:
+        machines = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
+        described = asv_tree.described(self._results, self._warn)
+        return {
+            machine: asv_points.suite(self._results, machine, described, self._warn)
+            for machine in machines
+        }
 
     @cached_property
-    def _figures_stat(self) -> Stat | None:
-        with contextlib.suppress(OSError):
-            about = (self.results / published.FILE).stat()
-            return about.st_size, about.st_mtime_ns
-        return None
+    def _suite_digests(self) -> dict[str, str]:
+        return {machine: digest_of(suite.depends) for machine, suite in self._suites.items()}
 
-    def _read_run(self, file: str, stat: Stat) -> None:
-        path, digest, warnings = self.results / file, "", list[str]()
-        run: Run | None = None
+    # ---- reading --------------------------------------------------------------------------------
+
+    def _read(self, file: str, stat: Stat) -> tuple[FileRow, str | None, pa.Table | None] | None:
+        """What is known of a file, the facts of its run as JSON, and its points; None of a journal
+        that has just been archived: the archive is read the next time."""
+        path, warnings = self._results / file, list[str]()
+        about, facts, points, digest = dict[str, Any](), None, None, ""
+        self._on_file(path)
         try:
-            if file in self._now.archives:
-                self._on_file(path)
-                raw = read_stored(path, self.results)
-                digest = digest_of(raw)
-                run = archive.parse(path, raw)
+            if file.endswith(places.SUFFIX):
+                run: Run = adopt.from_journal(self._results, path)
+                about, facts, points = self._of_run(path, run, warnings)
             else:
-                run = adopt.from_journal(self.results, path)
+                raw = read_stored(path, self._results)
+                digest = digest_of(raw)
+                if _is_of_asv(file):
+                    suite = self._suites[path.parent.name]
+                    claims = self._claims[suite.machine]
+                    data = asv_tree.load(path, warnings.append, raw)
+                    if data is not None:
+                        points, about = asv_points.points(
+                            path, data, suite, claims, warnings.append
+                        )
+                else:
+                    about, facts, points = self._of_run(path, archive.parse(path, raw), warnings)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and file in self._now.journals:
-                return  # it has just been archived: the archive is read the next time
+            if isinstance(error, FileNotFoundError) and file.endswith(places.SUFFIX):
+                return None
             warnings.append(damaged(path, error))
         except DataError as error:
             warnings.append(str(error))
-        commit = run.header.commit if run else None
-        base = self._base_of(file, commit)
-        row: dict[str, Any] = {"depends": base, "digest": digest, "commit": commit}
-        row["warnings"], points = warnings, None
-        if run is not None and run.records:
-            if run.damaged:
-                lines = number_of(len(run.damaged), "damaged journal line")
-                warnings.append(f"{path}: {lines} left out")
-            shown = frame.rows_of_run(self.results, WholeRun(run), self._figures, warnings.append)
-            if shown is not None:
-                points = table.of_rows(shown)
-                row |= _about_run(WholeRun(run), shown)
-                row["depends"] = self._depends(base, row["counts"])
-                self._claim(row["claims"])
-        self._add(file, stat, row, points)
+        size, changed_ns = stat
+        row = FileRow(file=file, size=size, changed_ns=changed_ns, digest=digest, **about)
+        depends = self._depends(file, row.commit)
+        return structs.replace(row, depends=depends, warnings=warnings), facts, points
 
-    def _claim(self, rows: list[list[Any]]) -> None:
-        for machine, commit, *started in rows:
-            self._claims.setdefault(str(machine), {}).setdefault(str(commit), set()).add(
-                tuple(started)
-            )
-
-    # ---- asv's files ----------------------------------------------------------------------------
-
-    def _read_asv(
-        self, suite: asv_points.AsvSuite, stats: dict[str, Stat]
-    ) -> Iterator[tuple[pa.Table, set[str]]]:
-        claims = self._claims.get(suite.machine, {})
-        about = digest_of(suite.depends)
-
-        def depends(commit: str | None) -> str:
-            claimed = claims.get(commit or "")
-            return digest_of([about, sorted(claimed)]) if claimed else about
-
-        for file, stat in stats.items():
-            known = self._known.get(file)
-            if not self._is_stale(file, stat, depends(known.commit if known else None)):
-                continue
-            path, warnings, raw, data = self.results / file, list[str](), b"", None
-            self._on_file(path)
-            try:
-                raw = read_stored(path, self.results)
-                data = asv_tree.load(path, warnings.append, raw)
-            except OSError as error:
-                warnings.append(damaged(path, error))
-            points, shared = None, dict[str, Any]()
-            if data is not None:
-                points, shared = asv_points.points(path, data, suite, claims, warnings.append)
-            base = self._depends(depends(shared.get("commit")), shared.get("counts", "[]"))
-            row = {"depends": base, "digest": digest_of(raw), **shared, "warnings": warnings}
-            self._add(file, stat, row, points)
-            yield from self._batch()
+    def _of_run(
+        self, path: Path, run: Run, warnings: list[str]
+    ) -> tuple[dict[str, Any], str | None, pa.Table | None]:
+        """Fields of a FileRow, facts, points."""
+        header = run.header
+        if run.records and run.damaged:
+            lines = number_of(len(run.damaged), "damaged journal line")
+            warnings.append(f"{path}: {lines} left out")
+        rows = run.records and frame.rows_of_run(
+            self._results, WholeRun(run), self._figures, warnings.append
+        )
+        if not rows:
+            return {"commit": header.commit}, None, None
+        groups = {when: runs.facts_of(own) for when, own in run.facts.items()}
+        about = {
+            **{name: rows[0].get(name) for name in _SHARED},
+            "first_us": int(epoch_s(header.started_at) * 1e6),
+            "rows": len(rows),
+            "counts": _counts(rows),
+            "run": runs.about(WholeRun(run)),
+            "claims": run.asv_rows,
+            "setup": to_json(causes.setup(groups)),
+        }
+        facts = json.dumps({when: to_json(own) for when, own in groups.items()})
+        return about, facts, table.of_rows(rows)
 
 
-_JSON = {"warnings", "about", "claims", "facts", "setup"}
-_SHARED = "machine commit run_id hardware torch driver scratch source".split()
+def _is_of_asv(file: str) -> bool:
+    return not file.endswith((archive.SUFFIX, places.SUFFIX))
 
 
-def _about_run(run: WholeRun, rows: list[FrameRow]) -> dict[str, Any]:
-    """Fields of a FileRow."""
-    header, groups = run.header, {w: runs.facts_of(own) for w, own in run.run.facts.items()}
-    return {
-        **{name: rows[0].get(name) for name in _SHARED},
-        "first_us": int(epoch_s(header.started_at) * 1e6),
-        "rows": len(rows),
-        "counts": _counts(rows),
-        "about": asdict(runs.about(run)),
-        "claims": [[header.machine, header.commit, *row] for row in run.run.asv_rows],
-        "facts": {when: to_json(own) for when, own in groups.items()},
-        "setup": to_json(causes.setup(groups)) or None,
-    }
-
-
-def _counts(rows: list[FrameRow]) -> str:
+def _counts(rows: list[FrameRow]) -> list[list[Any]]:
     """FileRow.counts of a run."""
     counted: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
         nums = counted.setdefault((row["family"], row.get("device"), True), [0] * 5)
         nums[STATUSES.index(row["status"])] += 1
         nums[-1] += "unexpected:" in (row.get("flags") or "")
-    return json.dumps([[*group, *nums] for group, nums in counted.items()])
+    return [[*group, *nums] for group, nums in counted.items()]
 
 
 def digest_of(value: Any) -> str:

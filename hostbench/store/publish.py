@@ -45,7 +45,7 @@ def publish(results: Path, url: str) -> Published:
             sent += _send(results, local, there, batch)
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {first_line(error)}") from error
-    runs = [row for row in sent if row.about]
+    runs = [row for row in sent if row.run]
     return Published(
         runs=len(runs), files=len(sent) - len(runs), rows=sum(row.rows for row in sent)
     )

@@ -1,7 +1,7 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
-from msgspec import structs
+from msgspec import DecodeError, structs
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
@@ -67,29 +67,27 @@ class Results:
         self._table = table
         self.__dict__.pop("_facts", None)
         rows = table.files
-        own = [text for row in rows if row.warnings for text in json.loads(row.warnings)]
+        own = [text for row in rows for text in row.warnings]
         self.warnings = list(dict.fromkeys([*own, *warnings]))
         """What could not be read; each names its file."""
         self._rows = sorted(rows, key=_when)
         self._files = _frame(self._rows)
-        self._abouts = {
-            (row.machine, row.run_id): (row, json.loads(row.about))
-            for row in self._rows
-            if row.about
-        }
+        self._of_run = {(row.machine, row.run_id): row for row in self._rows if row.run}
         self._limit()
 
     def _limit(self) -> None:
         """Leave out the oldest files of more points than fit into memory."""
-        self._is_whole = True
+        self._shown_since = "true"
         from_end = self._files["rows"][::-1].cumsum()[::-1]
         if len(from_end) and from_end.iloc[0] > MAX_POINTS:
-            self._is_whole, is_read = False, from_end <= MAX_POINTS
+            is_read = from_end <= MAX_POINTS
             self.warnings.append(
                 f"{self._url} has {from_end.iloc[0]:,} points, more than the {MAX_POINTS:,} that "
                 f"are read: {(~is_read).sum():,} files are left out, the oldest"
             )
             self._files = self._files[is_read].reset_index(drop=True)
+            oldest = self._files["first_us"].min()
+            self._shown_since = f"started_at >= to_timestamp_micros({oldest:.0f})"
 
     def _ask(self, ask: Callable[[ResultTable], T]) -> T:
         """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
@@ -121,12 +119,12 @@ class Results:
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
-        every = [AboutRun(**about) for _, about in self._abouts.values()]
+        every = [row.run for row in self._of_run.values() if row.run]
         return sorted(every, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
     def run(self, about: AboutRun) -> WholeRun:
         """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
-        row, _ = self._abouts[about.machine, about.run_id]
+        row = self._of_run[about.machine, about.run_id]
         path = Path(self.folder or "", row.file)
         try:
             if self.folder is None:
@@ -143,12 +141,12 @@ class Results:
     def archives(self, run: AboutRun) -> list[Path]:
         """The file of a run: an archive, or the journal of one that goes on; none of a table at a
         URL."""
-        row, _ = self._abouts[run.machine, run.run_id]
+        row = self._of_run[run.machine, run.run_id]
         return [self.folder / row.file] if self.folder else []
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
-        row, _ = self._abouts[run.machine, run.run_id]
+        row = self._of_run[run.machine, run.run_id]
         stored = json.loads(self._facts.get(row.file, "{}"))
         return {when: runs.facts_of(facts) for when, facts in stored.items()}
 
@@ -160,9 +158,10 @@ class Results:
         """When each run of a machine began and how the machine was set up in it, the oldest first,
         where that is stored. Runs of the same setup share the one."""
         own = self._of_machine(machine)
-        own = own[own["setup"].notna() & own["started_at"].notna()]
-        facts = {text: runs.facts_of(json.loads(text)) for text in own["setup"].unique()}
-        return [(at, facts[text]) for at, text in zip(own["started_at"], own["setup"], strict=True)]
+        own = own[own["setup"].astype(bool) & own["started_at"].notna()]
+        texts = own["setup"].map(json.dumps)
+        facts = {text: runs.facts_of(json.loads(text)) for text in texts.unique()}
+        return [(at, facts[text]) for at, text in zip(own["started_at"], texts, strict=True)]
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES, and `environment`, asv's, of
@@ -207,15 +206,11 @@ class Results:
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, is_shown = of_machine(machine), None
-        if not self._is_whole:
-            files = self._ask(lambda table: table.points(["file"], where)).column(0)
-            is_shown = _is_among(files.combine_chunks(), self._files["file"])
-        read = {}
+        where, read = f"{of_machine(machine)} and {self._shown_since}", {}
         for name in columns:  # one after the other: each is in memory twice for a moment
-            column = self._ask(lambda table, name=name: table.points([name], where)).column(0)  # type: ignore[misc]
-            read[name] = (column if is_shown is None else column.filter(is_shown)).to_pandas()
-            del column
+            rows = self._ask(lambda table, name=name: table.points([name], where))  # type: ignore[misc]
+            read[name] = rows.column(0).to_pandas()
+            del rows
             pa.default_memory_pool().release_unused()
         return pd.DataFrame(read, copy=False)
 
@@ -272,7 +267,7 @@ def open_url(url: str) -> tuple[ResultTable, list[str]]:
             ) from error
         why = f"there is no table at {url}; `hostbench publish URL` makes one"
         raise UsageError(why) from error
-    except (*DAMAGE, TypeError) as error:
+    except (*DAMAGE, DecodeError, TypeError) as error:
         raise _unreadable(url, error) from error
 
 
@@ -321,12 +316,6 @@ def _frame(rows: list[FileRow]) -> pd.DataFrame:
 def _counted(files: pd.DataFrame) -> pd.DataFrame:
     """What the column `counts` says: COUNTS."""
     names = ["index", "family", "device", "own", *_NUMBERS]
-    texts = files["counts"].items()
-    rows = pd.DataFrame(([i, *row] for i, text in texts for row in json.loads(text)), columns=names)
+    counts = ([i, *row] for i, rows in files["counts"].items() for row in rows)
+    rows = pd.DataFrame(counts, columns=names)
     return rows.join(files[["machine", "run_id", *ABOUT]], on="index")[list(COUNTS)]
-
-
-def _is_among(column: Any, names: Iterable[str]) -> pa.Array:
-    known = set(names)
-    is_known = np.array([name in known for name in column.dictionary.to_pylist()], dtype=bool)
-    return pa.array(is_known[column.indices.to_numpy()])

@@ -1,8 +1,8 @@
 """The table: one Delta Lake table of points, and of the files that they came from.
 
 Rows of the kind `point` have the tidy frame's columns (hostbench.store.frame) and `axes`, `place`.
-Rows of the kind `file` say what was read of a stored file: FileRow. `file` joins them. What Parquet
-has no type for is JSON text.
+Rows of the kind `file` say what was read of a stored file (FileRow) and hold the facts of its run.
+`file` joins them. What Parquet has no type for is JSON text.
 """
 
 import json
@@ -22,10 +22,12 @@ from deltalake import (
 )
 from deltalake.exceptions import DeltaError
 from msgspec import Struct
+from msgspec import json as structs_json
 
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow
+from hostbench.store.runs import AboutRun
 
-FORMAT = 7
+FORMAT = 8
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -33,7 +35,13 @@ DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
 
 
-class FileRow(Struct, frozen=True):
+Stored = dict[str, Any]
+"""Facts as they are stored."""
+Count = tuple[str | None, str | None, bool, int, int, int, int, int]
+"""(family, device, own, rows of each status, rows with an unexpected finding)."""
+
+
+class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was read of one stored file: an archive, a journal or a file of asv's."""
 
     file: str
@@ -45,16 +53,14 @@ class FileRow(Struct, frozen=True):
     """What its points depend on besides: where one of the three differs it is read again."""
     digest: str = ""
     """Of its bytes: the same in every clone."""
-    warnings: str | None = None
-    """JSON: what is not shown of it, and why."""
-    about: str | None = None
-    """JSON of hostbench.store.runs.AboutRun."""
-    claims: str | None = None
-    """JSON: [machine, commit, benchmark, started_at in ms] of asv's rows that the run holds."""
-    setup: str | None = None
-    """JSON of hostbench.facts.causes.setup of them."""
-    counts: str = "[]"
-    """JSON: [family, device, own, rows of each status, rows with an unexpected finding]."""
+    warnings: list[str] = []
+    """What is not shown of it, and why."""
+    run: AboutRun | None = None
+    claims: list[tuple[str, int]] = []
+    """(benchmark, started_at in ms) of asv's rows that the run holds."""
+    setup: Stored = {}
+    """hostbench.facts.causes.setup of the run."""
+    counts: list[Count] = []
     rows: int = 0
     machine: str | None = None
     commit: str | None = None
@@ -66,8 +72,6 @@ class FileRow(Struct, frozen=True):
     source: str | None = None
     first_us: int | None = None
     """When its first point began, in microseconds since the epoch."""
-    facts: str | None = None
-    """JSON: when -> the facts of the run."""
 
 
 JSON = ("asynchronous", "findings", "proofs", "launches")
@@ -75,18 +79,16 @@ INTS = ("nbytes", "peak_memory_bytes")
 TEXT = pa.dictionary(pa.int32(), pa.string())
 SHOWN = (*COLUMNS, "axes", "place", "file")
 """What the tidy frame needs of a point."""
-_LAZY = ("facts",)
-"""Fields of a FileRow that are read when they are asked for."""
-_OPENED = tuple(name for name in FileRow.__struct_fields__ if name not in _LAZY)
 _TYPES: dict[str, Any] = (
     dict.fromkeys(TIMES, pa.timestamp("us", tz="UTC"))
     | dict.fromkeys(NUMBERS, pa.float64())
-    | dict.fromkeys((*INTS, "size", "changed_ns", "rows", "first_us"), pa.int64())
+    | dict.fromkeys(INTS, pa.int64())
     | {"place": pa.int32(), "content": pa.binary()}
 )
-_NAMES = dict.fromkeys(("kind", *SHOWN, *FileRow.__struct_fields__, "content"))
+_NAMES = ("kind", *SHOWN, "about", "facts", "content")
 SCHEMA = pa.schema([(name, _TYPES.get(name, TEXT)) for name in _NAMES])
-"""Of rows in memory. `content`: the bytes of an archive, in a table at a URL alone."""
+"""Of rows in memory. Of a file: `about` is its FileRow, `facts` when -> the facts of its run, both
+as JSON; `content` the bytes of an archive, in a table at a URL alone."""
 
 MAX_ROWS = 300_000
 """Of one transaction: what is sorted at once in memory."""
@@ -155,8 +157,10 @@ class ResultTable:
 
     @cached_property
     def files(self) -> list[FileRow]:
-        rows = self.ask("select {} from t where kind = 'file'", _OPENED)
-        return [*map(FileRow, *(column.to_pylist() for column in rows.columns))]
+        """Raises msgspec.DecodeError for what no hostbench of this format wrote."""
+        rows = self.ask("select {} from t where kind = 'file'", ["about"])
+        decoder = structs_json.Decoder(FileRow)
+        return [decoder.decode(about) for about in rows["about"].to_pylist()]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
         """Path of a file -> one of its fields, where it has one."""
@@ -241,14 +245,17 @@ def _selected(name: str) -> str:
 # ---- into rows ----------------------------------------------------------------------------------
 
 
-def of_files(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """FileRows, each as a dictionary."""
-    if not rows:
-        return SCHEMA.empty_table()
-    names = [name for name in SCHEMA.names if any(row.get(name) is not None for row in rows)]
-    columns = {name: _array(name, [row.get(name) for row in rows]) for name in names}
-    none = {name: pa.nulls(len(rows), TEXT) for name in ("case", "machine")}
-    return pa.table({"kind": text_array(["file"] * len(rows)), **none, **columns})
+def of_files(rows: Sequence[FileRow], facts: Sequence[str | None]) -> pa.Table:
+    """Files, and the facts of each as JSON."""
+    columns: dict[str, Sequence[str | None]] = {
+        "kind": ["file"] * len(rows),
+        "file": [row.file for row in rows],
+        "machine": [row.machine for row in rows],
+        "case": [None] * len(rows),
+        "about": [structs_json.encode(row).decode() for row in rows],
+        "facts": facts,
+    }
+    return pa.table({name: text_array(values) for name, values in columns.items()})
 
 
 def of_rows(rows: Sequence[FrameRow]) -> pa.Table:

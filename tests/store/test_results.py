@@ -430,7 +430,7 @@ def test_no_room_anywhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index, "_refreshed", refuse)
+    monkeypatch.setattr(index.Update, "into", refuse)
     with pytest.raises(UsageError, match="No space left on device; make room"):
         Results(tree)
 
