@@ -35,9 +35,9 @@ DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
 
 
-Stored = dict[str, Any]
-"""Facts as they are stored."""
-Count = tuple[str | None, str | None, bool, int, int, int, int, int]
+StoredSetup = dict[str, Any]
+"""Facts, as facts.record.to_json has them."""
+StatusCounts = tuple[str | None, str | None, bool, int, int, int, int, int]
 """(family, device, own, rows of each status, rows with an unexpected finding)."""
 
 
@@ -58,9 +58,9 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: AboutRun | None = None
     claims: list[tuple[str, int]] = []
     """(benchmark, started_at in ms) of asv's rows that the run holds."""
-    setup: Stored = {}
+    setup: StoredSetup = {}
     """hostbench.facts.causes.setup of the run."""
-    counts: list[Count] = []
+    counts: list[StatusCounts] = []
     rows: int = 0
     machine: str | None = None
     commit: str | None = None
