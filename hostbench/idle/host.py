@@ -9,7 +9,7 @@ import numpy as np
 from hostbench.core.arrays import Floats
 from hostbench.idle.intervals import Intervals, Ints, spanned, union
 from hostbench.idle.lines import CodeLine
-from hostbench.idle.trace import COPY, KERNEL, NONE, Rows, Trace, is_installed
+from hostbench.idle.trace import COPY, KERNEL, NONE, Events, Trace, is_installed
 
 _SYNC = re.compile(
     r"^(cuda|hip|cu)((Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(Async|Peer|DtoD)))"
@@ -258,7 +258,7 @@ class _Lines:
         return of_a_package
 
 
-def _parents(frames: Rows) -> list[int]:
+def _parents(frames: Events) -> list[int]:
     """For each frame, in the order of starts, the one that it runs in; NONE: none."""
     parents, stack = [], list[int]()
     ends = frames["end_s"].tolist()

@@ -18,7 +18,7 @@ from hostbench.idle.intervals import Ints
 from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark
 from hostbench.idle.reading import EventArgs, TraceEvent, TraceFile
 
-Rows = NDArray[np.void]
+Events = NDArray[np.void]
 """`rows["start_s"]` is a column of floats, `rows[mask]` some of the rows."""
 NONE = -1
 """In a column of numbers: there is none."""
@@ -70,19 +70,19 @@ class Trace:
     names: Names
     threads: Names
     lines: tuple[CodeLine, ...]
-    work: Rows
+    work: Events
     """What devices did; `what` is KERNEL, COPY or INSIDE, `correlation` that of its launch."""
-    calls: Rows
+    calls: Events
     """The host's calls of CUDA's runtime and driver."""
-    ops: Rows
+    ops: Events
     """Operations of torch."""
-    frames: Rows
+    frames: Events
     """Python functions that are neither torch's nor Python's own."""
-    marks: Rows
+    marks: Events
     """What hostbench writes into a trace beside a wait."""
-    steps: Rows
+    steps: Events
     """The annotations ProfilerStep#N, or what lies between two of our own marks."""
-    loads: Rows
+    loads: Events
     """Waits for the next batch of a DataLoader."""
 
 
@@ -98,7 +98,7 @@ _COLUMNS = {
 }
 
 
-def _table(kind: str, numbers: Floats) -> Rows:
+def _table(kind: str, numbers: Floats) -> Events:
     """Row after row of numbers, with the names of their columns."""
     dtype = np.dtype([(name, float) for name in _COLUMNS[kind].split()])
     return numbers.view(dtype)
@@ -140,10 +140,10 @@ class _Reader:
             end_ns = start_ns + round(max(dur, 0) * 1e3)
             add(event, str(event.name), start_ns / 1e9, end_ns / 1e9)
 
-    def rows(self, kind: str) -> Rows:
+    def rows(self, kind: str) -> Events:
         return _table(kind, np.array(self._numbers[kind]))
 
-    def steps(self) -> Rows:
+    def steps(self) -> Events:
         borders = np.sort(self._numbers["borders"])
         if len(borders) < 2:
             return self.rows("steps")
