@@ -17,18 +17,16 @@ import words
 
 from hostbench import families
 from hostbench.core import asv_config
-from hostbench.core.clock import today
 from hostbench.core.files import is_url, read_stored
 from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.grid import group_of, marked, settings
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.causes import causes, event_rows
+from hostbench.report.causes import causes, event_rows, series_rows
 from hostbench.report.comparison import compared, in_words, name_of
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.judged import assessed
-from hostbench.report.judging import judged_tables
+from hostbench.report.history import as_of_today, entries_of, history_of, with_subjects
 from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -136,7 +134,7 @@ def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
 
 
 class JudgedStore(NamedTuple):
-    """What changed, as hostbench.report.judging and hostbench.report.causes have it."""
+    """What changed, as hostbench.report.causes has it."""
 
     events: pd.DataFrame
     series: pd.DataFrame
@@ -147,10 +145,11 @@ class JudgedStore(NamedTuple):
 def judged(store: Store) -> JudgedStore:
     """git is asked in the project of the results, else where the dashboard was started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
-    tables = judged_tables(history(store), "commit", root or Path.cwd())
-    entries = triage.read(store.folder) if store.folder else triage.Triage()
-    events = event_rows([assessed(event, entries, today()) for event in tables.events])
-    return JudgedStore(events, tables.series, causes(events, tables.series))
+    results = history(store)
+    own = history_of(results)
+    events = with_subjects(as_of_today(own, entries_of(results)), root or Path.cwd())
+    rows, series = event_rows(events), series_rows(own.series)
+    return JudgedStore(rows, series, causes(rows, series))
 
 
 class ComparedPage(NamedTuple):

@@ -8,6 +8,7 @@ import words
 from words import plain
 
 from hostbench.core.units import number_of
+from hostbench.judge.events import STATES
 from hostbench.report import causes as report
 from hostbench.report import trend
 from hostbench.store import triage
@@ -25,7 +26,7 @@ events = parts.within(found.events[found.events["machine"].isin(names)], "first_
 if store.folder:
     for text in report.triage_warnings(triage.read(store.folder), pd.Timestamp.now("UTC")):
         st.warning(plain(text))
-gone = report.stopped(series)
+gone = series[series["since_commit"].notna()]
 if len(gone):
     with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
         parts.table(gone[["id", "status", "since_commit", "since_committed_at"]], "stopped")
@@ -35,7 +36,7 @@ if events.empty:
     num = number_of(int(series["judged"].sum()), "series", "series")
     parts.empty(f"No change in {num} on these machines and days.")
 number = {ANY: events["key"].nunique(), **report.counted(events)}
-states = [ANY, *(state for state in report.STATES if number[state])]
+states = [ANY, *(state for state in STATES if number[state])]
 wanted = parts.one(
     "State", states, "state", lambda state: f"{state} {number[state]}", label_visibility="collapsed"
 )

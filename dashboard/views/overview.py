@@ -11,9 +11,10 @@ import streamlit as st
 from words import ago, plain
 
 from hostbench.core.units import number_of
+from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.report import charts as vega
 from hostbench.report.answer import Answer
-from hostbench.report.causes import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL, counted
+from hostbench.report.causes import counted
 
 TOP = 6
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better

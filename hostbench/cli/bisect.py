@@ -29,7 +29,7 @@ from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.units import format_change, format_interval
 from hostbench.families import check_selects, load
 from hostbench.judge.two_sides import Comparison, TwoSides, compare, half, side_of
-from hostbench.report.judged import judge_history
+from hostbench.report.history import history_of
 from hostbench.runner.plan import choose
 from hostbench.vcs import repo
 from hostbench.vcs.repo import about
@@ -135,10 +135,11 @@ def _around_newest_step(options: BisectOptions, machine: str, case: str) -> tupl
     """The commits around the newest step to slower of the series, as `hostbench changes` has it."""
     steps = [
         event
-        for judged in judge_history(open_history(options.results), "commit")
-        if machine in (judged.grid.machine, judged.grid.group)
-        for event in judged.events
-        if event.case == case and event.status in ("confirmed", "provisional") and event.effect > 0
+        for event in history_of(open_history(options.results)).events
+        if machine in (event.machine, event.group)
+        and event.case == case
+        and event.status in ("confirmed", "provisional")
+        and event.effect > 0
     ]
     if not steps:
         raise NothingMeasured(

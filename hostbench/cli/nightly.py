@@ -144,7 +144,7 @@ class _Tonight:
             known, earlier = self._before(setup, stored, run.header.started_at)
             if earlier:
                 self._hold_against(setup, run, earlier, known)
-            new, still = history.slower_by_history(stored, Path.cwd(), setup.machine, known)
+            new, still = history.slower_by_history(stored, setup.machine, known)
             night.named = tuple(f"{event.id} {event.commit}" for event in new)
             night.lists["events"] = list(map(history.event_in_words, new))
             night.lists["still"] = list(map(history.event_in_words, still))

@@ -14,11 +14,12 @@ from hostbench.core.case import as_stored
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.core.units import format_change
-from hostbench.judge.events import Judged
+from hostbench.judge.events import Event
+from hostbench.judge.history import History
 from hostbench.report.blocks import Column, Page, Table
-from hostbench.report.judged import judge_history
+from hostbench.report.history import history_of
 from hostbench.store import triage
-from hostbench.store.triage import Entry, EventName
+from hostbench.store.triage import Entry
 from hostbench.vcs.repo import commit_of
 
 
@@ -98,27 +99,24 @@ def clear_entry(*, series: str, since: str, direction: str, results: str | None)
     return EXIT_OK
 
 
-def _with_events(folder: Path, entry: Entry) -> tuple[Entry, list[EventName]]:
+def _with_events(folder: Path, entry: Entry) -> tuple[Entry, list[Event]]:
     """The entry with the whole name of its commit, and what is stored and it is about."""
     if not folder.is_dir():
         return replace(entry, since=commit_of(Path.cwd(), entry.since) or entry.since), []
-    history = open_history(str(folder))
-    judged = judge_history(history, "commit")
-    entry = replace(entry, since=_commit(entry.since, judged))
-    events = _about(entry, judged)
-    return entry, events or _about(entry, judge_history(history, "run-time"))
+    stored = open_history(str(folder))
+    history = history_of(stored)
+    entry = replace(entry, since=_commit(entry.since, history.commits))
+    return entry, _about(entry, history) or _about(entry, history_of(stored, "run-time"))
 
 
-def _commit(since: str, judged: Iterable[Judged]) -> str:
+def _about(entry: Entry, history: History) -> list[Event]:
+    return [e for e in history.events if not e.is_reset and entry.is_about(e.name)]
+
+
+def _commit(since: str, measured: Iterable[str]) -> str:
     """The whole name of a commit that was measured, or that git knows: one event, one file."""
-    stored = {column.commit for own in judged for column in own.grid.columns}
-    named = [name for name in stored if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
+    named = [name for name in measured if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
     return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
-
-
-def _about(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
-    steps = (event.name for own in judged for event in own.events if not event.is_reset)
-    return [step for step in steps if entry.is_about(step)]
 
 
 def _row(entry: Entry, day: datetime.date) -> dict[str, Any]:

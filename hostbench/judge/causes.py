@@ -2,123 +2,222 @@
 
 Code and environment both change all the time, so that a step by itself says little. What decides
 is what else moved, or did not: the same series on other machines, the other series of this machine,
-and the same commit measured again. Pure functions.
+and the same commit measured again. No files: the facts of runs are asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from msgspec import structs
 
+from hostbench.facts import causes as possible_causes
 from hostbench.facts.causes import Difference
-from hostbench.judge.events import Event, Evidence, EvidenceKind, Label
-from hostbench.judge.surroundings import Differing, Surroundings
+from hostbench.facts.record import Facts
+from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
+from hostbench.judge.events import Event, Evidence, EvidenceKind, JudgedGrid, Label
+from hostbench.judge.grid import RunPoint
+from hostbench.store.runs import AboutRun
 
 FEWEST_SERIES = 6
 """Other series that must have points before their standing still says anything."""
 MANY, FEW = 0.5, 0.1
 """Share of the machine's other series that move along when the environment does, and at most when
 it is plainly one thing that was touched."""
-_STRONG, _UNCHANGED, _PLAIN, _SLIGHT = 4, 3, 2, 1
+STRONG, UNCHANGED, PLAIN, SLIGHT = 4, 3, 2, 1
+HALF = 0.5
+"""Of the step: what a point measured again must show of it to have moved as well."""
+EACH_SIDE = 8
+"""Points that a series on another machine needs on both sides to have passed a commit."""
+SHORTEST = TEMPORARY_POINTS[0]
+"""Points that it needs within a temporary event to have passed that."""
+CERTAIN = 1
+"""Points by which the place of a step may be off, at most, to be taken for the right one."""
+MEASURING = ("launches", "profile", "device", "by")
+"""What a run's header says of how it was measured."""
 
-Weighed = Iterator[tuple[int, Evidence]]
+FactsOf = Callable[[AboutRun], Mapping[str, Facts]]
+"""When (`before`, `during`) -> facts of a run; empty where none are stored."""
+Clue = tuple[int, Evidence]
+"""With its weight: more than 0 for the code, less for the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What differs between the last certain point at the old level and the first at the new."""
+    """What differs between two runs."""
 
-    commits: tuple[Evidence, ...]
-    """That landed, the likely ones first, each the newest first; empty where the code is the same.
-    """
-    facts: Differing
+    facts: tuple[Difference, ...] | None
+    """Possible causes, the likeliest first; None where a side has no facts."""
     measuring: tuple[str, ...] = ()
     """hostbench's own parameters: `launches 10 -> 20`."""
 
-
-def with_cause(event: Event, seen: Surroundings, differ: Differences) -> Event:
-    """The event with its label and the evidence."""
-    if event.is_reset:
-        label: Label = "environment"
-        if event.why.startswith("version "):
-            label = "measurement changed"
-        evidence = [_says("reset", event.why)]
-    elif not differ.commits:
-        label, evidence = _of_environment(differ), [_says("same commit")]
-    else:
-        label, evidence = _weighed(event, seen, differ)
-    if not event.is_reset:
-        evidence += [*_what_differs(differ), *differ.commits]
-    return structs.replace(event, cause=label, evidence=tuple(evidence))
+    @property
+    def any(self) -> bool:
+        return bool(self.facts or self.measuring)
 
 
-def _says(kind: EvidenceKind, text: str = "") -> Evidence:
-    return Evidence(kind=kind, text=text)
+class Explainer:
+    """Causes of events. All that was judged on one axis is each other's evidence."""
+
+    def __init__(
+        self, judged: Sequence[JudgedGrid], runs: Mapping[str, AboutRun], facts_of: FactsOf
+    ) -> None:
+        self._judged, self._runs, self._facts_of = judged, runs, facts_of
+        self._facts: dict[str, Mapping[str, Facts]] = {}
+
+    def explain(self, event: Event, own: JudgedGrid) -> Event:
+        """An event of `own`, which is one of those that were judged, with its cause."""
+        if event.is_reset:
+            is_version = event.why.startswith("version ")
+            label: Label = "measurement changed" if is_version else "environment"
+            evidence = [Evidence(kind="reset", text=event.why)]
+            return structs.replace(event, cause=label, evidence=tuple(evidence))
+        differ, commits = self._across(event)
+        if commits:
+            clues = self._clues(event, own, differ)
+            label = _weighed(event, clues, differ)
+            evidence = [own for _, own in sorted(clues, key=lambda clue: -abs(clue[0]))]
+        else:
+            label, evidence = _of_environment(differ), [Evidence(kind="same commit")]
+        evidence += (Evidence(kind="fact", text=fact_in_words(one)) for one in differ.facts or ())
+        evidence += (Evidence(kind="measuring", text=text) for text in differ.measuring)
+        if differ.facts is None:
+            evidence.append(Evidence(kind="no facts"))
+        elif not (differ.any or commits):
+            evidence.append(Evidence(kind="same facts"))
+        return structs.replace(event, cause=label, evidence=(*evidence, *commits))
+
+    def _across(self, event: Event) -> tuple[Differences, tuple[Evidence, ...]]:
+        """What differs across an event, and the commits that landed: between the two points beside
+        a step whose place is known to a point, where they are of one commit and something differs;
+        else between those that it lies among."""
+        last, first = event.last, event.first
+        if last is not None and event.slack <= CERTAIN and last.commit == first.commit:
+            differ = self._differences(last, first)
+            if differ.any:
+                return differ, ()
+        return self._differences(event.around[0], event.around[-1]), commits_of(event)
+
+    def _differences(self, old: RunPoint, new: RunPoint) -> Differences:
+        before, after = (self._runs.get(point.run_id) for point in (old, new))
+        if before is None or after is None:
+            return Differences(facts=None)
+        pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
+        measuring = tuple(f"{name} {was} -> {now}" for name, was, now in pairs if was != now)
+        for run in (before, after):
+            if run.run_id not in self._facts:
+                self._facts[run.run_id] = self._facts_of(run)
+        first, second = self._facts[before.run_id], self._facts[after.run_id]
+        if not (first.get("before") and second.get("before")):
+            return Differences(facts=None, measuring=measuring)
+        facts = tuple(possible_causes.possible(first, second))
+        return Differences(facts=facts, measuring=measuring)
+
+    def _clues(self, event: Event, own: JudgedGrid, differ: Differences) -> list[Clue]:
+        """What speaks for the code, then what speaks for the environment."""
+        beside, (again, stayed) = _beside(event, own), _measured_again(event, own)
+        moved, passed = self._elsewhere(event, own)
+        changed = _changed_to(differ)
+        # a fact that came to both machines at once is no evidence for the code
+        shared = [
+            other.group
+            for other in moved
+            if changed and not changed.isdisjoint(_changed_to(self._across(other)[0]))
+        ]
+        elsewhere = [other.group for other in moved if other.group not in shared]
+        unchanged = UNCHANGED if event.case and not beside.machine else 0
+        touched, is_over = beside.along + beside.against, event.status in ("temporary", "recovered")
+        few = PLAIN if touched <= FEW * beside.num else SLIGHT
+        have_stayed = beside.num >= FEWEST_SERIES and touched < MANY * beside.num
+        alone = bool(passed) and not elsewhere
+        have_moved = beside.along > 0 and beside.along >= MANY * beside.num
+        is_same = differ.facts is not None and not differ.any
+        clues: list[tuple[bool, int, EvidenceKind, object]] = [
+            (bool(elsewhere), STRONG, "elsewhere", ", ".join(elsewhere)),
+            (stayed > again, STRONG, "again stayed", stayed),
+            (have_stayed, few, "others stayed", f"{beside.num - touched} of {beside.num}"),
+            (have_stayed and beside.against > 0, 0, "others against", beside.against),
+            (is_same, unchanged, "same facts", ""),
+            (beside.machine, -PLAIN, "machine moved", ""),
+            (again > stayed, -STRONG, "again moved", again),
+            (bool(shared), -SLIGHT, "same fact elsewhere", ", ".join(shared)),
+            (alone, -PLAIN, "passed", ", ".join(passed)),
+            (alone and is_over and not shared, -UNCHANGED, "gone again", ""),
+            (have_moved, -PLAIN, "others moved", f"{beside.along} of {beside.num}"),
+        ]
+        return [
+            (weight, Evidence(kind=kind, text=str(text)))
+            for speaks, weight, kind, text in clues
+            if speaks
+        ]
+
+    def _elsewhere(self, event: Event, own: JudgedGrid) -> tuple[list[Event], list[str]]:
+        """(where the same series moved the same way at the same commits, machines whose same series
+        passed these commits and could have shown such a step)."""
+        moved, passed, stretch = list[Event](), list[str](), _stretch(event, own)
+        for other in self._judged:
+            if other.grid.machine == own.grid.machine or event.case not in other.row_of:
+                continue
+            there = [e for e in other.of_case[event.case] if _overlap(_stretch(e, other), stretch)]
+            same = [e for e in there if e.kind == event.kind and e.effect * event.effect > 0]
+            moved += same[:1]
+            machines = other.of_case[""] if event.case else []
+            if not (there or any(_overlap(_stretch(e, other), stretch) for e in machines)):
+                if _could_show(event, other, stretch):
+                    passed.append(other.grid.group)
+        return moved, passed
+
+
+def commits_of(
+    event: Event, landed: Sequence[tuple[str, str | None]] | None = None
+) -> tuple[Evidence, ...]:
+    """The commits, with their subjects, that an event may have begun with: what `landed`, the
+    newest first, else those that were measured. First those between the two points beside it, which
+    are the likely ones."""
+    old, new = ends_of(event)
+    if new is None:
+        return ()
+    measured = dict.fromkeys(point.commit for point in reversed(event.around))
+    listed = landed or [(commit, None) for commit in measured if commit != old]
+    order = [commit for commit, _ in listed]
+    newest, oldest = (
+        order.index(point.commit) if point and point.commit in order else end
+        for point, end in ((event.first, 0), (event.last, len(order)))
+    )
+    evidence = [
+        Evidence(
+            kind="likely commit" if newest <= index < oldest else "commit beside",
+            commit=commit,
+            subject=subject,
+        )
+        for index, (commit, subject) in enumerate(listed)
+    ]
+    return tuple(sorted(evidence, key=lambda one: one.kind != "likely commit"))
+
+
+def ends_of(event: Event) -> tuple[str, str | None]:
+    """The commits that an event lies between; the second is None where they are one."""
+    old = event.around[0].commit
+    return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
 
 
 def _of_environment(differ: Differences) -> Label:
     return "measurement changed" if differ.measuring and not differ.facts else "environment"
 
 
-def _weighed(event: Event, seen: Surroundings, differ: Differences) -> tuple[Label, list[Evidence]]:
+def _weighed(event: Event, clues: Sequence[Clue], differ: Differences) -> Label:
     """Commits landed: was it them, or the environment?"""
-    is_machine, explained = not event.case, bool(differ.facts or differ.measuring)
-    for_code, for_environment = list(_for_code(seen)), list(_for_environment(seen))
-    if differ.facts is not None and not explained:
-        weight = 0 if is_machine or seen.machine else _UNCHANGED
-        for_code.append((weight, _says("same facts")))
-    both = sorted([*for_code, *for_environment], key=lambda weighed: -weighed[0])
-    evidence = [one for _, one in both]
-    code, environment = (sum(weight for weight, _ in own) for own in (for_code, for_environment))
-    if is_machine and not explained:
-        return ("code" if seen.elsewhere else "machine-wide"), evidence
-    if seen.machine:
-        return ("code" if code > environment else "machine-wide"), evidence
-    too_little = differ.facts is None and max(code, environment) < _PLAIN
-    if code == environment or too_little:
-        return ("machine-wide" if is_machine else "unknown"), evidence
-    return ("code" if code > environment else _of_environment(differ)), evidence
-
-
-def _for_code(seen: Surroundings) -> Weighed:
-    if seen.elsewhere:
-        yield _STRONG, _says("elsewhere", ", ".join(seen.elsewhere))
-    moved, stayed = seen.again
-    if stayed > moved:
-        yield _STRONG, _says("again stayed", str(stayed))
-    (along, of), against = seen.others, seen.against
-    moved = along + against
-    if of >= FEWEST_SERIES and moved < MANY * of:
-        weight = _PLAIN if moved <= FEW * of else _SLIGHT
-        yield weight, _says("others stayed", f"{of - moved} of {of}")
-        if against:
-            yield 0, _says("others against", str(against))
-
-
-def _for_environment(seen: Surroundings) -> Weighed:
-    if seen.machine:
-        yield _PLAIN, _says("machine moved")
-    moved, stayed = seen.again
-    if moved > stayed:
-        yield _STRONG, _says("again moved", str(moved))
-    if seen.same_facts:
-        yield _SLIGHT, _says("same fact elsewhere", ", ".join(seen.same_facts))
-    if seen.passed and not seen.elsewhere:
-        yield _PLAIN, _says("passed", ", ".join(seen.passed))
-        if seen.is_over and not seen.same_facts:
-            yield _UNCHANGED, _says("gone again")
-    moved, of = seen.others
-    if moved and moved >= MANY * of:
-        yield _PLAIN, _says("others moved", f"{moved} of {of}")
-
-
-def _what_differs(differ: Differences) -> Iterator[Evidence]:
-    yield from (_says("fact", fact_in_words(one)) for one in differ.facts or ())
-    yield from (_says("measuring", text) for text in differ.measuring)
-    if differ.facts is None:
-        yield _says("no facts")
-    elif not (differ.facts or differ.measuring or differ.commits):
-        yield _says("same facts")
+    kinds = {evidence.kind for _, evidence in clues}
+    code = sum(weight for weight, _ in clues if weight > 0)
+    environment = -sum(weight for weight, _ in clues if weight < 0)
+    is_machine = not event.case
+    if is_machine and not differ.any:
+        return "code" if "elsewhere" in kinds else "machine-wide"
+    if "machine moved" in kinds:
+        return "code" if code > environment else "machine-wide"
+    if code == environment or (differ.facts is None and max(code, environment) < PLAIN):
+        return "machine-wide" if is_machine else "unknown"
+    return "code" if code > environment else _of_environment(differ)
 
 
 def fact_in_words(one: Difference) -> str:
@@ -126,3 +225,87 @@ def fact_in_words(one: Difference) -> str:
     name = f"{one.group}.{one.name}" if one.group.startswith("gpu") else one.name
     sides = ("not set" if side is None else str(side) for side in (one.before, one.after))
     return f"{name}: {' -> '.join(sides)}"
+
+
+def _changed_to(differ: Differences) -> set[tuple[str, object]]:
+    """The facts that changed, and what to."""
+    return {(one.name, one.after) for one in differ.facts or ()}
+
+
+# ---- what else moved, and what did not ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """Other series of the machine at an event."""
+
+    machine: bool
+    """The machine has an event of its own that can have begun there."""
+    along: int
+    """Series that moved the same way, of `num` with points on both sides."""
+    num: int
+    against: int
+    """That only moved the other way."""
+
+
+def _beside(event: Event, own: JudgedGrid) -> _Beside:
+    if not event.case:
+        along, num = event.moved or (0, 0)
+        return _Beside(machine=False, along=along, num=num, against=0)
+    near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
+    steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
+    others = [e for e in steps if e.case not in ("", event.case)]
+    alike = {e.case for e in others if e.direction == event.direction}
+    first, last = own.ends
+    return _Beside(
+        machine=any(not e.case for e in steps),
+        along=len(alike),
+        num=int(((first < event.index) & (last >= event.index)).sum()) - 1,
+        against=len({e.case for e in others} - alike),
+    )
+
+
+def _stretch(event: Event, own: JudgedGrid) -> tuple[float, float]:
+    """From one commit date to another; a temporary event lasts until it is over."""
+    dates = [point.committed_at for point in event.around]
+    until = event.until_index
+    end = max(dates) if until is None else own.grid.columns[until].committed_at
+    return min(dates).timestamp(), end.timestamp()
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """At commits as near as both places are sure."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _could_show(event: Event, other: JudgedGrid, stretch: tuple[float, float]) -> bool:
+    """Whether a step of that size would have been seen on another machine."""
+    row = other.row_of[event.case]
+    judgement = other.judgement(row)
+    if judgement is None or judgement.detectable is None:
+        return False
+    if judgement.detectable > abs(event.effect):
+        return False
+    valid = other.valid.any(axis=0) if row < 0 else other.valid[row]
+    dates, (start, end) = other.dates[valid], stretch
+    each_side = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
+    within = np.count_nonzero((start < dates) & (dates < end))
+    is_measured = event.until_index is None or within >= SHORTEST
+    return bool(is_measured and min(each_side) >= EACH_SIDE)
+
+
+def _measured_again(event: Event, own: JudgedGrid) -> tuple[int, int]:
+    """Of points of commits from before the step, measured again after it: moved, stayed."""
+    newest = event.around[0].committed_at
+    since = max(point.started_at for point in event.around)
+    columns = [
+        number
+        for number, point in enumerate(own.grid.columns)
+        if point.committed_at <= newest and point.started_at >= since
+    ]
+    reruns = own.grid.reruns
+    reruns = reruns[reruns["column"].isin(columns)] if len(reruns) else reruns
+    if event.case and len(reruns):
+        reruns = reruns[reruns["series"] == own.row_of[event.case]]
+    moved = int((reruns["log"] / event.height >= HALF).sum()) if len(reruns) else 0
+    return moved, len(reruns) - moved

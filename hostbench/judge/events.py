@@ -1,29 +1,31 @@
 """A change of a series as one record, `Event`: from the detector to the page and into files.
 
 `judge_grid` finds the events of a grid: since when, from what to what, and whether it is over.
-Causes (judge.causes) and what people have said are fields that are filled in later. Pure functions
-of grids and judgements.
+Causes (judge.causes) and what people have said (`assess`) are fields that are filled in later.
 """
 
+import datetime
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
+from msgspec import Struct, structs
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.changepoint.change import Change, Judgement, Kind
+from hostbench.judge.changepoint.change import Change, Judgement
 from hostbench.judge.changepoint.detector import SETTLED, relative
 from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
+from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
-from hostbench.judge.grid import Grid, RunPoint
-from hostbench.store.triage import Entry, EventName
+from hostbench.judge.grid import Along, Grid, RunPoint
+from hostbench.store.triage import Entry, EventName, entry_for
 
-EventStatus = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
+EventStatus = Literal["confirmed", "provisional", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 EvidenceKind = Literal[
@@ -46,10 +48,11 @@ EvidenceKind = Literal[
     "others moved",
     "machine moved",
 ]
-Columns: TypeAlias = NDArray[np.intp]
 
 MACHINE = "machine:"
 """What the ids of the machines' own events begin with."""
+RECENT = 50
+"""Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
 MOVED_SHARE = 0.5
@@ -62,10 +65,16 @@ MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
 INTERVAL_SIGMAS = 2.576
 """99 % of a normal distribution."""
+FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER = (
+    *("fails now", "provisional", "in triage", "older", "faster"),
+)
+RESET = "baseline reset"
+STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, "recovered", "ended", "temporary", RESET)
+"""What an event is as of today; what has to be looked at comes first."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """One thing that speaks for a cause, or says what it may be; report.event_words words it."""
+    """One thing that speaks for a cause, or says what it may be; report.changes words it."""
 
     kind: EvidenceKind
     text: str = ""
@@ -78,21 +87,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     """One change of a series, or of a machine."""
 
-    id: str
-    """`case@group`, or `machine:group` for the machine's own."""
     machine: str
     group: str
     """The machine; machine/environment where it has series of both kinds."""
     case: str
     """Empty for the machine's own."""
-    kind: Kind
     status: EventStatus
-    direction: Literal["slower", "faster"]
-    commit: str
-    """What triage calls it by: the first commit at the new level; its run where the commit had been
-    measured before."""
-    near: tuple[str, ...]
-    """Commits and runs that it may have begun with as well."""
     effect: float
     """Relative change of the seconds: 0.05 is 5 % slower."""
     low: float | None
@@ -106,8 +106,7 @@ class Event(Struct, frozen=True, kw_only=True):
     slack: int
     """Points by which its place may be off."""
     index: int
-    """Column of the first point at the new level, of `num_columns`."""
-    num_columns: int
+    """Column of the first point at the new level."""
     until_index: int | None
     """Of a temporary event, the column of the first point back at the old level."""
     last: RunPoint | None
@@ -136,6 +135,36 @@ class Event(Struct, frozen=True, kw_only=True):
     """A confirmed step to slower that stayed, is recent, and has no entry that counts."""
 
     @property
+    def id(self) -> str:
+        """`case@group`, or `machine:group` for the machine's own."""
+        return f"{self.case}@{self.group}" if self.case else f"{MACHINE}{self.group}"
+
+    @property
+    def kind(self) -> Literal["step", "temporary", "break"]:
+        return self.status if self.status in ("temporary", "break") else "step"
+
+    @property
+    def is_reset(self) -> bool:
+        return self.status == "break"
+
+    @property
+    def direction(self) -> Literal["slower", "faster"]:
+        return "slower" if self.effect > 0 else "faster"
+
+    @property
+    def commit(self) -> str:
+        """What triage calls it by: the first commit at the new level; its run where the commit had
+        been measured before."""
+        is_again = self.last is not None and self.last.commit == self.first.commit
+        return self.first.run_id if is_again else self.first.commit
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Commits and runs that it may have begun with as well."""
+        points = self.around[1:] if len(self.around) > 1 else self.around
+        return tuple(sorted({name for p in points for name in (p.commit, p.run_id)}))
+
+    @property
     def name(self) -> EventName:
         """As triage knows it."""
         return EventName(
@@ -147,43 +176,117 @@ class Event(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def state(self) -> str:
+        """One of STATES. What is over is so whatever somebody has said of it."""
+        if self.is_reset:
+            return RESET
+        if self.status not in ("confirmed", "provisional"):
+            return self.status
+        if self.fails:
+            return FAILS
+        if self.triage is not None and not self.lapsed:
+            return IN_TRIAGE
+        if self.status == "provisional":
+            return PROVISIONAL
+        return FASTER if self.effect < 0 else OLD
+
+    @property
     def height(self) -> float:
         """The effect as a difference of logarithms; a fall to nothing stays finite."""
         return math.log1p(max(self.effect, -1 + sys.float_info.epsilon))
 
-    @property
-    def is_reset(self) -> bool:
-        return self.kind == "break"
 
-    @property
-    def workload(self) -> str:
-        return self.case.partition("[")[0]
+def assess(
+    events: Iterable[Event],
+    entries: Sequence[Entry],
+    day: datetime.date,
+    axis: Along = "commit",
+    since: datetime.datetime | None = None,
+) -> list[Event]:
+    """As of a day: what somebody has said of each, and whether it fails. With `since` what began
+    from then on is recent, else what the newest RECENT runs of its machine began."""
+    assessed = []
+    for event in events:
+        entry = entry_for(entries, event.name, day)
+        lapsed = "" if entry is None else entry.lapsed(event.name, day)
+        recent = event.recent
+        if since is not None:
+            first = event.first
+            recent = (first.committed_at if axis == "commit" else first.started_at) >= since
+        stayed = event.status == "confirmed" and event.effect > 0
+        fails = stayed and recent and (entry is None or lapsed != "")
+        values = {"triage": entry, "lapsed": lapsed, "recent": recent, "fails": fails}
+        assessed.append(structs.replace(event, **values))
+    return assessed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One grid, judged."""
+@dataclass(frozen=True, kw_only=True)
+class JudgedGrid:
+    """One grid, judged; and what its events are looked up by."""
 
     grid: Grid
     machine: JudgedMachine
     events: tuple[Event, ...]
     """Of every series, and of the machine; in the order of their place."""
 
+    @cached_property
+    def resets(self) -> list[list[int]]:
+        return self.grid.resets
 
-def judge_grid(grid: Grid) -> Judged:
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Case -> its row; the machine itself, which has none, is the case ""."""
+        return {"": -1} | {case: row for row, case in enumerate(self.grid.cases)}
+
+    @cached_property
+    def of_case(self) -> dict[str, list[Event]]:
+        events: dict[str, list[Event]] = defaultdict(list)
+        for event in self.events:
+            events[event.case].append(event)
+        return events
+
+    @cached_property
+    def valid(self) -> Bools:
+        return np.isfinite(self.grid.logs)
+
+    @cached_property
+    def ends(self) -> tuple[Integers, Integers]:
+        """Of each series the columns of its first and of its last point; -1 without one."""
+        number = np.where(self.valid, np.arange(len(self.grid.columns)), -1)
+        first = np.where(self.valid.any(axis=1), self.valid.argmax(axis=1), -1)
+        return first, number.max(axis=1, initial=-1)
+
+    @cached_property
+    def bounds(self) -> Integers:
+        """Of each event."""
+        return np.array([e.bounds for e in self.events], dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def dates(self) -> Floats:
+        """Of the columns' commits, in seconds since the epoch."""
+        return np.array([column.committed_at.timestamp() for column in self.grid.columns])
+
+    def judgement(self, row: int) -> Judgement | None:
+        return self.machine.common if row < 0 else self.machine.own[row]
+
+    def changes_of(self, row: int) -> list[Change]:
+        """The changes of a series, and the steps of its machine that it took part in."""
+        logs, common = self.grid.logs[[row]], self.machine.common
+        steps = [change for change in common.changes if change.kind == "step"] if common else []
+        along = [step for step in steps if _ways(logs, step)[0] / step.height >= MOVED_SHARE]
+        return sorted([*self.machine.own[row].changes, *along], key=lambda change: change.index)
+
+
+def judge_grid(grid: Grid) -> JudgedGrid:
     """Every event of a grid."""
-    if not grid.cases:
-        return events_of(grid, JudgedMachine(own=(), common=None))
-    return events_of(grid, judge_machine(list(grid.logs), grid.resets))
-
-
-def events_of(grid: Grid, machine: JudgedMachine) -> Judged:
-    """The events of a grid that the detector has judged."""
+    machine = JudgedMachine(own=(), common=None)
+    if grid.cases:
+        machine = judge_machine(list(grid.logs), grid.resets)
     events = [event for row, own in enumerate(machine.own) for event in _events(grid, own, row)]
     if machine.common is not None:
         events += _events(grid, machine.common, None)
     events.sort(key=lambda event: event.index)
-    return Judged(grid=grid, machine=machine, events=tuple(events))
+    return JudgedGrid(grid=grid, machine=machine, events=tuple(events))
 
 
 def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event]:
@@ -194,38 +297,30 @@ def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event
         place = int(np.searchsorted(columns, change.index))
         slack = _slack(change, judgement.noise)
         edges = _edges(judgement.changes, number, columns)
-        sides = _interval(change, judgement, edges, place)
-        levels = (None, None) if row is None else _levels(logs[0, columns], place, edges)
-        near = [grid.columns[i] for i in columns[max(0, place - slack) : place + slack + 1]]
+        low, high = _interval(change, judgement.noise, edges, place)
+        before_s, after_s = (None, None) if row is None else _levels(logs[0, columns], place, edges)
         ends = max(0, place - 1 - slack), min(len(columns) - 1, place + slack)
-        last = grid.columns[columns[place - 1]] if place else None
-        first = grid.columns[columns[place]]
         yield Event(
-            id=f"{MACHINE}{grid.group}" if row is None else grid.id(row),
             machine=grid.machine,
             group=grid.group,
             case="" if row is None else grid.cases[row],
-            kind=change.kind,
             status=_status(judgement.changes, number),
-            direction="slower" if change.effect > 0 else "faster",
-            commit=first.run_id if last and last.commit == first.commit else first.commit,
-            near=tuple(sorted({p.run_id for p in near} | {p.commit for p in near})),
             effect=change.effect,
-            low=sides[0],
-            high=sides[1],
-            before_s=levels[0],
-            after_s=levels[1],
+            low=low,
+            high=high,
+            before_s=before_s,
+            after_s=after_s,
             detectable=judgement.detectable,
             slack=slack,
             index=change.index,
-            num_columns=len(grid.columns),
             until_index=change.until,
-            last=last,
-            first=first,
+            last=grid.columns[columns[place - 1]] if place else None,
+            first=grid.columns[columns[place]],
             around=tuple(grid.columns[i] for i in columns[ends[0] : ends[1] + 1]),
             bounds=(int(columns[ends[0]]), int(columns[ends[1]])),
             moved=_moved(logs, change) if row is None else None,
             why="" if row is None else grid.why_reset.get((row, change.index), ""),
+            recent=change.index >= len(grid.columns) - RECENT,
         )
 
 
@@ -239,7 +334,7 @@ def _slack(change: Change, noise: float | None) -> int:
     return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
-def _edges(changes: Sequence[Change], number: int, columns: Columns) -> tuple[int, int]:
+def _edges(changes: Sequence[Change], number: int, columns: Integers) -> tuple[int, int]:
     """Places of the event before this one and of the one after it, among the points."""
     before = changes[number - 1] if number else None
     start = 0 if before is None else before.until or before.index
@@ -252,21 +347,21 @@ def _edges(changes: Sequence[Change], number: int, columns: Columns) -> tuple[in
 
 def _levels(logs: Floats, place: int, edges: tuple[int, int]) -> tuple[float | None, float | None]:
     start, end = max(edges[0], place - SETTLED), min(edges[1], place + SETTLED)
-    before, after = logs[start:place], logs[place:end]
-    return (
-        float(np.exp(np.median(before))) if len(before) else None,
-        float(np.exp(np.median(after))) if len(after) else None,
+    before, after = (
+        float(np.exp(np.median(points))) if len(points) else None
+        for points in (logs[start:place], logs[place:end])
     )
+    return before, after
 
 
 def _interval(
-    change: Change, judgement: Judgement, edges: tuple[int, int], place: int
+    change: Change, noise: float | None, edges: tuple[int, int], place: int
 ) -> tuple[float | None, float | None]:
     """Of the difference of two medians, with the noise from point to point alone."""
     before, after = place - edges[0], edges[1] - place
-    if judgement.noise is None or before <= 0 or after <= 0:
+    if noise is None or before <= 0 or after <= 0:
         return None, None
-    error = judgement.noise * math.sqrt(MEDIAN_VARIANCE * (1 / before + 1 / after))
+    error = noise * math.sqrt(MEDIAN_VARIANCE * (1 / before + 1 / after))
     half = INTERVAL_SIGMAS * error
     return relative(change.height - half), relative(change.height + half)
 
@@ -306,11 +401,3 @@ def _ways(logs: Floats, change: Change) -> Floats:
     ways = np.full(len(logs), np.nan)
     ways[both] = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
     return ways
-
-
-def changes_of(judged: Judged, series: int) -> list[Change]:
-    """The changes of a series, and the steps of its machine that it took part in."""
-    logs, common = judged.grid.logs[[series]], judged.machine.common
-    steps = [change for change in common.changes if change.kind == "step"] if common else []
-    along = [change for change in steps if _ways(logs, change)[0] / change.height >= MOVED_SHARE]
-    return sorted([*judged.machine.own[series].changes, *along], key=lambda change: change.index)

@@ -11,9 +11,9 @@ every other. Pure functions of frames.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,23 +28,20 @@ from hostbench.store.asv_tree import environment_of
 
 Along = Literal["commit", "run-time"]
 NEEDED = (
-    "case commit committed_at run_id started_at version status unit seconds scratch source device "
-    "num_samples"
+    "case commit committed_at run_id started_at version status unit seconds value scratch source "
+    "device num_samples"
 ).split()
-"""Columns of the tidy frame that a grid is made of."""
-_OF_GRIDS = ["case", "commit", "committed_at", "run_id", "started_at", "version", "seconds"]
-_OF_STOPPED = ["case", "commit", "committed_at", "run_id", "started_at", "status"]
+"""Columns of the tidy frame that a history is judged by."""
 SIMULATED = "simulated"
 ORDER: Mapping[Along, tuple[str, ...]] = {
     "commit": ("committed_at", "started_at"),
     "run-time": ("started_at",),
 }
 """What a machine's rows stand by, the column that counts most first."""
-Reasons = Iterator[tuple[tuple[int, int], str]]
-"""((series, first column after the reset), what changed)."""
-Codes = npt.NDArray[np.int64]
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
+Codes = npt.NDArray[np.int64]
+_GRID_COLUMNS = ["case", "commit", "committed_at", "run_id", "started_at", "version", "seconds"]
 
 
 class RunPoint(Struct, frozen=True, kw_only=True):
@@ -54,33 +51,6 @@ class RunPoint(Struct, frozen=True, kw_only=True):
     commit: str
     committed_at: datetime
     started_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rerun:
-    """A point that stands beside its commit's own: the same code, measured again later."""
-
-    series: int
-    commit: str
-    started_at: datetime
-    ratio: float
-    """Difference of logarithms to the commit's first point."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """A series whose newest runs gave no number; a run that did not come to it says nothing."""
-
-    series: int
-    """Row of the grid."""
-    status: Literal["failed", "skipped"]
-    run_id: str
-    """The first run of those."""
-    commit: str
-    committed_at: pd.Timestamp
-    num_runs: int
-    is_newest: bool
-    """The machine's newest run is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,41 +66,46 @@ class Grid:
     cases: tuple[str, ...] = ()
     logs: Floats
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
-    resets: tuple[tuple[int, ...], ...] = ()
-    """Of each series, the columns from which on something else is measured: baseline resets."""
     why_reset: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """(series, column) -> `version 1 -> 2` or `gpu: A -> B`."""
-    reruns: tuple[Rerun, ...] = ()
+    """(series, column from which on something else is measured) -> `version 1 -> 2` or
+    `gpu: A -> B`: baseline resets."""
+    reruns: pd.DataFrame
+    """Points that stand beside their commit's own, the same code measured again later: `series`,
+    `column`, and `log`, how far they are from the commit's first point."""
     left_out: Mapping[str, int]
     """Why points or series are not here -> how many."""
-    stopped: tuple[Stopped, ...] = ()
-    """Series that have no number any more."""
-    simulated: bool = False
-    """Of the simulated device: no measurement of any machine."""
 
-    def id(self, series: int) -> str:
-        return f"{self.cases[series]}@{self.group}"
+    @property
+    def resets(self) -> list[list[int]]:
+        """Of each series the columns of its baseline resets."""
+        columns: list[list[int]] = [[] for _ in self.cases]
+        for series, column in sorted(self.why_reset):
+            columns[series].append(column)
+        return columns
 
 
 def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -> list[Grid]:
     """The grids of one machine's rows: one, or one for each of its environments."""
     counts, left_out = _judged(rows)
-    if not counts.any():
-        empty = Grid(machine=machine, group=machine, logs=np.empty((0, 0)), left_out=left_out)
-        return [empty] if left_out else []
-    setting, ours = settings(rows), rows["scratch"].isna().to_numpy()
+    setting = settings(rows)
+    num = len(np.unique(setting.codes))
     names = sorted(setting.categories[np.unique(setting.codes[counts])])
-    every = np.unique(setting.codes)
-    made = []
-    for number, name in enumerate(names):
-        here = setting == name
-        own = rows.loc[here & counts, _OF_GRIDS]
-        group = group_of(machine, str(name), len(every))
-        grid = _grid(own, machine, group, axis, hardware, {} if number else left_out)
-        del own
-        ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, ORDER[axis])
-        about = {"setting": str(name), "simulated": name == SIMULATED}
-        made.append(replace(grid, stopped=tuple(ended), **about))
+    if not names:
+        nothing: dict[str, Any] = {"logs": np.empty((0, 0)), "reruns": pd.DataFrame()}
+        empty = Grid(machine=machine, group=machine, left_out=left_out, **nothing)
+        return [empty] if left_out else []
+    made = list[Grid]()
+    for name in names:
+        own = rows.loc[counts & (setting == name), _GRID_COLUMNS]
+        made.append(
+            Grid(
+                machine=machine,
+                group=group_of(machine, name, num),
+                setting=name,
+                left_out={} if made else left_out,
+                **_points(own, axis, hardware),
+            )
+        )
     return made
 
 
@@ -156,8 +131,7 @@ def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows whose `scratch` says of points with few launches, too, why they are not judged."""
-    may_be = rows["scratch"].isna() & (rows["status"] == "ok")
-    few = of_few_launches(rows) & may_be.to_numpy()
+    few = of_few_launches(rows) & (rows["scratch"].isna() & (rows["status"] == "ok")).to_numpy()
     if not few.any():
         return rows
     scratch = rows["scratch"].astype(object)
@@ -188,156 +162,94 @@ def group_of(machine: str, setting: str, num_settings: int) -> str:
     return f"{machine}/{setting}" if setting and num_settings > 1 else machine
 
 
-def _codes(column: pd.Series) -> tuple[Codes, list[str]]:
-    """Places in the sorted values, -1 where there is none; and the values."""
-    own = column.astype("category").cat.remove_unused_categories()
-    names = sorted(map(str, own.cat.categories))
-    return own.cat.set_categories(names).cat.codes.to_numpy().astype(np.int64), names
-
-
-def _grid(
-    rows: pd.DataFrame,
-    machine: str,
-    group: str,
-    axis: Along,
-    hardware: HardwareOf,
-    left_out: Mapping[str, int],
-) -> Grid:
-    columns, number = _columns(rows, axis)
-    series, cases = _codes(rows["case"])
-    version, names = _codes(rows["version"])
-    log = log_seconds(rows["seconds"].to_numpy(dtype=np.float64))
-    points = pd.DataFrame({"series": series, "column": number, "version": version, "log": log})
-    again = pd.DataFrame()
+def _points(rows: pd.DataFrame, axis: Along, hardware: HardwareOf) -> dict[str, Any]:
+    """The fields of a grid that these rows, the valid ones of one setting, come to."""
+    runs, column = _runs(rows, axis)
+    case = rows["case"].cat.remove_unused_categories()
+    cases = sorted(case.cat.categories)
+    points = pd.DataFrame(
+        {
+            "series": case.cat.set_categories(cases).cat.codes.to_numpy(),
+            "column": column,
+            "version": rows["version"].cat.codes.to_numpy(),
+            "log": log_seconds(rows["seconds"].to_numpy(dtype=np.float64)),
+        }
+    )
+    reruns = points.head(0)
     if axis == "commit":
-        points, again = _without_reruns(points, columns)
-    shape = len(cases), len(columns)
-    logs, versions = np.full(shape, np.nan), np.full(shape, -1)
+        points, reruns = _without_reruns(points, runs)
+    logs, versions = np.full((len(cases), len(runs)), np.nan), np.full((len(cases), len(runs)), -1)
     where = points["series"].to_numpy(), points["column"].to_numpy()
     logs[where], versions[where] = points["log"].to_numpy(), points["version"].to_numpy()
-    newest_version_counts(logs, versions, [column.started_at.timestamp() for column in columns])
-    known = [hardware.get(column.run_id, {}) for column in columns]
-    why = dict(version_resets(versions, names)) | dict(hardware_resets(logs, known))
-    resets: list[list[int]] = [[] for _ in cases]
-    for row, column in sorted(why):
-        resets[row].append(column)
-    return Grid(
-        machine=machine,
-        group=group,
-        columns=tuple(columns),
-        cases=tuple(cases),
-        logs=logs,
-        resets=tuple(map(tuple, resets)),
-        why_reset=why,
-        reruns=tuple(
-            Rerun(
-                series=int(row),
-                commit=columns[int(column)].commit,
-                started_at=columns[int(column)].started_at,
-                ratio=float(ratio),
-            )
-            for row, column, ratio in again.itertuples(index=False)
+    times, names = runs["started_at"].to_numpy(), list(rows["version"].cat.categories)
+    why = dict(_version_resets(logs, versions, times, names))
+    known = [hardware.get(run_id, {}) for run_id in runs.index]
+    dates = [list(map(pd.Timestamp.to_pydatetime, runs[name])) for name in ORDER["commit"]]
+    about = zip(runs.index, runs["commit"], *dates, strict=True)
+    return {
+        "columns": tuple(
+            RunPoint(run_id=run_id, commit=commit, committed_at=committed_at, started_at=started_at)
+            for run_id, commit, committed_at, started_at in about
         ),
-        left_out=left_out,
-    )
+        "cases": tuple(cases),
+        "logs": logs,
+        "why_reset": why | dict(_hardware_resets(logs, known)),
+        "reruns": reruns[["series", "column", "log"]],
+    }
 
 
-def _columns(rows: pd.DataFrame, axis: Along) -> tuple[list[RunPoint], Codes]:
-    """The runs in order, and the number of each row's."""
-    run, names = _codes(rows["run_id"])
+def _runs(rows: pd.DataFrame, axis: Along) -> tuple[pd.DataFrame, Codes]:
+    """The runs in order, by run_id: `commit`, `committed_at`, `started_at`; and which of them each
+    row is of."""
+    run = rows["run_id"].cat.codes.to_numpy()
     started = rows["started_at"].fillna(rows["committed_at"])
-    about = {"run": run, "committed_at": rows["committed_at"].array, "started_at": started.array}
-    runs = pd.DataFrame(about).groupby("run").min()
-    _, of_run = np.unique(run, return_index=True)
-    runs["commit"] = rows["commit"].iloc[of_run].astype(object).to_numpy()
+    about = {"committed_at": rows["committed_at"].array, "started_at": started.array}
+    runs = pd.DataFrame(about).groupby(run).min()
+    first = rows.iloc[np.unique(run, return_index=True)[1]]
+    runs["run_id"], runs["commit"] = first["run_id"].to_list(), first["commit"].to_list()
     runs["first"] = runs.groupby("commit")["started_at"].transform("min")
-    by = ["committed_at", "first", "commit", "started_at"]
-    runs = runs.sort_values(by if axis == "commit" else by[3:])
-    number = np.empty(len(runs), dtype=np.int64)
+    by = ["committed_at", "first", "commit", "started_at"] if axis == "commit" else ["started_at"]
+    runs = runs.sort_values([*by, "run_id"])
+    number = np.empty(run.max() + 1, dtype=np.int64)
     number[runs.index] = np.arange(len(runs))
-    dates = (map(pd.Timestamp.to_pydatetime, runs[name]) for name in ("committed_at", "started_at"))
-    about_runs = zip([names[i] for i in runs.index], map(str, runs["commit"]), *dates, strict=True)
-    points = [
-        RunPoint(run_id=run_id, commit=commit, committed_at=committed, started_at=at)
-        for run_id, commit, committed, at in about_runs
-    ]
-    return points, number[run]
+    return runs.set_index("run_id"), number[run]
 
 
-def _without_reruns(
-    points: pd.DataFrame, columns: Sequence[RunPoint]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(points, points of an older commit, measured after a newer one, that had a point already):
-    of these the series, the column, and the difference of logarithms to the commit's first."""
-    started = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
-    dates = pd.Series([columns[i].committed_at for i in started])
-    late, when = np.empty(len(columns), dtype=bool), np.empty(len(columns), dtype=np.int64)
-    late[started], when[started] = dates < dates.cummax(), np.arange(len(columns))
-    nothing = points.head(0)[["series", "column", "log"]]
+def _without_reruns(points: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(points, points of an older commit, measured after a newer one, that had a point already),
+    these with `log` counted from the commit's first."""
+    by_time = runs["started_at"].to_numpy().argsort(kind="stable")
+    dates = runs["committed_at"].iloc[by_time]
+    late, when = np.empty(len(runs), dtype=bool), np.empty(len(runs), dtype=np.int64)
+    late[by_time], when[by_time] = dates < dates.cummax(), np.arange(len(runs))
     if not late.any():
-        return points, nothing
-    _, commit = np.unique([column.commit for column in columns], return_inverse=True)
-    at = points["column"].to_numpy()
-    timed = points.assign(commit=commit[at], when=when[at]).sort_values("when")
+        return points, points.head(0)
+    column, commit = points["column"].to_numpy(), pd.factorize(runs["commit"])[0]
+    timed = points.assign(commit=commit[column], when=when[column]).sort_values("when")
     is_again = timed.duplicated(["series", "commit"]) & late[timed["column"]]
     own, again = timed[~is_again], timed[is_again]
     first = own.drop_duplicates(["series", "commit"]).set_index(["series", "commit"])["log"]
     before = first.reindex(pd.MultiIndex.from_frame(again[["series", "commit"]])).to_numpy()
-    again = again.assign(log=again["log"] - before)
-    return own, again[["series", "column", "log"]]
+    return own, again.assign(log=again["log"] - before)
 
 
-def stopped(rows: pd.DataFrame, cases: Sequence[str], order: Sequence[str]) -> Iterator[Stopped]:
-    """Of one machine's rows of any status, with the runs ordered by these columns."""
-    order = list(order)
-    rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
-    rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
-    came = rows[rows["status"].isin(("ok", "failed", "skipped"))]
-    at = came[order[0]]
-    late = came[at == at.groupby(came["case"], observed=True).transform("max")]
-    last = late.sort_values(order, kind="stable").drop_duplicates("case", keep="last")
-    ended = last.loc[(last["status"] != "ok") & last["case"].isin(cases), "case"]
-    newest = rows.loc[rows[order[0]] == rows[order[0]].max()].sort_values(order, kind="stable")
-    number = {case: row for row, case in enumerate(cases)}
-    own_rows = came[came["case"].isin(ended)].sort_values(order, kind="stable")
-    for case, own in own_rows.groupby("case", observed=True):
-        status = own["status"].iloc[-1]
-        without = own[own["status"].eq(status)[::-1].cummin()[::-1]]
-        first = without.iloc[0]
-        yield Stopped(
-            series=number[str(case)],
-            status=status,
-            run_id=str(first["run_id"]),
-            commit=str(first["commit"]),
-            committed_at=first["committed_at"],
-            num_runs=without["run_id"].nunique(),
-            is_newest=without["run_id"].iloc[-1] == newest["run_id"].iloc[-1],
-        )
-
-
-def newest_version_counts(logs: Floats, version: Codes, started: Sequence[float]) -> None:
-    """Where versions of a workload interleave (newer benchmarks run on older commits), an older one
-    ends where a newer one begins: its later points are taken out, in place. `started`: when each
-    column ran; the newer version is what ran last."""
-    times = np.array(started)
-    for i in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
-        row = version[i]
-        last = {one: times[row == one].max() for one in set(row[row >= 0].tolist())}
-        end = len(row)
-        for one in sorted(last, key=lambda one: -last[one]):
-            own = np.flatnonzero(row == one)
+def _version_resets(
+    logs: Floats, version: Codes, started: npt.NDArray[np.datetime64], names: Sequence[str]
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """Where the workload's version is another than before. Where versions interleave (newer
+    benchmarks run on older commits) the one that ran last is the newer, and an older one ends where
+    it begins: its later points are taken out of `logs`."""
+    for series in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
+        row, end = version[series], version.shape[1]
+        columns_of = [np.flatnonzero(row == name) for name in np.unique(row[row >= 0])]
+        for own in sorted(columns_of, key=lambda own: started[own].max(), reverse=True):
             gone = own[own >= end]
-            logs[i, gone], row[gone] = np.nan, -1
+            logs[series, gone], row[gone] = np.nan, -1
             end = min(end, int(own[0]))
-
-
-def version_resets(version: Codes, names: Sequence[str]) -> Reasons:
-    for i in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
-        known = np.flatnonzero(version[i] >= 0)
-        row = version[i, known]
-        for at in np.flatnonzero(np.diff(row)):
-            old, new = short_version(names[row[at]]), short_version(names[row[at + 1]])
-            yield (int(i), int(known[at + 1])), f"version {old} -> {new}"
+        known = np.flatnonzero(row >= 0)
+        for at in np.flatnonzero(np.diff(row[known])):
+            old, new = (short_version(names[row[known[place]]]) for place in (at, at + 1))
+            yield (int(series), int(known[at + 1])), f"version {old} -> {new}"
 
 
 def short_version(version: str) -> str:
@@ -345,10 +257,11 @@ def short_version(version: str) -> str:
     return version[:8] if len(version) > 16 else version
 
 
-def hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Reasons:
+def _hardware_resets(
+    logs: Floats, known: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[tuple[int, int], str]]:
     """Where a part of the machine is known to be another one than before: in every series, at its
-    first point from there on. `known`: of each column, facts.causes.identity; empty where untold.
-    """
+    first point from there on. `known`: of each column; empty where nobody knows."""
     valid, last = ~np.isnan(logs), dict[str, str]()
     for number, parts in enumerate(known):
         changed = [
@@ -360,5 +273,6 @@ def hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Reasons
         if not changed:
             continue
         both = valid[:, :number].any(axis=1) & valid[:, number:].any(axis=1)
-        for i in np.flatnonzero(both):
-            yield (int(i), number + int(np.argmax(valid[i, number:]))), "; ".join(changed)
+        for series in np.flatnonzero(both):
+            first = number + int(np.argmax(valid[series, number:]))
+            yield (int(series), first), "; ".join(changed)

@@ -11,36 +11,20 @@ import numpy as np
 import pandas as pd
 
 from hostbench.core.case import as_typed
-from hostbench.core.units import format_change
 from hostbench.families import declared
-from hostbench.judge.events import Event
-from hostbench.report.event_words import entry_in_words, evidence_lines
+from hostbench.judge.events import STATES, Event
+from hostbench.judge.history import Series
+from hostbench.report.changes import compared, entry_in_words, evidence_lines
 from hostbench.store.triage import Triage
 
-FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "older"
-FASTER, OVER, RESET = "faster", "recovered", "baseline reset"
-STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, OVER, RESET)
-"""What has to be looked at comes first; recovered: also temporary, or ended by a baseline reset."""
 SERIES, MACHINE = "this series", "its machine"
 """Whose change a mark on Trend is."""
-COLUMNS = "key state change size since machines series cause what sparkline".split()
 EventRow = dict[Hashable, Any]
 _TIME = "datetime64[us, UTC]"
-
-
-def state(event: Event) -> str:
-    """One of STATES. What is over is so whatever somebody has said of it."""
-    if event.is_reset:
-        return RESET
-    if event.fails:
-        return FAILS
-    if event.status not in ("confirmed", "provisional"):
-        return OVER
-    if event.triage is not None and not event.lapsed:
-        return IN_TRIAGE
-    if event.status == "provisional":
-        return PROVISIONAL
-    return FASTER if event.effect < 0 else OLD
+_OF_EVENT = "id machine group case status direction commit detectable cause state".split()
+_POINT = "run_id commit committed_at started_at".split()
+_MORE = "effect low high before_s after_s moved what title key evidence triage_said".split()
+_COLUMNS = [*_OF_EVENT, *_MORE, *(f"{end}_{name}" for end in ("first", "last") for name in _POINT)]
 
 
 def what(event: Event) -> str:
@@ -53,92 +37,79 @@ def what(event: Event) -> str:
     return f"commit {event.first.commit[:8]}"
 
 
-def title(event: Event) -> str:
-    """What did it; a commit with the first line of the message of the one that most likely did."""
-    name = what(event)
-    likely = (one.subject for one in event.evidence if one.kind == "likely commit")
-    return f"{name} {next(likely, None) or ''}".strip() if name.startswith("commit ") else name
-
-
 def event_rows(events: Sequence[Event]) -> pd.DataFrame:
-    """A row for each event: fields of Event, `first_*` and `last_*` of its points, the `state`,
-    `what` did it, that as a `title`, a `key` that names it in an address, `evidence` as lines, and
-    what somebody has said (`triage_said`)."""
-    rows = pd.DataFrame([_row(event) for event in events], columns=[*_COLUMNS])
-    return rows.astype(_COLUMNS)
+    """A row for each event: fields of Event, `first_*` and `last_*` of its points, `what` did it,
+    that as a `title` with the first line of the commit's message, a `key` that names it in an
+    address, `evidence` as lines, and what somebody has said (`triage_said`)."""
+    rows = []
+    for event in events:
+        name = what(event)
+        key = hashlib.sha1(f"{name}|{event.cause}".encode(), usedforsecurity=False).hexdigest()[:10]
+        likely = (one.subject for one in event.evidence if one.kind == "likely commit")
+        subject = next(likely, None) if name.startswith("commit ") else None
+        row = {field: getattr(event, field) for field in _OF_EVENT} | compared(event)
+        row |= {f"first_{field}": getattr(event.first, field) for field in _POINT}
+        if event.last is not None:
+            row |= {f"last_{field}": getattr(event.last, field) for field in _POINT}
+        row |= {
+            "moved": event.moved[0] if event.moved else np.nan,
+            "what": name,
+            "title": f"{name} {subject or ''}".strip(),
+            "key": key,
+            "evidence": evidence_lines(event),
+            "triage_said": entry_in_words(event) or None,
+        }
+        rows.append(row)
+    types = {name: _TIME for name in _COLUMNS if name.endswith("_at")}
+    types |= dict.fromkeys(("effect", "low", "high", "before_s", "after_s", "moved"), "float64")
+    return pd.DataFrame(rows, columns=_COLUMNS).astype({**types, "detectable": "float64"})
 
 
-def _row(event: Event) -> dict[str, Any]:
-    name = what(event)
-    key = hashlib.sha1(f"{name}|{event.cause}".encode(), usedforsecurity=False).hexdigest()[:10]
-    is_step = not event.is_reset
-    return {
-        **{field: getattr(event, field) for field in _FIELDS},
-        **{field: getattr(event, field) if is_step else None for field in _OF_STEP},
-        **{f"first_{field}": getattr(event.first, field) for field in _POINT},
-        **{f"last_{field}": event.last and getattr(event.last, field) for field in _POINT},
-        "moved": event.moved[0] if event.moved else None,
-        "state": state(event),
-        "what": name,
-        "title": title(event),
-        "key": key,
-        "evidence": evidence_lines(event),
-        "triage_said": None if event.triage is None else entry_in_words(event.triage),
-    }
-
-
-_FIELDS = "id machine group case kind status direction commit detectable why cause fails".split()
-_OF_STEP = "effect low high before_s after_s".split()
-_POINT = "run_id commit committed_at started_at".split()
-_COLUMNS: dict[str, str] = {
-    **dict.fromkeys(_FIELDS, "object"),
-    **dict.fromkeys([*_OF_STEP, "detectable"], "float64"),
-    **{
-        f"{end}_{field}": _TIME if field.endswith("_at") else "object"
-        for end in ("first", "last")
-        for field in _POINT
-    },
-    "moved": "Int64",
-    **dict.fromkeys(("state", "what", "title", "key", "evidence", "triage_said"), "object"),
-    "fails": "bool",
-}
-"""Column -> its type."""
+def series_rows(series: Sequence[Series]) -> pd.DataFrame:
+    """A row for each series: fields of hostbench.judge.history.Series, its `workload`, and since
+    when it has no number (`since_commit`, `since_committed_at`; missing where it has)."""
+    rows = [
+        {
+            **{name: getattr(one, name) for name in Series.__struct_fields__},
+            "workload": one.case.partition("[")[0],
+            "since_commit": one.stopped and one.stopped.since.commit,
+            "since_committed_at": one.stopped and one.stopped.since.committed_at,
+        }
+        for one in series
+    ]
+    more = ["workload", "since_commit", "since_committed_at"]
+    types = dict.fromkeys(("value", "noise", "detectable", "change"), "float64")
+    types |= {"judged": "bool", "points": "int64", "since_committed_at": _TIME}
+    return pd.DataFrame(rows, columns=[*Series.__struct_fields__, *more]).astype(types)
 
 
 def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cause: the worst `state` of its events, `change` in words, its largest
+    """A row for each cause, the `key` of its events: the worst `state` of its events, the largest
     `size`, `since` the first of them, `machines`, how many `series` (of a machine that moved as a
     whole, those that moved with it), `cause`, `what`, and the `sparkline` of the worst event's
     series, or of its machine where that moved as a whole. What fails now comes first, then the
     largest."""
-    if events.empty:
-        return pd.DataFrame(columns=COLUMNS)
-    ranked = _worst_first(events)
-    worst = ranked.drop_duplicates("key")
-    of_key = events.groupby("key")
-    own = events[events["case"] != ""].groupby("key")["id"].nunique().to_dict()
-    along = events.groupby(["key", "group"])["moved"].max().groupby("key").sum().to_dict()
-    places = events[["key", "machine"]].drop_duplicates().groupby("key")["machine"]
     sparks = dict(zip(series["id"], series["sparkline"], strict=True))
-    drawn = ranked[ranked["id"].isin(sparks.keys())].drop_duplicates("key")
-    ids = dict(zip(drawn["key"], drawn["id"], strict=True))
-    return pd.DataFrame(
-        {
-            "key": worst["key"],
-            "state": worst["state"],
-            "change": worst["effect"].map(in_words),
-            "size": worst["effect"],
-            "since": worst["key"].map(of_key["first_committed_at"].min()),
-            "machines": worst["key"].map(places.agg(", ".join)),
-            "series": [int(max(own.get(key, 0), along[key])) for key in worst["key"]],
-            "cause": worst["cause"],
-            "what": worst["title"],
-            "sparkline": [
-                sparks[ids[key]] if key in ids else _of_machine(series, group)
-                for key, group in zip(worst["key"], worst["group"], strict=True)
-            ],
-        }
-    ).reset_index(drop=True)
+    rows = []
+    for key, own in _worst_first(events).groupby("key", sort=False):
+        worst = own.iloc[0]
+        along = own.groupby("group")["moved"].max().sum()
+        drawn = next((sparks[id] for id in own["id"] if id in sparks), None)
+        rows.append(
+            {
+                "key": key,
+                "state": worst["state"],
+                "size": worst["effect"],
+                "since": own["first_committed_at"].min(),
+                "machines": ", ".join(dict.fromkeys(own["machine"])),
+                "series": int(max(own.loc[own["case"] != "", "id"].nunique(), along)),
+                "cause": worst["cause"],
+                "what": worst["title"],
+                "sparkline": _of_machine(series, worst["group"]) if drawn is None else drawn,
+            }
+        )
+    columns = "key state size since machines series cause what sparkline".split()
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _of_machine(series: pd.DataFrame, group: str) -> list[float]:
@@ -161,27 +132,10 @@ def _worst_first(events: pd.DataFrame) -> pd.DataFrame:
     return events.loc[order.index]
 
 
-def in_words(effect: Any) -> str:
-    """`+12.3%`; a factor where percent would be a long number."""
-    if pd.isna(effect):
-        return ""
-    if effect == 0:
-        return "none"
-    return format_change(effect)
-
-
 def counted(events: pd.DataFrame) -> dict[str, int]:
     """State -> causes in it; each cause by its worst state."""
-    if events.empty:
-        return dict.fromkeys(STATES, 0)
-    ranks = events.assign(rank=events["state"].map(STATES.index)).groupby("key")["rank"].min()
-    numbers = ranks.value_counts()
-    return {name: int(numbers.get(place, 0)) for place, name in enumerate(STATES)}
-
-
-def stopped(series: pd.DataFrame) -> pd.DataFrame:
-    """Series that had numbers and whose newest runs gave none."""
-    return series[series["since_run"].notna()]
+    worst = _worst_first(events).drop_duplicates("key")["state"].value_counts()
+    return {name: int(worst.get(name, 0)) for name in STATES}
 
 
 def commands(row: EventRow, results: Path | str) -> str:
@@ -196,7 +150,7 @@ def commands(row: EventRow, results: Path | str) -> str:
     sides = [str(row[f"{side}_commit"])[:12] for side in ("last", "first")]
     workload = case.partition("[")[0]
     is_local, ours = isinstance(results, Path), declared(workload) is not None
-    two = sides[0] != sides[1] and row["last_commit"] is not None
+    two = sides[0] != sides[1] and isinstance(row["last_commit"], str)
     name = f"^{re.escape(workload)}$"
     lines = []
     if case and is_local and ours:
@@ -216,18 +170,10 @@ def commands(row: EventRow, results: Path | str) -> str:
     return "\n".join(lines)
 
 
-def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:
+def triage_warnings(triage: Triage, today: pd.Timestamp) -> list[str]:
     """What cannot be read, as the CLI warns of it, and which entries have expired."""
-    found = [f"{path}: {text}" for path, text in said.warnings]
-    return found + [
-        f"{path}: {entry_in_words(entry)} has expired: {entry.series} since {entry.since}"
-        for path, entry in said.entries.items()
+    return [f"{path}: {text}" for path, text in triage.warnings] + [
+        f"{path}: the entry has expired: {entry.state} of {entry.series} since {entry.since}"
+        for path, entry in triage.entries.items()
         if entry.is_expired(today.date())
     ]
-
-
-def nothing(series: pd.DataFrame) -> str:
-    """Why there is no change to show, in a sentence or two."""
-    said = f"No change to show: {series['judged'].sum():,} of {len(series):,} series are judged."
-    others = series.loc[~series["judged"], "why"]
-    return f"{said} The usual reason: {others.mode().iloc[0]}." if len(others) else said

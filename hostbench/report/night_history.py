@@ -16,7 +16,7 @@ from hostbench.judge.causes import fact_in_words
 from hostbench.judge.events import Event
 from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
 from hostbench.judge.two_sides import LEVEL_RUNS
-from hostbench.report.judged import Explainer, judge_history
+from hostbench.report.history import as_of_today, entries_of, history_of
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results
@@ -143,20 +143,19 @@ def with_status(status: str, tonight: WholeRun, earlier: Sequence[WholeRun] = ()
 
 
 def slower_by_history(
-    history: Results, root: Path, machine: str, known: Sequence[StoredNight]
+    history: Results, machine: str, known: Sequence[StoredNight]
 ) -> tuple[list[Event], list[Event]]:
     """The steps to slower on this machine that stayed, are recent and not in triage: (those that
     `hostbench changes` confirms and no night before has named, those that one has)."""
-    judged = judge_history(history, "commit")
-    explainer = Explainer(history, judged, root, "commit")
     new, still = list[Event](), list[Event]()
-    for own in judged:
-        for event in map(explainer.assess, own.events if own.grid.machine == machine else ()):
-            is_open = event.recent and (event.triage is None or event.lapsed != "")
-            if event.fails and not _is_known(event, known):
-                new.append(explainer.tell(event, own))
-            elif is_open and event.effect > 0 and event.status in ("confirmed", "provisional"):
-                still += [explainer.tell(event, own)] if _is_known(event, known) else []
+    for event in as_of_today(history_of(history), entries_of(history)):
+        if event.machine != machine:
+            continue
+        is_open = event.recent and (event.triage is None or event.lapsed != "")
+        if event.fails and not _is_known(event, known):
+            new.append(event)
+        elif is_open and event.effect > 0 and event.status in ("confirmed", "provisional"):
+            still += [event] if _is_known(event, known) else []
     return new, still
 
 

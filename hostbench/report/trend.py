@@ -8,7 +8,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.judge.grid import Along
-from hostbench.report.causes import SERIES, EventRow, in_words
+from hostbench.report.causes import SERIES, EventRow
 from hostbench.report.charts import (
     BYTES,
     CROSS,
@@ -311,7 +311,7 @@ def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HE
     near = line.iloc[max(0, int((line["x"] < at).sum()) - NEAR) :].head(2 * NEAR)
     near = worded(near, stored, unit)
     half = float(event["detectable"])
-    text = f"{in_words(event['effect'])} from here on"
+    text = f"{units.format_change(event['effect'])} from here on"
     return chart(
         near,
         levels(near, [at], half).assign(series=name),

@@ -16,7 +16,7 @@ import pandas as pd
 
 from hostbench.core.case import Case
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.judge.events import Judged, judge_grid
+from hostbench.judge.events import JudgedGrid, judge_grid
 from hostbench.judge.grid import NEEDED, Along, Grid, HardwareOf, grids
 from hostbench.store import archive
 from tests.fakes import builders
@@ -91,6 +91,7 @@ def rows(
             "status": "ok",
             "unit": "seconds",
             "seconds": 1e-3 * level(case, run) * np.exp(rng.normal(0, noise)),
+            "value": None,
             "scratch": None,
             "source": "archive",
             "device": "cpu",
@@ -101,7 +102,7 @@ def rows(
         for case in run.cases
     ]
     frame = pd.DataFrame(made, columns=NEEDED)
-    texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "num_samples"}
+    texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "value", "num_samples"}
     return frame.astype(dict.fromkeys(texts, "category"))
 
 
@@ -119,7 +120,7 @@ def grid(
     return only
 
 
-def judged(runs: Iterable[NightlyRun], level: LevelOf = flat, **more: Any) -> Judged:
+def judged(runs: Iterable[NightlyRun], level: LevelOf = flat, **more: Any) -> JudgedGrid:
     return judge_grid(grid(runs, level, **more))
 
 

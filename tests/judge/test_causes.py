@@ -1,23 +1,27 @@
 """Code, environment, the machine, the measurement, or unknown: from what moved and what did not."""
 
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hostbench.facts.causes import Difference
 from hostbench.facts.record import known
-from hostbench.judge.causes import Differences, with_cause
-from hostbench.judge.events import Event, Evidence, Judged
-from hostbench.judge.surroundings import Everything, Surroundings
-from hostbench.report.event_words import evidence_lines
-from hostbench.report.judged import Explainer
+from hostbench.judge.causes import Explainer, commits_of
+from hostbench.judge.events import Event, JudgedGrid
+from hostbench.report.changes import evidence_lines as why
 from hostbench.store.runs import AboutRun
 from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha
 
-DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
-LANDED = (Evidence(kind="likely commit", commit=sha(60), subject="Copy twice"),)
+DriverOf = Callable[[str], str | None]
+"""The driver of a run, by its id; None where no facts of it are stored."""
+
+
+def the_same(run_id: str) -> str:
+    return "580.1"
+
+
+def new_from(night: float) -> DriverOf:
+    return lambda run_id: "590.2" if float(run_id.lstrip("runab")) >= night else "580.1"
 
 
 def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
@@ -25,66 +29,86 @@ def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
     return lambda which, run: size if run.commit >= at and case in (None, which) else 1.0
 
 
-def the_step(found: Judged) -> Event:
-    (one,) = [one for one in found.events if one.kind == "step"]
+def the_step(found: JudgedGrid, case: int | None = None) -> Event:
+    cases = found.grid.cases if case is None else [str(CASES[case])]
+    (one,) = [one for one in found.events if one.kind == "step" and one.case in {"", *cases}]
     return one
 
 
-def why(event: Event) -> tuple[str, ...]:
-    """The evidence, as a page words it."""
-    return tuple(evidence_lines(event))
-
-
-def label(
-    *histories: Judged,
-    facts: tuple[Difference, ...] | None = (),
-    commits: tuple[Evidence, ...] = LANDED,
-    measuring: tuple[str, ...] = (),
+def explained(
+    *histories: JudgedGrid,
+    driver: DriverOf = the_same,
+    launches: Callable[[str], int] = lambda run_id: 10,
+    event: Event | None = None,
 ) -> Event:
-    """Of the one step of the first history."""
-    one = the_step(histories[0])
-    seen = Everything(histories).look(one, histories[0])
-    return with_cause(one, seen, Differences(commits=commits, facts=facts, measuring=measuring))
+    """An event, else the one step, of the first history."""
+
+    def facts(run: AboutRun) -> Any:
+        version = driver(run.run_id)
+        return {"before": {"nvml": {"driver": known(version)}}} if version else {}
+
+    ids = {column.run_id for own in histories for column in own.grid.columns}
+    runs = {
+        id: AboutRun(
+            run_id=id,
+            machine="box",
+            started_at="2026-01-01T00:00:00Z",
+            profile="standard",
+            launches=launches(id),
+            device="cpu",
+            by="hostbench",
+            complete=True,
+            hardware={},
+            measured=10,
+        )
+        for id in ids
+    }
+    own = histories[0]
+    return Explainer(histories, runs, facts).explain(event or the_step(own), own)
 
 
 def test_a_step_at_the_same_commit_is_the_environments() -> None:
     runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)]
     found = judged(runs, lambda case, run: 1.1 if run.day >= 60 else 1.0)
-    told = label(found, commits=(), facts=(DRIVER,))
-    assert told.cause == "environment"
-    assert why(told) == ("the same commit on both sides", "driver: 580.1 -> 590.2")
-    assert why(label(found, commits=()))[1] == "same driver, torch and hardware"
-    assert label(found, commits=(), measuring=("launches 10 -> 20",)).cause == "measurement changed"
+    event = explained(found, driver=new_from(60))
+    assert event.cause == "environment"
+    assert why(event) == ["the same commit on both sides", "driver: 580.1 -> 590.2"]
+    assert why(explained(found))[1] == "same driver, torch and hardware"
+    event = explained(found, launches=lambda id: 20 if id >= "run0060" else 10)
+    assert event.cause == "measurement changed"
+    assert why(event)[1] == "measured otherwise: launches 10 -> 20"
 
 
 def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
-    told = label(judged(nightly(120), step()))
-    assert told.cause == "code"
-    assert why(told)[0] == "same driver, torch and hardware"
-    assert why(told)[-1] == f"most likely {sha(60)[:8]} Copy twice"
+    event = explained(judged(nightly(120), step()))
+    assert event.cause == "code" and why(event)[0] == "same driver, torch and hardware"
+    assert why(event)[-1].startswith(f"most likely {sha(60)[:8]}; less likely ")
+    landed = [(sha(60), "Copy and wait; twice -> slower"), (sha(59), "Other")]
+    assert [(one.kind, one.subject) for one in commits_of(event, landed)] == [
+        ("likely commit", "Copy and wait; twice -> slower"),
+        ("commit beside", "Other"),
+    ]
 
 
 def test_both_changed_and_one_series_moved() -> None:
-    told = label(judged(nightly(120), step()), facts=(DRIVER,))
-    assert told.cause == "code"
-    assert why(told)[:2] == (
+    event = explained(judged(nightly(120), step()), driver=new_from(60))
+    assert event.cause == "code"
+    assert why(event)[:2] == [
         "9 of 9 other series of this machine did not move",
         "driver: 580.1 -> 590.2",
-    )
+    ]
 
 
 def test_both_changed_and_older_commits_were_measured_again() -> None:
     """The same code, under the new driver: it moved, or it did not."""
-    again = [NightlyRun(commit=n, day=200 + n) for n in (20, 30, 40)]
-    slower = judged(
-        [*nightly(120), *again], lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0
-    )
-    told = label(slower, facts=(DRIVER,))
-    assert told.cause == "environment"
-    assert why(told)[0] == "3 older points measured again since then have moved as well"
-    told = label(judged([*nightly(120), *again], step()), facts=(DRIVER,))
-    assert told.cause == "code"
-    assert why(told)[0] == "3 older points measured again since then have not moved"
+    runs = [*nightly(120), *(NightlyRun(commit=n, day=200 + n) for n in (20, 30, 40))]
+    slower = judged(runs, lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0)
+    event = explained(slower, driver=new_from(60))
+    assert event.cause == "environment"
+    assert why(event)[0] == "3 older points measured again since then have moved as well"
+    event = explained(judged(runs, step()), driver=new_from(60))
+    assert event.cause == "code"
+    assert why(event)[0] == "3 older points measured again since then have not moved"
 
 
 def test_other_machines_tell_code_from_environment() -> None:
@@ -92,12 +116,11 @@ def test_other_machines_tell_code_from_environment() -> None:
     both = judged(nightly(120), step(), machine="other", seed=1)
     still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
     young = judged(nightly(20), step(size=1.0), machine="young", seed=3)
-    told = label(here, both, still, facts=(DRIVER,))
-    assert told.cause == "code"
-    assert why(told)[0] == "also on other"
-    passed = Everything([here, still, young]).look(the_step(here), here).passed
-    assert passed == ("still",)
-    assert label(here, both, facts=None).cause == "code"
+    event = explained(here, both, still)
+    assert event.cause == "code" and why(event)[0] == "also on other"
+    assert "still passed these commits without it" in why(explained(here, still, young))
+    event = explained(here, both, driver=lambda run_id: None)
+    assert event.cause == "code" and "no facts are stored for both sides" in why(event)
 
 
 @pytest.mark.parametrize(("night", "noise", "is_same"), [(57, 0.005, False), (58, 0.04, True)])
@@ -109,26 +132,26 @@ def test_steps_of_two_machines_are_one_as_near_as_their_places_are_sure(
     one, there = the_step(here), the_step(other)
     apart = there.index - one.index
     assert apart > 1 and (apart <= one.slack + there.slack) == is_same
-    assert bool(Everything([here, other]).look(one, here).elsewhere) == is_same
-    assert bool(Everything([here, other]).look(one, here).passed) != is_same
+    lines = why(explained(here, other))
+    assert ("also on other" in lines) == is_same
+    assert ("other passed these commits without it" in lines) != is_same
 
 
 def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_code() -> None:
-    here, other = (judged(nightly(120), step(None, 1.04), machine=name) for name in "ab")
-    one = the_step(here)
+    runs = {
+        name: [NightlyRun(commit=n, day=n, row={"run_id": f"{name}{n}"}) for n in range(120)]
+        for name in "ab"
+    }
+    here, other = (judged(own, step(None, 1.04), machine=name) for name, own in runs.items())
 
-    def told(before: str, after: str) -> Event:
-        driver = Difference(group="nvml", name="driver", before=known(before), after=known(after))
-        across = {one.group: (DRIVER,), "b": (driver,)}
-        seen = Everything([here, other]).look(one, here, lambda event: across[event.group])
-        return with_cause(one, seen, Differences(commits=LANDED, facts=(DRIVER,)))
-
-    assert told("570.3", "590.2").cause == "environment"
-    assert why(told("570.3", "590.2"))[:2] == (
+    event = explained(here, other, driver=new_from(60))
+    assert event.cause == "environment"
+    assert why(event)[:2] == [
         "10 of 10 series of this machine moved with it",
         "also on b, where the same fact changed",
-    )
-    assert told("590.2", "580.1").cause == "code"
+    ]
+    only_here = lambda run_id: new_from(60)(run_id) if run_id[0] == "a" else "1"  # noqa: E731
+    assert explained(here, other, driver=only_here).cause == "code"
 
 
 @pytest.mark.parametrize(
@@ -146,30 +169,8 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
         [*nightly(120), NightlyRun(commit=60, day=60.5)],
         lambda case, run: 1.1 if case == 3 and run.day >= 60.5 else 1.0,
     )
-
-    def facts(run: Any) -> Any:
-        is_new = float(run.run_id.removeprefix("run")) >= changes_at
-        return {"before": {"nvml": {"driver": known("590.2" if is_new else "580.1")}}}
-
-    runs = [
-        AboutRun(
-            run_id=column.run_id,
-            machine="box",
-            started_at=column.started_at.isoformat(),
-            profile="standard",
-            launches=10,
-            device="cpu",
-            by="hostbench",
-            complete=True,
-            hardware={},
-            measured=10,
-        )
-        for column in found.grid.columns
-    ]
-    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts, folder=None)
-    explainer = Explainer(history, [found], Path.cwd(), "commit")
-    told = explainer.tell(the_step(found), found)
-    assert (told.cause, why(told)[0]) == (label, first)
+    event = explained(found, driver=new_from(changes_at))
+    assert (event.cause, why(event)[0]) == (label, first)
 
 
 def test_where_the_machine_moved_too() -> None:
@@ -178,27 +179,20 @@ def test_where_the_machine_moved_too() -> None:
 
     found = judged(nightly(120), level)
     (own,) = [one for one in found.events if one.case == str(CASES[3])]
-    told = with_cause(
-        own, Everything([found]).look(own, found), Differences(commits=LANDED, facts=())
-    )
-    assert told.cause == "machine-wide"
-    assert "the machine has an event of its own there; this goes beyond it" in why(told)
+    event = explained(found, event=own)
+    assert event.cause == "machine-wide"
+    assert "the machine has an event of its own there; this goes beyond it" in why(event)
     other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
-    told = with_cause(
-        own,
-        Everything([found, other]).look(own, found),
-        Differences(commits=LANDED, facts=(DRIVER,)),
-    )
-    assert told.cause == "code"  # a driver here, and the same step where there was none
+    assert explained(found, other, event=own).cause == "code"
 
 
 def test_breaks_say_what_changed() -> None:
     runs = [
         NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
     ]
-    one = judged(runs).events[0]
-    told = with_cause(one, Surroundings(), Differences(commits=LANDED, facts=()))
-    assert (told.cause, why(told)) == ("measurement changed", ("version 1 -> 2",))
+    found = judged(runs)
+    event = explained(found, event=found.events[0])
+    assert (event.cause, why(event)) == ("measurement changed", ["version 1 -> 2"])
 
 
 def outing(size: float = 1.15, until: int = 58) -> Any:
@@ -214,13 +208,14 @@ def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
     still = judged(nightly(120), machine="still", seed=2)
     gaps = [run for run in nightly(120) if not 47 < run.commit < 58]
     away = judged(gaps, machine="away", seed=3)  # nobody measured it there
-    seen = Everything([here, both, still, away]).look(one, here)
-    assert (seen.elsewhere, seen.passed) == (("both",), ("still",))
+    assert "also on both" in why(explained(here, both, still, away, event=one))
+    passed = why(explained(here, still, away, event=one))
+    assert "still passed these commits without it" in passed
     stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
-    assert Everything([here, stayed]).look(one, here) == Everything([here]).look(one, here)
-    (step,) = stayed.events
-    seen = Everything([stayed, both]).look(step, stayed)
-    assert (seen.elsewhere, seen.passed) == ((), ())
+    assert explained(here, stayed, event=one) == explained(here, event=one)
+    assert not {"also on both", "both passed these commits without it"} & {
+        *why(explained(stayed, both))
+    }
 
 
 @pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])
@@ -230,11 +225,7 @@ def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, sta
     both = judged(nightly(120), outing(until=until), machine="both", seed=1)
     one = here.events[0]
     assert one.status == status
-
-    def told(*others: Judged, facts: tuple[Difference, ...] = ()) -> str:
-        seen = Everything([here, *others]).look(one, here)
-        return with_cause(one, seen, Differences(commits=LANDED, facts=facts)).cause
-
-    assert told(still) == "unknown"
-    assert told(still, facts=(DRIVER,)) == "environment"
-    assert told(still, both) == told() == "code"
+    assert explained(here, still, event=one).cause == "unknown"
+    assert explained(here, still, event=one, driver=new_from(45)).cause == "environment"
+    assert explained(here, still, both, event=one).cause == "code"
+    assert explained(here, event=one).cause == "code"

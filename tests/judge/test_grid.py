@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from hostbench.judge.grid import Grid, grids, marked
+from hostbench.judge.grid import Along, Grid, grids, marked
+from hostbench.judge.history import judge_history
 from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
 
@@ -26,10 +27,10 @@ def test_a_rerun_of_an_older_commit_is_evidence_and_no_point() -> None:
     slower = grid(runs, lambda case, run: 1.1 if run.day == 30 else 1.0)
     assert np.isnan(slower.logs[:, [c.run_id for c in slower.columns].index("run0030.0")]).all()
     assert len(slower.reruns) == len(CASES)
-    assert {one.commit for one in slower.reruns} == {sha(5)}
-    assert all(abs(one.ratio - 0.095) < 0.03 for one in slower.reruns)
+    assert {slower.columns[n].commit for n in slower.reruns["column"]} == {sha(5)}
+    assert (abs(slower.reruns["log"] - 0.095) < 0.03).all()
     along_time = grid(runs, axis="run-time")
-    assert not along_time.reruns and not np.isnan(along_time.logs).any()
+    assert along_time.reruns.empty and not np.isnan(along_time.logs).any()
 
 
 def test_a_backfill_fills_its_holes() -> None:
@@ -38,7 +39,7 @@ def test_a_backfill_fills_its_holes() -> None:
     late = [NightlyRun(commit=n, day=100 + n) for n in range(0, 20, 2)]
     found = grid([*runs, *late])
     assert [number for number, _ in places(found)] == list(range(20))
-    assert not found.reruns and not np.isnan(found.logs).any()
+    assert found.reruns.empty and not np.isnan(found.logs).any()
 
 
 def test_what_is_left_out_is_counted() -> None:
@@ -75,24 +76,28 @@ def test_what_has_no_number_any_more() -> None:
     runs += [run(6, 3, "failed"), run(7, 3, "failed"), run(6, 4, "failed"), run(8, 4, "ok")]
     runs += [run(n, 5, "failed") for n in range(9)] + [run(8, 9, "not measured")]
     runs += [NightlyRun(commit=2, day=20, cases=(6,), row={"status": "failed"})]
-    found = grid(runs)
-    told = {
-        found.cases[one.series]: (one.status, one.commit, one.num_runs, one.is_newest)
-        for one in found.stopped
-    }
-    assert told == {
+
+    def stopped(axis: Along) -> dict[str, tuple[str, str, int, bool]]:
+        history = judge_history([("box", rows(runs, flat))], {}, lambda run: {}, axis)
+        return {
+            one.case: (end.status, end.since.commit, end.num_runs, end.is_newest)
+            for one in history.series
+            if (end := one.stopped)
+        }
+
+    assert stopped("commit") == {
         str(CASES[1]): ("failed", sha(6), 3, True),
         str(CASES[2]): ("skipped", sha(7), 2, True),
         str(CASES[3]): ("failed", sha(6), 2, False),
     }
-    late = grid(runs, axis="run-time").stopped
-    assert [one.commit for one in late if one.is_newest] == [sha(2)]
+    late = stopped("run-time").values()
+    assert [commit for _, commit, _, is_newest in late if is_newest] == [sha(2)]
 
 
 def test_a_new_version_resets_the_baseline() -> None:
     runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
     found = grid(runs)
-    assert found.resets == ((6,),) * len(CASES)
+    assert found.resets == [[6]] * len(CASES)
     assert found.why_reset[3, 6] == "version 1 -> 2"
 
 
@@ -112,9 +117,9 @@ def test_another_machine_under_the_same_name_resets_every_baseline() -> None:
     runs = nightly(12)
     known = {f"run{n:06.1f}": {"gpu": "A" if n < 6 else "B"} for n in range(12) if n != 4}
     found = grid(runs, hardware=known)
-    assert found.resets == ((6,),) * len(CASES) and found.why_reset[0, 6] == "gpu: A -> B"
+    assert found.resets == [[6]] * len(CASES) and found.why_reset[0, 6] == "gpu: A -> B"
     later = [NightlyRun(commit=n, day=n, cases=(0,) if n == 6 else range(10)) for n in range(12)]
-    assert grid(later, hardware=known).resets[1] == (7,)
+    assert grid(later, hardware=known).resets[1] == [7]
 
 
 def test_environments_of_another_project_are_lines_of_their_own() -> None:
@@ -137,8 +142,8 @@ def test_a_stand_in_is_never_mixed_with_the_machine() -> None:
     runs = [*nightly(3), NightlyRun(commit=4, day=4, row={"device": "simulated"})]
     found = grids(rows(runs, flat), "box", "commit", {})
     assert [g.group for g in found] == ["box", "box/simulated"]
-    assert [g.simulated for g in found] == [False, True]
-    assert (grid(runs[3:]).group, grid(runs[3:]).simulated) == ("box", True)
+    assert [g.setting for g in found] == ["", "simulated"]
+    assert (grid(runs[3:]).group, grid(runs[3:]).setting) == ("box", "simulated")
 
 
 def test_points_of_few_launches_are_marked_wherever_they_come_from() -> None:

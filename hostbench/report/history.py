@@ -1,0 +1,84 @@
+"""What was judged of a results folder: once, saved beside its table, made anew when what is stored
+changes. What depends on the day and on who asks (triage, the subjects of commits) is added when it
+is read."""
+
+import contextlib
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from msgspec import msgpack, structs
+
+from hostbench.core.clock import today
+from hostbench.core.errors import UsageError
+from hostbench.core.files import locked, write_atomic
+from hostbench.judge.causes import commits_of, ends_of
+from hostbench.judge.events import Event, assess
+from hostbench.judge.grid import NEEDED, Along
+from hostbench.judge.history import History, judge_history
+from hostbench.store.columns import STATUSES
+from hostbench.store.results import Results
+from hostbench.store.triage import Triage, read
+from hostbench.vcs.repo import known_commits, landed
+
+FOLDER = "events"
+FORMAT = 3
+"""To be raised by hand when what is judged, or how, changes."""
+
+
+def history_of(results: Results, axis: Along = "commit") -> History:
+    """Everything that is stored, judged. One process at a time judges; a folder that cannot be
+    written is judged each time."""
+    folder = results.beside / FOLDER
+    saved = folder / f"{axis}-{FORMAT}-{results.state()}.msgpack"
+    with locked(folder / f"lock-{axis}"):
+        with contextlib.suppress(OSError, ValueError):  # not there, or damaged
+            return msgpack.decode(saved.read_bytes(), type=History)
+        counted = results.runs_counted()
+        num = counted[[*STATUSES]].sum(axis=1).groupby(counted["machine"]).sum().to_dict()
+        # the largest first: what the others need fits into the memory that it has left
+        machines = sorted(results.machines(), key=lambda name: (-num.get(name, 0), name))
+        tables = ((name, results.points(name, NEEDED)) for name in machines)
+        runs = {run.run_id: run for run in results.runs()}
+        history = judge_history(tables, runs, results.facts, axis)
+        with contextlib.suppress(OSError, UsageError):
+            write_atomic(saved, msgpack.encode(history))
+            for older in folder.glob(f"{axis}-*.msgpack"):
+                if older != saved:
+                    older.unlink(missing_ok=True)
+    return history
+
+
+def entries_of(results: Results) -> Triage:
+    """What people have said; of a table at a URL nothing."""
+    return read(results.folder) if results.folder else Triage()
+
+
+def as_of_today(history: History, triage: Triage, since: datetime | None = None) -> list[Event]:
+    """The events with what somebody has said of them, and whether they fail. `since`: from when on
+    one is recent."""
+    return assess(history.events, [*triage.entries.values()], today(), history.axis, since)
+
+
+def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
+    """With what landed, from git at `root`; the commits that were measured stay where git cannot
+    tell."""
+    events = list(events)
+    between = cache(lambda old, new: landed(root, old, new))
+    pairs = {id(event): ends_of(event) for event in events if _has_commits(event)}
+    measured = {commit for pair in pairs.values() for commit in pair if commit}
+    in_git = known_commits(root, measured) if measured else set()
+    told = []
+    for event in events:
+        old, new = pairs.get(id(event), ("", None))
+        if new is not None and {old, new} <= in_git:
+            others = [one for one in event.evidence if one.commit is None]
+            commits = commits_of(event, between(old, new))
+            event = structs.replace(event, evidence=(*others, *commits))
+        told.append(event)
+    return told
+
+
+def _has_commits(event: Event) -> bool:
+    return any(one.commit is not None for one in event.evidence)

@@ -1,0 +1,127 @@
+"""What pages show of a judged history, saved until what is stored changes; triage counts as of
+today, and subjects of commits come from the project of who asks."""
+
+import datetime
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from hostbench.core.clock import today
+from hostbench.judge.events import FAILS, IN_TRIAGE, Event, assess
+from hostbench.judge.history import SPARKS, History, judge_history
+from hostbench.report import history as report
+from hostbench.report.causes import causes, event_rows, series_rows
+from hostbench.report.history import as_of_today, entries_of, history_of, with_subjects
+from hostbench.store import triage
+from hostbench.store.results import Results
+from tests.fakes import builders, histories
+from tests.fakes.history import CASES, NightlyRun, nightly, slower_and_failing, write
+
+NUM = 60
+LEVEL = slower_and_failing(NUM)
+TRIED = builders.copy_case(nbytes=1 << 21)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two machines; one has a case that was never measured, and a scratch run."""
+    results = tmp_path_factory.mktemp("judged") / "results"
+    for machine in ("one", "two"):
+        write(results, nightly(NUM), LEVEL, cases=CASES[:7], machine=machine)
+    write(results, [NightlyRun(commit=9, day=99)], cases=[TRIED], machine="two", scratch="a try")
+    history_of(Results(results))
+    return results
+
+
+@pytest.fixture
+def results(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True, copy_function=shutil.copy2)
+    return tmp_path / "results"
+
+
+def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> None:
+    history = history_of(Results(made))
+    series = {one.id: one for one in history.series}
+    assert len(series) == 15
+    slower, failing = series[f"{CASES[3]}@one"], series[f"{CASES[5]}@one"]
+    assert (slower.judged, slower.points, slower.why, slower.change) == (True, NUM, "", 0)
+    assert slower.value == pytest.approx(1.2e-3, rel=0.02) and slower.stopped is None
+    assert len(slower.sparkline) == SPARKS
+    assert failing.status == "failed" and failing.value is None and failing.stopped is not None
+    assert failing.stopped.since.committed_at.day == 27 and failing.stopped.num_runs == 3
+    tried = series[f"{TRIED}@two"]
+    assert (tried.judged, tried.why, tried.longest) == (False, "scratch: a try", None)
+    rows = causes(event_rows(as_of_today(history, triage.Triage())), series_rows(history.series))
+    assert rows[["state", "machines", "series"]].to_numpy().tolist() == [[FAILS, "one, two", 2]]
+
+
+def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
+    def all_but_one(case: int, run: NightlyRun) -> float:
+        return 1.3 if case and run.commit >= NUM - 15 else 1.0
+
+    write(tmp_path / "results", nightly(NUM), all_but_one, cases=CASES, machine="one")
+    history = history_of(Results(tmp_path / "results"))
+    assert [event.case for event in history.events] == [""]
+    stayed, *moved = history.series
+    assert [one.change for one in moved] == pytest.approx([0.3] * len(moved), abs=0.02)
+    assert stayed.case == str(CASES[0]) and stayed.change == 0
+
+
+def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def counted(*about: object) -> History:
+        asked.append(about)
+        return judge_history(*about)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(report, "judge_history", counted)
+    first = history_of(Results(results))
+    assert not asked
+    (saved,) = (Results(results).beside / report.FOLDER).glob("commit-*")
+    saved.write_bytes(saved.read_bytes()[:99])
+    assert history_of(Results(results)) == first and len(asked) == 1
+    write(results, [NightlyRun(commit=NUM, day=NUM)], LEVEL, cases=CASES[:7], machine="two")
+    points = {one.id: one.points for one in history_of(Results(results)).series}
+    assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
+    assert len(asked) == 2 and len([*saved.parent.glob("commit-*")]) == 1
+    shutil.rmtree(saved.parent)
+    saved.parent.write_text("no folder")
+    assert len(history_of(Results(results)).series) == 15  # what cannot be saved is judged anew
+
+
+def test_triage_counts_as_of_today(results: Path) -> None:
+    history = history_of(Results(results))
+    (event,) = (one for one in history.events if one.machine == "one")
+    entry = triage.Entry(
+        series=event.id, since=event.commit, direction="slower", state="accepted", effect=0.2
+    )
+
+    def now(found: Event) -> tuple[bool, str, str]:
+        entries = [*entries_of(Results(results)).entries.values()]
+        (found,) = assess([found], entries, today())
+        return found.fails, found.lapsed, found.state
+
+    triage.put(results, entry)
+    assert now(event) == (False, "", IN_TRIAGE)
+    assert now(structs.replace(event, status="recovered")) == (False, "", "recovered")
+    triage.put(results, replace(entry, until=datetime.date(2026, 1, 1)))
+    assert now(event) == (True, "expired", FAILS)
+
+
+def test_subjects_are_those_of_the_project_that_asks_whoever_asked_first(tmp_path: Path) -> None:
+    cause = "Copy and wait; twice and more -> slower"
+    step = {"kind": "code", "at": 30, "effect": 0.2, "cause": cause}
+    story = {"commits": 50, "series": 4, "machine": [{"name": "simulated-a"}], "event": [step]}
+    results = Results(histories.write(tmp_path / "project", story, git=True))
+    elsewhere = with_subjects(history_of(results).events, tmp_path)
+    here = with_subjects(history_of(results).events, tmp_path / "project")
+    assert not any(one.subject for event in elsewhere for one in event.evidence)
+    titles = set(event_rows(here)["title"])
+    assert len(here) and all(title.startswith("commit ") for title in titles)
+    assert np.all([title.endswith(f" {cause}") for title in titles])
