@@ -269,12 +269,17 @@ class JudgedGrid:
     def judgement(self, row: int) -> Judgement | None:
         return self.machine.common if row < 0 else self.machine.own[row]
 
+    @cached_property
+    def machine_steps(self) -> list[tuple[Change, Bools]]:
+        """Each step of the machine, and which series took part in it."""
+        common = self.machine.common
+        steps = [change for change in common.changes if change.kind == "step"] if common else []
+        return [(step, _ways(self.grid.logs, step) / step.height >= MOVED_SHARE) for step in steps]
+
     def changes_of(self, row: int) -> list[Change]:
         """The changes of a series, and the steps of its machine that it took part in."""
-        logs, common = self.grid.logs[[row]], self.machine.common
-        steps = [change for change in common.changes if change.kind == "step"] if common else []
-        along = [step for step in steps if _ways(logs, step)[0] / step.height >= MOVED_SHARE]
-        return sorted([*self.machine.own[row].changes, *along], key=lambda change: change.index)
+        along = [step for step, series in self.machine_steps if series[row]]
+        return [*self.machine.own[row].changes, *along]
 
 
 def judge_grid(grid: Grid) -> JudgedGrid:

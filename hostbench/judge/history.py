@@ -277,6 +277,8 @@ def _sparkline(logs: Floats) -> tuple[float, ...]:
     """The points in seconds; of more than SPARKS the medians of as many neighbours each, so that a
     step stays one."""
     points = logs[np.isfinite(logs)]
-    if len(points) > SPARKS:
-        points = np.array([np.median(part) for part in np.array_split(points, SPARKS)])
+    size = -(-len(points) // SPARKS)
+    if size > 1:
+        filled = np.concatenate([points, np.repeat(points[-1], -len(points) % size)])
+        points = np.median(filled.reshape(-1, size), axis=1)
     return tuple(float(f"{one:.4g}") for one in np.exp(points))

@@ -23,7 +23,7 @@ from hostbench.store.triage import Triage, read
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 3
+FORMAT = 4
 """To be raised by hand when what is judged, or how, changes."""
 
 
