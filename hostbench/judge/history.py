@@ -148,7 +148,8 @@ def _group(own: JudgedGrid) -> JudgedGroup:
 def _series(
     rows: pd.DataFrame, judged: Sequence[JudgedGrid], machine: str, axis: Along
 ) -> Iterator[Series]:
-    newest = _newest(rows, axis)
+    kind = settings(rows)
+    newest = _newest(rows, kind, axis)
     num = newest["setting"].nunique()
     by_setting = {own.grid.setting: own for own in judged if own.grid.cases}
     for setting, points in newest.groupby("setting", sort=False):
@@ -156,7 +157,7 @@ def _series(
         if own is not None:
             ended = points["scratch"].isna() & (points["status"] != "ok")
             cases = set(points.loc[ended, "case"]) & own.row_of.keys()
-            here = (settings(rows) == setting) & rows["scratch"].isna()
+            here = (kind == setting) & rows["scratch"].isna()
             stopped = dict(_stopped(rows[here], cases, list(ORDER[axis])) if cases else ())
         group = group_of(machine, str(setting), num)
         for point in points.to_dict("records"):
@@ -178,12 +179,11 @@ def _series(
             )
 
 
-def _newest(rows: pd.DataFrame, axis: Along) -> pd.DataFrame:
+def _newest(rows: pd.DataFrame, setting: pd.Categorical, axis: Along) -> pd.DataFrame:
     """A row for each series that a run came to: its newest point, runs that may be judged before
     scratch ones; its `setting`, and how many numbers of runs that may be judged it has
     (`points`)."""
     came, case = rows["status"].isin(_CAME).to_numpy(), rows["case"].cat
-    setting = settings(rows)
     num = len(setting.categories) * len(case.categories)
     series = setting.codes.astype(np.int32) * len(case.categories) + case.codes.to_numpy()
     scratch = rows["scratch"].notna().to_numpy()

@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 MAX_FILES, MAX_POINTS = 200_000, 10_000_000
 """Of a table at a URL; of one with more points the newest are shown."""
+_AT_ONCE = 5
+"""Columns of all points of a machine that are read together."""
 _FEW = 64
 """Up to so many files are named in a question, so that only theirs are opened."""
 _NUMBERS = (*STATUSES, "unexpected")
@@ -206,10 +208,11 @@ class Results:
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, read = f"{of_machine(machine)} and {self._shown_since}", {}
-        for name in columns:  # one after the other: each is in memory twice for a moment
-            rows = self._ask(lambda table, name=name: table.points([name], where))  # type: ignore[misc]
-            read[name] = rows.column(0).to_pandas()
+        where, read = f"{of_machine(machine)} and {self._shown_since}", dict[str, Any]()
+        for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
+            some = columns[start : start + _AT_ONCE]
+            rows = self._ask(lambda table, some=some: table.points(some, where))  # type: ignore[misc]
+            read |= {name: rows.column(name).to_pandas() for name in some}
             del rows
             pa.default_memory_pool().release_unused()
         return pd.DataFrame(read, copy=False)
