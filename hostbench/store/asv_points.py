@@ -286,7 +286,7 @@ def _points(
     counted = zip(layout.groups, tally.tolist(), strict=True)
     first = began.filter(pa.array(is_shown)).drop_null().cast(pa.int64())
     shared |= {
-        "counts": [[*group, *nums] for group, nums in counted if any(nums)],
+        "counts": [(*group, *nums) for group, nums in counted if any(nums)],
         "rows": int(is_shown.sum()),
         "first_us": min(first.to_pylist(), default=None),
     }

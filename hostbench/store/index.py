@@ -157,16 +157,18 @@ class Update:
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date."""
         self._claims = defaultdict(lambda: defaultdict(set))
-        has_changed = False
-        for rows, replaced in self._batches({row.file: row for row in stored.files}):
+        known, has_changed = {row.file: row for row in stored.files}, False
+        for rows, replaced in self._batches(known):
             stored.write(rows, replaced)
             has_changed = True
         if has_changed:
             stored.tidy()
             stored.refresh()
+            stored.files = [known[file] for file in self._files if file in known]
         return stored
 
     def _batches(self, known: dict[str, FileRow]) -> Iterator[Batch]:
+        """What `known` lacks, to which it is added."""
         gone = {*known} - {*self._files}
         rows, facts, points = list[FileRow](), list[str | None](), list[pa.Table]()
 
@@ -188,6 +190,7 @@ class Update:
                     points.append(table.of_file(own_points, file))
                 if file in known:
                     gone.add(file)
+                known[file] = row
             for benchmark, started_ms in row.claims:
                 self._claims[str(row.machine)][str(row.commit)].add((benchmark, started_ms))
             if sum(map(len, points)) >= MAX_ROWS:
@@ -305,7 +308,7 @@ class Update:
             "rows": len(rows),
             "counts": _counts(rows),
             "run": runs.about(WholeRun(run)),
-            "claims": run.asv_rows,
+            "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
             "setup": to_json(causes.setup(groups)),
         }
         facts = json.dumps({when: to_json(own) for when, own in groups.items()})
@@ -316,14 +319,14 @@ def _is_of_asv(file: str) -> bool:
     return not file.endswith((archive.SUFFIX, places.SUFFIX))
 
 
-def _counts(rows: list[FrameRow]) -> list[list[Any]]:
+def _counts(rows: list[FrameRow]) -> list[tuple[Any, ...]]:
     """FileRow.counts of a run."""
     counted: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
         nums = counted.setdefault((row["family"], row.get("device"), True), [0] * 5)
         nums[STATUSES.index(row["status"])] += 1
         nums[-1] += "unexpected:" in (row.get("flags") or "")
-    return [[*group, *nums] for group, nums in counted.items()]
+    return [(*group, *nums) for group, nums in counted.items()]
 
 
 def digest_of(value: Any) -> str:
