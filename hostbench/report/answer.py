@@ -196,6 +196,11 @@ class Answer:
     """Of the first screen; none for a question that only the full report answers."""
 
     @property
+    def details(self) -> list[str]:
+        """Below the verdict: each figure and each note in words."""
+        return [*map(str, self.figures), *self.notes]
+
+    @property
     def is_answered(self) -> bool:
         """False where there is nothing but the reason why: no answer and no number."""
         return self.state != "unavailable" or any(

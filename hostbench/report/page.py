@@ -97,7 +97,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         "verdict": answer.verdict,
         "figures": [{**asdict(figure), "text": str(figure)} for figure in answer.figures],
         "notes": list(answer.notes),
-        "text": "; ".join([answer.verdict, *map(str, answer.figures), *answer.notes]),
+        "text": "; ".join([answer.verdict, *answer.details]),
     }
 
 

@@ -115,11 +115,12 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
             "No difference between two habits is established by these launches.", "bold"
         )
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
-        factors: dict[str, float] = {}
-        for name, conclusion in sure:
-            if conclusion.verdict == verdict:  # a habit once, where it shows most
-                factor = max(conclusion.factor, 1 / conclusion.factor)
-                factors[name] = max(factor, factors.get(name, 1.0))
+        effects = [
+            (name, max(conclusion.factor, 1 / conclusion.factor))
+            for name, conclusion in sure
+            if conclusion.verdict == verdict
+        ]  # a habit once, where it shows most
+        factors = {habit: max(f for name, f in effects if name == habit) for habit, _ in effects}
         largest = sorted(factors, key=lambda name: -round(factors[name], 1))[:MOST_LEARNT]
         named = [one_line(f"{name} {times(factors[name])}") for name in largest]
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
@@ -171,19 +172,15 @@ def _rest(
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
     without = [own.verdict.removeprefix("skipped: ") for own in answers if not own.is_answered]
-    for label, is_gpu in (("needs a GPU", True), ("not answered", False)):
-        reasons = Counter(
-            why.split(NEEDS_GPU)[0] for why in without if (NEEDS_GPU in why) == is_gpu
-        )
+    skips = [row.reason for row in rows if row.status == "skipped" and row.reason]
+    for label, what, reasons in (
+        ("needs a GPU", "question", [w.split(NEEDS_GPU)[0] for w in without if NEEDS_GPU in w]),
+        ("not answered", "question", [why for why in without if NEEDS_GPU not in why]),
+        ("skipped", "case", [why for why in skips if why not in "; ".join(without)]),
+    ):
         if reasons:
-            first = reasons.most_common(1)[0][0]
-            yield label, f"{number_of(reasons.total(), 'question')}: {first}"
-    all_of_them = "; ".join(without)
-    skips = Counter(row.reason for row in rows if row.status == "skipped")
-    others = Counter({why: num for why, num in skips.items() if why and why not in all_of_them})
-    if others:
-        first = others.most_common(1)[0][0]
-        yield "skipped", f"{number_of(others.total(), 'case')}: {first}"
+            most = Counter(reasons).most_common(1)[0][0]
+            yield label, f"{number_of(len(reasons), what)}: {most}"
     questions = sum(map(len, left_out.values()))
     if questions:
         yield "in a full run", f"{number_of(questions, 'question')} more: {command}"

@@ -202,11 +202,8 @@ def _marked(block: Block) -> tuple[str, list[str]]:
     if isinstance(block, Table):
         return "table", _piped(block)
     if not isinstance(block, str):
-        head = f"- **{escaped(block.question)}** {escaped(block.verdict)}"
-        return "answer", [
-            head,
-            *(f"  - {escaped(words)}" for words in (*map(str, block.figures), *block.notes)),
-        ]
+        details = (f"  - {escaped(words)}" for words in block.details)
+        return "answer", [f"- **{escaped(block.question)}** {escaped(block.verdict)}", *details]
     if isinstance(block, Title | Heading):
         return "heading", [f"{'##' if isinstance(block, Title) else '###'} {escaped(block)}"]
     if isinstance(block, Item):
