@@ -108,7 +108,7 @@ def drawn(chart: Chart) -> Spec:
         text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
         ends_at = {**where, value: at["end"], "text": field("number:N")}
         layers.insert(0, layer(rows, "bar", bar, **where, **dots, **tip, opacity=pale))
-        layers.append(layer(known, "rule", whisker | {"color": GREY}, **interval))
+        layers.append(layer(known, "rule", whisker | {"color": GREY, "opacity": 1}, **interval))
         layers.append(layer(rows, "text", text, **ends_at))
         layers.append(layer(bad, "point", cross | {"color": ORANGE}, **where, **dots))
     else:

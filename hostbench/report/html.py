@@ -22,7 +22,7 @@ p, li, figcaption { overflow-wrap: anywhere } section p { margin: 0 } ul { margi
 .beside { display: grid; gap: 0 2rem }
 .beside { grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)) }
 section { min-width: 0 } figure { margin: .5rem 0 } figcaption { font-size: 12px }
-figure svg { max-width: 100%; height: auto }
+figure svg { max-width: 100%; height: auto; overflow: visible }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 .right { text-align: right; white-space: nowrap } .note { min-width: 12rem }
