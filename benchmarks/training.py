@@ -80,15 +80,14 @@ def step(device: Device, num_ranks: int, wrap: str, batch: str, dtype: str) -> P
 
 
 @workload(
-    axes=_axes(wrap=("ddp", "fsdp2"), part=("step", "serial", "compute", "communication")),
-    baseline={"part": "serial"},
-    **TWO,
+    axes=_axes(wrap=("ddp", "fsdp2"), part=("step", "compute", "optimizer", "communication")),
+    **{**TWO, "version": "2"},
 )
 def exposed(device: Device, num_ranks: int, wrap: str, part: str) -> Prepared:
     """A step, and its parts alone. Timed: as `step`.
 
-    The compute is DDP's step in `no_sync`; of FSDP2 the plain model's, which updates the rank's
-    share. The communication is the step's collectives. `serial` is one after the other."""
+    The compute is all that the wrapper does but communicate: with its copies, and the update, which
+    is also timed alone. The communication is the step's collectives, of the same sizes."""
     from hostbench.families.training.parts import part_of_step
 
     return part_of_step(wrap, _model(device), part)

@@ -82,14 +82,14 @@ class Ratio:
     to: str
     """What it is held against."""
     conclusion: Conclusion
-    of_rates: bool = field(default=False, kw_only=True)
-    """Of rates, so that a share is said instead of a factor of times."""
+    share_of: str = field(default="", kw_only=True)
+    """Of what a share is said instead of a factor of times: `that` where rates are compared."""
 
     def __str__(self) -> str:
         """A factor only where the difference is established."""
         conclusion = self.conclusion
-        if conclusion.is_different and self.of_rates:
-            return f"{conclusion.factor:.0%} of that of {self.to}"
+        if conclusion.is_different and self.share_of:
+            return f"{conclusion.factor:.0%} of {self.share_of} of {self.to}"
         if conclusion.is_different:
             factor = units.format_factor(_at_least_1(conclusion))
             return f"{factor} {conclusion.verdict} than {self.to}"

@@ -112,10 +112,6 @@ class Wrap(NamedTuple):
 # by sequence a pair gathers and scatters in place of that.
 WRAPS: Mapping[str, Wrap] = {
     "plain": Wrap(lambda model, group: model, (), lambda s, n, k: {}),
-    "plain_share": Wrap(  # of which each rank updates its n-th of the layers alone
-        lambda model, group: model, (), lambda s, n, k: {},
-        optimizer=lambda all, group: SGD(all[group.rank :: group.num_ranks]),
-    ),
     "ddp": Wrap(
         lambda model, group, **options: DistributedDataParallel(model, **options), (),
         lambda s, n, k: {"all_reduce": k * s.nbytes},

@@ -4,72 +4,96 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
+from hostbench.device.base import Step
 from hostbench.families.training.model import WRAPS, Shape
 from hostbench.families.training.trainer import Trainer, batches, gathered, wrong_bytes
 from hostbench.measure.measure import Prepared
-from hostbench.ranks.group import rank_group
 
 EPOCH_BATCHES = 8  # of a rank
 
 
 def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
-    """The `step`; its `compute` or `communication` alone; `serial`: these one after the other. The
-    update is part of the compute: of a rank's share, where it updates no more."""
+    """The `step`; its `compute`, all that the wrapper does but communicate; of that the `optimizer`
+    alone; its `communication` alone."""
     if part == "step":
         return Trainer(wrap, shape).prepared()
-    steps, sends = collectives(wrap, shape), WRAPS[wrap].sends(shape, rank_group().num_ranks, 1)
-    alone, synced = ("ddp", 0) if wrap == "ddp" else ("plain_share", 1)
-    if part == "compute":
-        steps, sends = [], {}
-    if part != "communication":
-        steps.append(Trainer(alone, shape, synced).step)
+    trainer, noted = unsent(wrap, shape)
+    calls = collectives(trainer, noted)
 
-    def step() -> None:
-        for some in steps:
-            some()
+    def communicate() -> None:
+        for call in calls:
+            call()
 
-    proofs = {"sent": partial(wrong_bytes, step, sends)}
-    return Prepared(step=step, proofs=proofs, one_stream=False)
+    parts = {"compute": trainer.step, "optimizer": trainer.update, "communication": communicate}
+    sends = WRAPS[wrap].sends(shape, trainer.num, 1) if part == "communication" else {}
+    proofs = {"sent": partial(wrong_bytes, parts[part], sends)}
+    return Prepared(step=parts[part], proofs=proofs, one_stream=False)
 
 
-def collectives(wrap: str, shape: Shape) -> list[Callable[[], object]]:
-    """Those of a step, of the same sizes and in the same order."""
-    group = rank_group()
-    zeros = partial(torch.zeros, dtype=shape.dtype, device=group.device.torch_device)
-    full, share = zeros(shape.width**2), zeros(shape.width**2 // group.num_ranks)
-    # torch 2.13 has new names, and warns of older ones
-    all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
-    reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
-    gather, scatter = partial(all_gather, full, share), partial(reduce_scatter, share, full)
-    calls: list[Any] = [gather] * shape.layers + [gather, scatter] * shape.layers
+def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
+    """A trainer whose wrapper communicates nothing, and what it leaves out of a step, in order:
+    each collective, and the numbers in all of its buffer. Raises Unavailable."""
+    trainer, noted = Trainer(wrap, shape), list[tuple[str, int]]()
     if wrap == "ddp":
-        calls = [partial(dist.all_reduce, zeros(length)) for length in bucket_lengths(shape)]
-    return [group.counted("collective of a step", call) for call in calls]
 
+        def keep(noted, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations
+            noted.append(("all_reduce", bucket.buffer().numel()))
+            future: torch.futures.Future[Any] = torch.futures.Future()
+            future.set_result(bucket.buffer())
+            return future
 
-def bucket_lengths(shape: Shape) -> list[int]:
-    """Numbers in each bucket of DDP, in the order in which it sums them."""
-    lengths: list[int] = []
-
-    def note(lengths, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations
-        lengths.append(bucket.buffer().numel())
-        summed = dist.all_reduce(bucket.buffer(), async_op=True)
-        return summed.get_future().then(lambda future: future.value()[0])
-
-    trainer = Trainer("ddp", shape)
-    trainer.module.register_comm_hook(lengths, note)
+        trainer.module.register_comm_hook(noted, keep)
+    elif not hasattr(trainer.module, "set_custom_all_gather"):
+        raise Unavailable("this torch cannot leave out what FSDP2 communicates")
+    else:
+        for unit in trainer.module.modules():
+            unit.set_custom_all_gather(Unsent("all_gather", noted))
+            unit.set_custom_reduce_scatter(Unsent("reduce_scatter", noted))
     trainer.step()
-    return lengths
+    return trainer, [*noted]
+
+
+def collectives(trainer: Trainer, noted: list[tuple[str, int]]) -> list[Step]:
+    """Those that a trainer leaves out, to be called alone."""
+    zeros = cache(partial(torch.zeros, dtype=trainer.shape.dtype, device=trainer.where))
+    # torch 2.13 has new names, and warns of older ones
+    gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+    calls: Mapping[str, Callable[[int], object]] = {
+        "all_reduce": lambda length: dist.all_reduce(zeros(length)),
+        "all_gather": lambda length: gather(zeros(length), zeros(length // trainer.num)),
+        "reduce_scatter": lambda length: scatter(zeros(length // trainer.num), zeros(length)),
+    }
+    counted = trainer.group.counted
+    return [counted(name, partial(calls[name], length)) for name, length in noted]
+
+
+class Unsent:
+    """In place of a collective of FSDP2: notes it, and does no more than to move what is its own,
+    so that nothing computes on memory of chance."""
+
+    def __init__(self, operation: str, noted: list[tuple[str, int]]) -> None:
+        self.operation, self.noted = operation, noted
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: Tensor, input_tensor: Tensor, *_: Any, **__: Any) -> None:
+        least, most = sorted((output_tensor.numel(), input_tensor.numel()))
+        self.noted.append((self.operation, most))
+        own = input_tensor.view(-1, least)[0].clone()  # it may lie inside the output
+        output_tensor.view(-1, least).copy_(own)
 
 
 def with_habit(trainer: Trainer, habit: str) -> Callable[[], None]:

@@ -2,7 +2,8 @@
 
 Two steps are proven bit for bit: weights of one 1 or -1 in each row, inputs and targets of few
 whole numbers from -2 to 2, and a loss so scaled that updates are whole numbers, too. As float32
-holds them exactly, every order of adding gives the same.
+holds them exactly, every order of adding gives the same. The first step changes few numbers, so
+that the products of the second, which changes most, stay exact.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +23,10 @@ from hostbench.families.training.model import SENT_BY_GLOO, SGD, WRAPS, Shape
 from hostbench.measure.measure import Prepared
 from hostbench.ranks.group import rank_group
 
-STEPS, RATE = 2, 2.0**-4  # that are proven
-SCALE = 16  # of the loss: times RATE 1
-CHANGED = 4.0, 0.5  # numbers in a row of a weight, on average, that the first of them changes: of
-# layers, and of a block, which multiplies more; with more the second would outgrow float32
+STEPS = "few", "most"  # that are proven: the numbers of a weight that each changes
+RATE, SCALE = 2.0**-4, 16  # of an update and of the loss: together 1
+PRODUCTS = 4.0, 0.5  # that are not 0 and make a number of a gradient, on average, where most
+# change: of layers, and of a block, which multiplies more
 RANDOM_SIZE = 2.0**-3  # of inputs that are timed, so that what attention multiplies stays small
 SENT_WITHIN, HEADER_BYTES = 0.01, 640  # bytes for each other rank, of the barrier after the step
 Batches = list[tuple[Tensor, Tensor]]  # inputs and targets, rows x width each
@@ -111,9 +112,11 @@ class Trainer:
         return [state["momentum_buffer"] for state in states if state]
 
     def held(self) -> dict[str, Any]:
-        """Bytes of this rank, of the memory behind its tensors; and whether as the formulas say."""
+        """Bytes of this rank, of the memory behind its tensors; and whether as the formulas say. A
+        gradient that there is none of holds nothing."""
         parameters: list[Any] = [*self.model.parameters()]
-        kinds = parameters, [parameter.grad for parameter in parameters], self.momenta()
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        kinds = parameters, grads, self.momenta()
         local = [[getattr(t, "_local_tensor", t).untyped_storage() for t in kind] for kind in kinds]
         sizes = [sum({s.data_ptr(): s.nbytes() for s in kind}.values()) for kind in local]
         wanted = [self.shape.nbytes // (self.num if k in self.way.shared else 1) for k in KINDS]
@@ -141,13 +144,13 @@ class Trainer:
         if not self.is_exact:
             raise Unavailable("bfloat16 holds no exact sums of so many")
         expected = one_process(self.shape, self.num, self.where)
-        self.use(batches(self.shape, self.num, self.where, is_random=False))
         load_whole(self.model, self.where)
         for number in self.momenta():
             number.zero_()
         for options in self.optimizer.param_groups:
             options["lr"] = RATE
-        for _ in range(STEPS):
+        for changed in STEPS:
+            self.use(batches(self.shape, self.num, self.where, changed))
             self.step()
         names = [name for name, _ in self.model.named_parameters()]
         wrong = [int((a != b).sum()) for a, b in zip(self.wholes(), expected, strict=True)]
@@ -179,14 +182,15 @@ def wrong_bytes(step: Callable[[], None], traffic: Mapping[str, int]) -> str | N
     return None if abs(sent - expected) <= spare else f"{sent} bytes, not {expected:.0f}"
 
 
-def batches(shape: Shape, num_ranks: int, where: Any, *, is_random: bool = True) -> Batches:
-    """All ranks' rows: random numbers, or whole ones, most of them 0. A gradient is a sum over rows
-    of products of an input and a target: so about CHANGED in a row of a weight are not 0."""
+def batches(shape: Shape, num_ranks: int, where: Any, changed: str = "") -> Batches:
+    """All ranks' rows: random numbers, or whole ones that change few or most numbers of a weight,
+    of which a gradient is a sum over rows of products of an input and a target."""
     drawn = torch.Generator(where).manual_seed(1)
     size = 2 * shape.micro_batches, num_ranks * shape.rows, shape.width
     numbers = RANDOM_SIZE * torch.randn(size, generator=drawn, device=where).to(shape.dtype)
-    if not is_random:
-        chance = (2 * CHANGED[shape.layers == 0] / numbers[:, :, 0].numel() / shape.width) ** 0.5
+    if changed:
+        products = PRODUCTS[shape.layers == 0] if changed == "most" else 1 / shape.width
+        chance = (products / shape.micro_batches / size[1]) ** 0.5
         is_some = torch.rand(size, generator=drawn, device=where) < chance
         numbers = (is_some * torch.randint(-2, 3, size, generator=drawn, device=where)).float()
         numbers[1::2] *= SCALE
@@ -215,9 +219,9 @@ def one_process(shape: Shape, num_ranks: int, where: Any) -> list[Tensor]:
     model = shape.build(where).double()
     load_whole(model, where)
     optimizer = SGD(model.parameters(), lr=RATE)
-    for _ in range(STEPS):
+    for changed in STEPS:
         optimizer.zero_grad()
-        for inputs, targets in batches(shape, num_ranks, where, is_random=False):
+        for inputs, targets in batches(shape, num_ranks, where, changed):
             (model(inputs.double()) * targets).sum().backward()
         optimizer.step()
     exact = [parameter.detach().float() for parameter in model.parameters()]

@@ -249,7 +249,7 @@ def _of_both_alone(row: Row, rows: Rows) -> Figure:
         if both:
             rate = units.format_rate(row.gb_per_s * row.time / median([*both.values()]))
             compared = conclude(row.by_launch, both)
-            ratio = Ratio(f"both alone ({rate})", compared, of_rates=True)
+            ratio = Ratio(f"both alone ({rate})", compared, share_of="that")
     size = units.format_bytes(int(row.axes["nbytes"]))
     label = f"{row.axes['memory']}, {size} each way, in all"
     return Figure(label, row.gb_per_s, "GB/s", ratio=ratio)

@@ -52,8 +52,14 @@ class Compare(Question):
             return self.unavailable(text, claimed)
         here = self._largest(group, rows)
         axes, references = self._compared(here), self._references(here, rows)
-        figures = [self._figure(row, axes, references.get(row.case)) for row in valid(here)]
+        others = {other.case: other for other in references.values()}
+        is_shared = self.beside is not None and len(references) > len(others) == 1
+        figures = [
+            self._figure(row, axes, references.get(row.case), is_shared) for row in valid(here)
+        ]
         state, verdict = self._verdict(figures, here, axes)
+        if is_shared:
+            figures = [*(figure(self.beside_name, other) for other in others.values()), *figures]
         notes = self.at(here, [axis for axis in varying(group) if axis not in axes])
         chart = self._chart(group, here, axes)
         return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
@@ -104,10 +110,15 @@ class Compare(Question):
             if len(work.axes.get(axis, ())) > 1 and axis in here[0].axes and axis not in self.each
         )
 
-    def _figure(self, row: Row, axes: Sequence[str], reference: Row | None) -> Figure:
+    def _figure(
+        self, row: Row, axes: Sequence[str], reference: Row | None, is_shared: bool
+    ) -> Figure:
+        """Beside what all share, which is a figure of its own, or beside its own reference."""
         ratio = None
         if reference is not None:
-            if self.beside is not None:  # it has no figure of its own here
+            if is_shared:
+                to = self.beside_name
+            elif self.beside is not None:
                 to = f"{self.beside_name} ({answers.in_unit(reference.time, 's')})"
             else:
                 to = self.name(reference, axes) or "the baseline"

@@ -208,7 +208,8 @@ class Scaling(Question):
                 self.name(reference, self.beside or [self.over]),
                 self._against(row, reference),
             )
-            ratio = Ratio(to, left, of_rates=not self.beside)
+            share_of = "the speed" if self.alone else "" if self.beside else "that"
+            ratio = Ratio(to, left, share_of=share_of)
             if self.alone and left.is_different and not left.is_few:
                 between = f"99 % interval {left.low or 0:.0%} to {left.high or 0:.0%}"
                 note = ", ".join(filter(None, [between, note]))
