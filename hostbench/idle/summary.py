@@ -315,8 +315,9 @@ class _Summary:
         """How much of the time in which a device waited for a late host these spans cover."""
         total_s = 0.0
         for part in self._parts:
+            covered = spans(part)
             for time in part.times:
-                total_s += float(spans(part).within(time.late.starts, time.late.ends).sum())
+                total_s += float(covered.within(time.late.starts, time.late.ends).sum())
         return total_s
 
     def _alone_s(self) -> float:

@@ -76,7 +76,7 @@ class Explainer:
         if commits:
             clues = self._clues(event, own, differ)
             label = _weighed(event, clues, differ)
-            evidence = [own for _, own in sorted(clues, key=lambda clue: -abs(clue[0]))]
+            evidence = [fact for _, fact in sorted(clues, key=lambda clue: -abs(clue[0]))]
         else:
             label, evidence = _of_environment(differ), [Evidence(kind="same commit")]
         evidence += (Evidence(kind="fact", text=fact_in_words(one)) for one in differ.facts or ())

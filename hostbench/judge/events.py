@@ -65,9 +65,8 @@ MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
 INTERVAL_SIGMAS = 2.576
 """99 % of a normal distribution."""
-FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER = (
-    *("fails now", "provisional", "in triage", "older", "faster"),
-)
+FAILS, PROVISIONAL, IN_TRIAGE = "fails now", "provisional", "in triage"
+OLD, FASTER = "older", "faster"
 RESET = "baseline reset"
 STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, "recovered", "ended", "temporary", RESET)
 """What an event is as of today; what has to be looked at comes first."""

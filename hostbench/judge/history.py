@@ -3,7 +3,7 @@ whatever day. No files: rows come as frames, a machine at a time, and facts are 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from hostbench.core.units import number_of
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import FEWEST_POINTS, longest_piece, relative
 from hostbench.judge.changepoint.levels import Integers
-from hostbench.judge.events import Event, JudgedGrid, judge_grid
+from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
 from hostbench.judge.grid import (
     ORDER,
     SIMULATED,
@@ -34,7 +34,6 @@ SPARKS = 40
 _CAME = ("ok", "failed", "skipped")
 _LATER = 1 << 60
 """More microseconds than any two dates are apart."""
-_STATUSES = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
 
 
 class Stopped(Struct, frozen=True, kw_only=True):
@@ -120,7 +119,7 @@ def judge_history(
     events = [explainer.explain(event, own) for own in judged for event in own.events]
 
     def order(event: Event) -> tuple[bool, int, float, str]:
-        rank = _STATUSES.index(event.status)
+        rank = get_args(EventStatus).index(event.status)  # what stayed comes first there
         return event.case != "", rank, -abs(event.effect), event.id
 
     return History(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,11 +17,13 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Step
+from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.families.training.model import WRAPS, Shape
 from hostbench.families.training.trainer import Trainer, batches, gathered, wrong_bytes
 from hostbench.measure.measure import Prepared
 
 EPOCH_BATCHES = 8  # of a rank
+IN_TABLE = {"all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor"}
 
 
 def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
@@ -67,16 +70,15 @@ def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
 def collectives(trainer: Trainer, noted: list[tuple[str, int]]) -> list[Step]:
     """Those that a trainer leaves out, to be called alone."""
     zeros = cache(partial(torch.zeros, dtype=trainer.shape.dtype, device=trainer.where))
-    # torch 2.13 has new names, and warns of older ones
-    gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
-    scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
-    calls: Mapping[str, Callable[[int], object]] = {
-        "all_reduce": lambda length: dist.all_reduce(zeros(length)),
-        "all_gather": lambda length: gather(zeros(length), zeros(length // trainer.num)),
-        "reduce_scatter": lambda length: scatter(zeros(length // trainer.num), zeros(length)),
-    }
-    counted = trainer.group.counted
-    return [counted(name, partial(calls[name], length)) for name, length in noted]
+
+    def alone(name: str, length: int) -> Step:
+        whole, share = zeros(length), zeros(length // trainer.num)
+        given, result = (whole, share) if name == "reduce_scatter" else (share, whole)
+        row = OPERATIONS[IN_TABLE.get(name, name)]
+        call = row.call(dist, SimpleNamespace(given=given, result=result))
+        return trainer.group.counted(name, call)
+
+    return [alone(name, length) for name, length in noted]
 
 
 class Unsent:
