@@ -14,19 +14,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 import streamlit as st
 import words
+from msgspec import structs
 
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url, read_stored
 from hostbench.core.units import format_bytes, format_seconds
-from hostbench.judge.grid import group_of, marked, settings
+from hostbench.judge.grid import marked, settings
+from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.causes import causes, event_rows, series_rows
 from hostbench.report.comparison import compared, in_words, name_of
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.history import as_of_today, entries_of, history_of, with_subjects
+from hostbench.report.history import as_of_today, history_of, with_subjects
 from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -121,9 +122,11 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
     stored = marked(history(store).trend(_stored(machine), case))
-    setting = pd.Series(settings(stored).astype(str), index=stored.index)
-    groups = [group_of(machine, name, setting.nunique()) for name in setting]
-    return stored.assign(machine=machine, group=groups)
+    groups = {series.group for series in judged(store).series if series.machine == machine}
+    names = {name: f"{machine}/{name}" for name in map(str, settings(stored).categories)}
+    group_of = {name: group if group in groups else machine for name, group in names.items()}
+    group = pd.Series(settings(stored).astype(str), index=stored.index).map(group_of)
+    return stored.assign(machine=machine, group=group)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")
@@ -133,23 +136,13 @@ def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
     return answers_of(rows_to_ask(own[own["family"].isin(families.names())]))
 
 
-class JudgedStore(NamedTuple):
-    """What changed, as hostbench.report.causes has it."""
-
-    events: pd.DataFrame
-    series: pd.DataFrame
-    causes: pd.DataFrame
-
-
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")
-def judged(store: Store) -> JudgedStore:
-    """git is asked in the project of the results, else where the dashboard was started."""
+def judged(store: Store) -> History:
+    """As of today. git is asked in the project of the results, else where the dashboard was
+    started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
-    results = history(store)
-    own = history_of(results)
-    events = with_subjects(as_of_today(own, entries_of(results)), root or Path.cwd())
-    rows, series = event_rows(events), series_rows(own.series)
-    return JudgedStore(rows, series, causes(rows, series))
+    own = as_of_today(history_of(history(store)), history(store))
+    return structs.replace(own, events=tuple(with_subjects(own.events, root or Path.cwd())))
 
 
 class ComparedPage(NamedTuple):

@@ -1,6 +1,7 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NoReturn
 
 import data
@@ -10,6 +11,8 @@ import words
 from data import Store
 
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
+from hostbench.judge.history import Series
+from hostbench.report.causes import Cause
 from hostbench.report.charts import Spec
 
 LOOKS_EVERY_S = 10
@@ -46,8 +49,8 @@ def empty(why: str, command: str = "") -> NoReturn:
     st.stop()
 
 
-def not_judged(series: pd.DataFrame) -> str:
-    longest = int(series["points"].max()) if len(series) else 0
+def not_judged(series: Sequence[Series]) -> str:
+    longest = max((one.points for one in series), default=0)
     return (
         f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that count (not quick, not "
         f"dirty); the longest has {longest}."
@@ -97,6 +100,12 @@ def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
     on = rows[column].dt.date
     chosen: pd.DataFrame = rows[(on >= span[0]) & (on <= span[1])]
     return chosen
+
+
+def in_days(at: datetime) -> bool:
+    """Whether it is of the days that are chosen."""
+    span: tuple[Any, ...] = st.session_state.get("days") or ()
+    return len(span) < 2 or bool(span[0] <= at.date() <= span[1])
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
@@ -206,19 +215,20 @@ def chart(spec: Spec, key: str, says: str, select: str) -> Mapping[str, Any]:
     return dict(picked[0])
 
 
-def causes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of hostbench.report.causes what fits a page."""
-    many = rows["machines"].str.count(", ") + 1
-    sparks = [list(one) if len(one) >= FEWEST_SPARKS else None for one in rows["sparkline"]]
-    return pd.DataFrame(
-        {
-            "change": [words.change(size) for size in rows["size"]],
-            "what": rows["what"],
-            "trend": sparks,
-            "since": rows["since"],
-            "state": rows["state"],
-            "cause": rows["cause"],
-            "series": rows["series"],
-            "machines": rows["machines"].where(many < 3, many.map(str) + " machines"),
+def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
+    """A row for each cause, the columns of CAUSE_COLUMNS among them."""
+    rows = []
+    for cause in some:
+        spark, on = cause.sparkline(series), cause.machines
+        row = {
+            "change": words.change(None if cause.worst.is_reset else cause.worst.effect),
+            "what": cause.title,
+            "trend": spark if len(spark) >= FEWEST_SPARKS else None,
+            "since": cause.since,
+            "state": cause.worst.state,
+            "cause": cause.worst.cause,
+            "series": cause.num_series,
+            "machines": ", ".join(on) if len(on) < 3 else f"{len(on)} machines",
         }
-    )
+        rows.append(row)
+    return pd.DataFrame(rows)

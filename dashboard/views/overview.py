@@ -1,5 +1,6 @@
 """What the newest runs say, what changed, and which machines there are."""
 
+from collections import Counter
 from functools import partial
 
 import charts
@@ -14,7 +15,7 @@ from hostbench.core.units import number_of
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.report import charts as vega
 from hostbench.report.answer import Answer
-from hostbench.report.causes import counted
+from hostbench.report.causes import causes
 
 TOP = 6
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
@@ -25,17 +26,18 @@ names = parts.machines(store)
 runs = parts.runs(store)
 if runs.empty:
     parts.empty("No run is of these days and machines: choose others above.")
-found = data.judged(store)
-events = found.events[found.events["machine"].isin(names)]
-series = found.series[found.series["machine"].isin(names)]
-number, fails = counted(events), events[events["state"] == FAILS]
+judged = data.judged(store)
+series = [one for one in judged.series if one.machine in names]
+changes = causes(event for event in judged.events if event.machine in names)
+fails = [event for cause in changes for event in cause.events if event.fails]
+number = Counter(cause.worst.state for cause in changes)
 newest = runs.iloc[0]
 with st.container(horizontal=True, vertical_alignment="center"):
-    if len(fails):
-        on = number_of(fails["machine"].nunique(), "machine")
-        since = f"{fails['first_committed_at'].min():%Y-%m-%d}"
+    if fails:
+        on = number_of(len({event.machine for event in fails}), "machine")
+        since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
         st.badge(f"{number_of(number[FAILS], 'regression')} on {on} since {since}", color="orange")
-    elif series["judged"].any():
+    elif any(one.judged for one in series):
         st.badge("no new regression", icon=":material/check:", color="green")
     if number[PROVISIONAL]:
         st.badge(f"{number[PROVISIONAL]} provisional", color="gray")
@@ -97,16 +99,16 @@ for pair in (cards[:2], cards[2:]):
             draw()
 
 st.subheader("What changed", anchor=False)
-causes = found.causes[found.causes["key"].isin(events["key"])]
-causes = causes[causes["state"].isin((FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER))].head(TOP)
-if not series["judged"].any():
+lasting = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)
+changes = [cause for cause in changes if cause.worst.state in lasting][:TOP]
+if not any(one.judged for one in series):
     st.caption(parts.not_judged(series))
-elif causes.empty:
+elif not changes:
     st.caption("No change that lasts.")
 else:
-    row = parts.clicked(parts.causes(causes), "top changes", parts.CAUSE_COLUMNS)
+    row = parts.clicked(parts.causes(changes, series), "top changes", parts.CAUSE_COLUMNS)
     if row is not None:
-        parts.go("changes", change=str(causes["key"].iloc[row]))
+        parts.go("changes", change=changes[row].key)
 
 st.subheader("Machines", anchor=False)
 spec = charts.dots(runs, data.setup_changes(store))

@@ -7,15 +7,16 @@ import streamlit as st
 import words
 
 from hostbench.report import trend
-from hostbench.report.causes import MACHINE, SERIES
-from hostbench.report.charts import PALETTE
+from hostbench.report.causes import causes, what
+from hostbench.report.trend import TimeOf
 
-DATES = {"commit date": "committed_at", "run time": "started_at"}
+DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 
 st.title("Trend", anchor=False)
 store = parts.opened()
 names = sorted(parts.machines(store))
 judged = data.judged(store)
+what_changed = causes(event for event in judged.events if event.machine in names)
 every = pd.concat([data.series(store, name) for name in names], ignore_index=True)
 if every.empty:
     parts.empty("No series of these machines is stored.", parts.REMEDY)
@@ -23,13 +24,11 @@ if every.empty:
 
 def usual() -> str:
     """The case of the link; else of what changed most, else a time with the most points."""
-    cases, rank = set(every["case"]), judged.causes["key"].tolist()
-    events = judged.events[judged.events["machine"].isin(names)]
-    events = events.assign(rank=events["key"].map(rank.index)).sort_values("rank", kind="stable")
-    timed = judged.series.assign(timed=judged.series["unit"] == "seconds")
-    longest = timed.sort_values(["points", "timed"], ascending=False, kind="stable")
-    asked = [st.query_params.get("case", ""), *events["case"], *longest["case"], *every["case"]]
-    return next(str(case) for case in asked if case in cases)
+    cases = set(every["case"])
+    changed = (event.case for cause in what_changed for event in cause.events)
+    longest = sorted(judged.series, key=lambda one: (-one.points, one.unit != "seconds"))
+    own = [st.query_params.get("case", ""), *changed, *(one.case for one in longest)]
+    return next(str(case) for case in [*own, *every["case"]] if case in cases)
 
 
 first = usual()
@@ -64,52 +63,24 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
                 lines[case, str(group)] = own
     if not lines:
         parts.empty("No run of these choices: choose other values, machines or days.")
-    unit = parts.one("Unit", trend.choices(list(lines.values())), "unit")
+    unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 is_one_machine = len({group for _, group in lines}) == 1
-drawn, level_rows, rules, changes = [], [], [], []
-limits, colors = {}, {}
-for color, ((case, group), own) in zip(PALETTE[: trend.MOST], lines.items(), strict=False):
-    name = words.case(case) if is_one_machine else f"{words.case(case)}, {group}"
-    colors[name] = color
-    line = trend.points(own, name, date, unit)
-    drawn.append(
-        trend.worded(
-            trend.thinned(line, trend.MOST_DRAWN // min(trend.MOST, len(lines))), own, unit
-        )
+series = {one.id: one for one in judged.series}
+drawn: dict[str, trend.Trend] = {}
+for (case, group), own in [*lines.items()][: trend.MOST]:
+    drawn[f"{case}@{group}"] = trend.trend(
+        own,
+        words.case(case) if is_one_machine else f"{words.case(case)}, {group}",
+        unit,
+        date,
+        [event for event in judged.events if event.id in (f"{case}@{group}", f"machine:{group}")],
+        series[f"{case}@{group}"].detectable if f"{case}@{group}" in series else None,
+        trend.MOST_DRAWN // min(trend.MOST, len(lines)),
     )
-    ids = (f"{case}@{group}", f"machine:{group}")
-    events = judged.events[judged.events["id"].isin(ids)].assign(series=name)
-    x = events[f"first_{date}"].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
-    events = events[x.between(line["x"].min(), line["x"].max())].assign(x=x)
-    changes.append(events)
-    for event in events.to_dict("records"):
-        text = f"{words.change(event['effect'])} {str(event['what']).removeprefix('commit ')}"
-        kind = SERIES if event["case"] else MACHINE
-        rules.append({"x": event["x"], "kind": kind, "text": f"{name}: {text}", "label": text})
-    for at, text in trend.facts_changed(own, date):
-        rules.append({"x": at, "kind": "facts", "text": f"{group}: {text}", "label": text})
-    about = judged.series[judged.series["id"] == ids[0]]
-    if about["judged"].any():
-        half = about["detectable"].dropna()
-        steps = list(events["x"][events["status"] == "confirmed"])
-        level = trend.levels(line, steps, float(half.iloc[0]) if len(half) else None)
-        level_rows.append(level.assign(series=name))
-    top = trend.limit(own, unit)
-    if top is not None and top >= line["y"].max():  # one that is exceeded is no limit
-        limits[name] = top
-shown_points = pd.concat(drawn, ignore_index=True)
-nothing = trend.levels(shown_points.head(0), [], None).assign(series="")
-spec = trend.chart(
-    shown_points,
-    pd.concat(level_rows or [nothing], ignore_index=True),
-    pd.DataFrame(rules, columns=["x", "kind", "text", "label"]).drop_duplicates("x"),
-    limits,
-    colors,
-    unit=unit,
-    x_title=f"{by}, UTC",
-)
+shown_points = pd.concat([one.points for one in drawn.values()], ignore_index=True)
+spec = trend.chart([*drawn.values()], unit, f"{by}, UTC")
 
 
 key = f"trend {st.session_state.get('days')}"  # another chart for other days, without the old drag
@@ -146,24 +117,43 @@ clicked = st.vega_lite_chart(
 for point in clicked["selection"].get(trend.POINT, ()):
     machine = str(point["machine"]).partition("/")[0]
     parts.go("runs", of=f"{point['run_id']}@{machine}")
-total = sum(len(own) for own in list(lines.values())[: trend.MOST])
+total = sum(one.num_points for one in drawn.values())
 if len(shown_points) < total:
     st.caption(f"{len(shown_points):,} of {total:,} points drawn; zoom for all.")
 
-moved = pd.concat(changes, ignore_index=True)
-moved = moved.sort_values("first_committed_at", ascending=False, kind="stable")
-if len(moved):
+groups = {group for _, group in [*lines][: trend.MOST]}
+moved = [
+    (cause.key, event)
+    for cause in what_changed
+    for event in cause.events
+    if event.id in drawn or (not event.case and event.group in groups)
+    if parts.in_days(getattr(event.first, date))
+]
+moved.sort(key=lambda pair: pair[1].first.committed_at, reverse=True)
+if moved:
     st.subheader("What changed", anchor=False)
-    table = moved.assign(
-        change=moved["effect"].map(words.change), since=moved["first_committed_at"]
-    )
-    table = table[["series", "change", "what", "since", "state", "cause"]]
-    row = parts.clicked(table, "trend changes", parts.CAUSE_COLUMNS)
+    table = [
+        {
+            "series": drawn[event.id].name if event.case else event.group,
+            "change": "" if event.is_reset else words.change(event.effect),
+            "what": what(event),
+            "since": event.first.committed_at,
+            "state": event.state,
+            "cause": event.cause,
+        }
+        for _, event in moved
+    ]
+    row = parts.clicked(pd.DataFrame(table), "trend changes", parts.CAUSE_COLUMNS)
     if row is not None:
-        parts.go("changes", change=str(moved["key"].iloc[row]))
-mine = judged.series[judged.series["machine"].isin(names) & (judged.series["workload"] == workload)]
+        parts.go("changes", change=moved[row][0])
+NUMBERS = "id points value unit change noise detectable status why".split()
+mine = [
+    [getattr(one, name) for name in NUMBERS]
+    for one in judged.series
+    if one.machine in names and one.case.partition("[")[0] == workload
+]
 with st.expander(f"All {len(mine)} series of this workload"):
-    numbers = ["points", "value", "unit", "change", "noise", "detectable", "status", "why"]
-    parts.table(mine[["id", *numbers]], "series", ("change", "noise", "detectable"))
+    share = ("change", "noise", "detectable")
+    parts.table(pd.DataFrame(mine, columns=NUMBERS), "series", share)
 with st.expander("Points"):
     parts.table(shown_points.drop(columns=["x", "version"]), "trend")

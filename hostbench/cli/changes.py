@@ -15,12 +15,13 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
-from hostbench.judge.changepoint.machine import MIN_SERIES
+from hostbench.judge.changepoint.detector import FEWEST_POINTS
+from hostbench.judge.events import MACHINE
 from hostbench.judge.grid import Along
 from hostbench.judge.history import History
-from hostbench.report import changes
-from hostbench.report.blocks import Page
-from hostbench.report.history import as_of_today, entries_of, history_of, with_subjects
+from hostbench.report.changes import left_out, page, select
+from hostbench.report.history import as_of_today, history_of
+from hostbench.store import triage
 from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
@@ -38,48 +39,41 @@ def execute(
 ) -> int:
     """Judge what is stored, and print what changed. Exit code 4 where a series that had numbers
     fails in its machine's newest run, else 1 where a confirmed step to slower stayed, is recent,
-    and has no triage entry."""
+    and has no triage entry, 3 where nothing could be judged."""
     stored = open_history(results)
-    check_machines([machine, *changes.machines_of(series)], stored.machines())
-    history, triage = history_of(stored, axis), entries_of(stored)
-    for path, text in triage.warnings:
+    named = [text.removeprefix(MACHINE) for text in series if text.startswith(MACHINE)]
+    check_machines([machine, *named], stored.machines())
+    for path, text in triage.read(stored.folder).warnings if stored.folder else ():
         warn(f"{path}: {text}")
+    history = history_of(stored, axis)
     begin = None if since is None else _date_of(since, history)
-    chosen = changes.select(history, as_of_today(history, triage, begin), series, machine)
-    if not chosen.basis:
+    history = as_of_today(history, stored, begin)
+    chosen = select(history, series, machine)
+    if not chosen.series:
         raise NothingMeasured(_nothing(series, machine, history))
-    steps = [event for event in chosen.events if not event.is_reset]
-    listed = [event for event in steps if all or changes.is_listed(event)]
-    here = Path.cwd()
-    page = Page(
-        blocks=lambda: changes.blocks(chosen, history, with_subjects(listed, here)),
-        table=lambda: changes.table(with_subjects(chosen.events, here)),
-        document=lambda: changes.as_json(chosen, history, with_subjects(chosen.events, here)),
-    )
-    show_page(format, page)
-    if chosen.has_failed:
+    show_page(format, page(chosen, every=all, root=Path.cwd()))
+    ends = [own.stopped for own in chosen.series if own.stopped]
+    if any(end.status == "failed" and end.is_newest for end in ends):
         return EXIT_FAILED
     if any(event.fails for event in chosen.events):
         return EXIT_REGRESSION
-    if not chosen.series and not any(group.has_mode for group in chosen.groups):
-        names = ", ".join(group.name for group in chosen.groups)
+    if not any(own.judged for own in chosen.series):
+        longest = max(own.longest or 0 for own in chosen.series)
         raise NothingMeasured(
-            f"a machine's own events are told from {MIN_SERIES} series or more: {names} has fewer"
+            f"too few points to judge any series: the longest piece has {longest}, {FEWEST_POINTS} "
+            "are needed"
         )
-    if why := changes.why_nothing(chosen):
-        raise NothingMeasured(why)
     return EXIT_OK
 
 
 def _nothing(series: tuple[str, ...], machine: str | None, history: History) -> str:
     """Why there is no series that was asked for."""
-    own = [group for group in history.groups if machine in (None, group.machine)]
-    names = {group.name for group in own}
-    if series and any(one.group in names and one.longest is not None for one in history.series):
+    every = select(history, (), machine)
+    if every.series:
         where = f" of --machine {machine}" if machine else ""
         asked = " or ".join(series)
         return f"nothing stored{where} is {asked}; `hostbench changes --format json` names all"
-    left = changes.left_out(own)
+    left = left_out(every.groups)
     return f"no run that may be judged is stored{f': {left}' if left else '; `hostbench run`'}"
 
 

@@ -1,10 +1,8 @@
 """`hostbench triage`: what people say of events: accepted, expected, noise, investigating."""
 
 import datetime
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
@@ -15,24 +13,16 @@ from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.core.units import format_change
 from hostbench.judge.events import Event
-from hostbench.judge.history import History
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import history_of
 from hostbench.store import triage
 from hostbench.store.triage import Entry
 from hostbench.vcs.repo import commit_of
 
-
-def _since(since: str) -> str:
-    return since if "T" in since else since[:12]
-
-
 _COLUMNS = (
-    Column(
-        ("state", "expired"), "state", lambda state, expired: state + " (expired)" * bool(expired)
-    ),
+    Column(("state", "expired"), "state", lambda state, over: f"{state}{' (expired)' * over}"),
     Column(("direction",), "direction"),
-    Column(("since",), "since", _since),
+    Column(("since",), "since", lambda since: since if "T" in since else since[:12]),
     Column(("effect",), "effect", lambda effect: "" if effect is None else format_change(effect)),
     *(Column((name,), name) for name in ("until", "owner", "series", "note")),
 )
@@ -44,10 +34,16 @@ def list_entries(*, format: str, results: str | None) -> int:
     stored = triage.read(folder)
     for path, text in stored.warnings:
         warn(f"{path}: {text}")
-    entries, day = list(stored.entries.values()), today()
-    table = Table(_COLUMNS, [_row(entry, day) for entry in entries])
-    nothing = f"no triage entries in {folder / triage.FOLDER}"
-    show_page(format, Page(blocks=lambda: [table if entries else nothing], table=lambda: table))
+    rows = [
+        {
+            **asdict(entry),
+            "until": entry.until and entry.until.isoformat(),
+            "expired": entry.is_expired(today()),
+        }
+        for entry in stored.entries.values()
+    ]
+    table, nothing = Table(_COLUMNS, rows), f"no triage entries in {folder / triage.FOLDER}"
+    show_page(format, Page(blocks=lambda: [table if rows else nothing], table=lambda: table))
     return EXIT_FAILED if stored.warnings else EXIT_OK
 
 
@@ -63,19 +59,11 @@ def set_entry(
     until: datetime.datetime | None,
 ) -> int:
     """Write an entry, and say what it is about."""
-    entry = Entry(
-        series=as_stored(series),  # what is typed in two ways is one entry
-        since=since,
-        direction=direction,
-        state=state,
-        owner=owner,
-        note=note,
-        until=until and until.date(),
-    )
     folder = results_folder(results)
-    entry, events = _with_events(folder, entry)
+    entry, events = _entry(folder, series, since, direction)
     largest = max((event.effect for event in events), key=abs, default=None)
-    for path in triage.put(folder, replace(entry, effect=largest)):
+    entry = replace(entry, state=state, owner=owner, note=note, effect=largest)
+    for path in triage.put(folder, replace(entry, until=until and until.date())):
         show(f"wrote {path}")
     if largest is None:
         warn(
@@ -91,34 +79,21 @@ def set_entry(
 
 def clear_entry(*, series: str, since: str, direction: str, results: str | None) -> int:
     """Delete an entry."""
-    entry = Entry(series=as_stored(series), since=since, direction=direction, state="")
     folder = results_folder(results)
-    entry, _ = _with_events(folder, entry)
+    entry, _ = _entry(folder, series, since, direction)
     for path in triage.clear(folder, entry):
         show(f"deleted {path}")
     return EXIT_OK
 
 
-def _with_events(folder: Path, entry: Entry) -> tuple[Entry, list[Event]]:
-    """The entry with the whole name of its commit, and what is stored and it is about."""
-    if not folder.is_dir():
-        return replace(entry, since=commit_of(Path.cwd(), entry.since) or entry.since), []
-    stored = open_history(str(folder))
-    history = history_of(stored)
-    entry = replace(entry, since=_commit(entry.since, history.commits))
-    return entry, _about(entry, history) or _about(entry, history_of(stored, "run-time"))
-
-
-def _about(entry: Entry, history: History) -> list[Event]:
-    return [e for e in history.events if not e.is_reset and entry.is_about(e.name)]
-
-
-def _commit(since: str, measured: Iterable[str]) -> str:
-    """The whole name of a commit that was measured, or that git knows: one event, one file."""
+def _entry(folder: Path, series: str, since: str, direction: str) -> tuple[Entry, list[Event]]:
+    """An entry with the whole names of its series and its commit, so that what is typed in two ways
+    is one file; and what it is about of what is stored."""
+    events, measured = list[Event](), dict[str, datetime.datetime]()
+    if folder.is_dir():
+        history = history_of(open_history(str(folder)))
+        events, measured = [*history.events], history.commits
     named = [name for name in measured if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
-    return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
-
-
-def _row(entry: Entry, day: datetime.date) -> dict[str, Any]:
-    until = entry.until and entry.until.isoformat()
-    return {**asdict(entry), "until": until, "expired": entry.is_expired(day)}
+    commit = named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
+    entry = Entry(series=as_stored(series), since=commit, direction=direction, state="")
+    return entry, [event for event in events if not event.is_reset and entry.is_about(event.name)]

@@ -90,6 +90,13 @@ def format_interval(low: float | None, high: float | None) -> str:
     return f"{format_change(low)} to {format_change(high)}"
 
 
+def format_levels(before_s: float | None, after_s: float | None) -> str:
+    """Of a step: `1.05 ms -> 1.26 ms`; `-` where a side has no level."""
+    if before_s is None or after_s is None:
+        return "-"
+    return f"{format_seconds(before_s)} -> {format_seconds(after_s)}"
+
+
 def format_share(share: float | None) -> str:
     """`3.2%`; `-` for none."""
     return "-" if share is None else f"{share:.1%}"

@@ -17,9 +17,9 @@ from hostbench.judge.causes import commits_of, ends_of
 from hostbench.judge.events import Event, assess
 from hostbench.judge.grid import NEEDED, Along
 from hostbench.judge.history import History, judge_history
+from hostbench.store import triage
 from hostbench.store.columns import STATUSES
 from hostbench.store.results import Results
-from hostbench.store.triage import Triage, read
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
@@ -50,15 +50,12 @@ def history_of(results: Results, axis: Along = "commit") -> History:
     return history
 
 
-def entries_of(results: Results) -> Triage:
-    """What people have said; of a table at a URL nothing."""
-    return read(results.folder) if results.folder else Triage()
-
-
-def as_of_today(history: History, triage: Triage, since: datetime | None = None) -> list[Event]:
-    """The events with what somebody has said of them, and whether they fail. `since`: from when on
-    one is recent."""
-    return assess(history.events, [*triage.entries.values()], today(), history.axis, since)
+def as_of_today(history: History, results: Results, since: datetime | None = None) -> History:
+    """Its events with what somebody has said of them, and whether they fail. `since`: from when on
+    one is recent. A table at a URL has no triage."""
+    entries = triage.read(results.folder).entries.values() if results.folder else ()
+    events = assess(history.events, [*entries], today(), history.axis, since)
+    return structs.replace(history, events=tuple(events))
 
 
 def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
@@ -66,19 +63,12 @@ def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
     tell."""
     events = list(events)
     between = cache(lambda old, new: landed(root, old, new))
-    pairs = {id(event): ends_of(event) for event in events if _has_commits(event)}
-    measured = {commit for pair in pairs.values() for commit in pair if commit}
+    ends = [ends_of(event) for event in events]
+    measured = {commit for pair in ends for commit in pair if commit}
     in_git = known_commits(root, measured) if measured else set()
-    told = []
-    for event in events:
-        old, new = pairs.get(id(event), ("", None))
-        if new is not None and {old, new} <= in_git:
-            others = [one for one in event.evidence if one.commit is None]
-            commits = commits_of(event, between(old, new))
-            event = structs.replace(event, evidence=(*others, *commits))
-        told.append(event)
-    return told
-
-
-def _has_commits(event: Event) -> bool:
-    return any(one.commit is not None for one in event.evidence)
+    for index, (event, (old, new)) in enumerate(zip(events, ends, strict=True)):
+        others = tuple(one for one in event.evidence if one.commit is None)
+        if len(others) < len(event.evidence) and new and {old, new} <= in_git:
+            evidence = (*others, *commits_of(event, between(old, new)))
+            events[index] = structs.replace(event, evidence=evidence)
+    return events

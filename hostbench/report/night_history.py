@@ -16,7 +16,7 @@ from hostbench.judge.causes import fact_in_words
 from hostbench.judge.events import Event
 from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
 from hostbench.judge.two_sides import LEVEL_RUNS
-from hostbench.report.history import as_of_today, entries_of, history_of
+from hostbench.report.history import as_of_today, history_of
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results
@@ -148,7 +148,7 @@ def slower_by_history(
     """The steps to slower on this machine that stayed, are recent and not in triage: (those that
     `hostbench changes` confirms and no night before has named, those that one has)."""
     new, still = list[Event](), list[Event]()
-    for event in as_of_today(history_of(history), entries_of(history)):
+    for event in as_of_today(history_of(history), history).events:
         if event.machine != machine:
             continue
         is_open = event.recent and (event.triage is None or event.lapsed != "")

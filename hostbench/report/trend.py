@@ -1,20 +1,22 @@
-"""Series over their runs: their points, levels and changes of facts, and a chart of up to six."""
+"""Series over their runs: their points, the levels between their changes, what changed when; and a
+chart of up to six of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from hostbench.core import units
-from hostbench.judge.grid import Along
-from hostbench.report.causes import SERIES, EventRow
+from hostbench.judge.events import Event
+from hostbench.report.causes import what
 from hostbench.report.charts import (
     BYTES,
     CROSS,
     GREY,
     MANY,
-    ORANGE,
+    PALETTE,
     PINK,
     SECONDS,
     Spec,
@@ -27,86 +29,158 @@ from hostbench.report.charts import (
     time_axis,
 )
 
+SHARE = "% of the first level"
 TITLES = {
     "seconds": "seconds (lower is better)",
     "GB/s": "GB/s (higher is better)",
-    "% of the limit": "% of what the link can carry (higher is better)",
-    "% of the first level": "% of the time of the first level (lower is better)",
+    SHARE: "% of the time of the first level (lower is better)",
     "bytes": "memory (lower is better)",
     "value": "value (asv's rule: lower is better)",
 }
-KINDS = ("measured", "scratch (never judged)", "failed", "skipped")
+"""Units of the vertical axis."""
 MOST = 6
 """Series in one picture."""
 MOST_DRAWN = 500
 """Points of a picture: four of a stretch of nine pixels at 1280 px; more are slow to draw."""
-_POINTED = (
-    "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
-).split()
-_FIRST_POINTS = 8
-_FACTS = ("torch", "driver", "hardware")
-HEIGHT = 400
 POINT, DAYS = "point", "days"
 """Names of the selections: the point that was clicked, the days that were dragged over."""
-_SHAPES = {KINDS[0]: "circle", KINDS[1]: "circle", KINDS[2]: CROSS, KINDS[3]: "M0,-1.4L0,1.4"}
-_SIGNS = {
-    KINDS[1]: "Hollow: scratch, never judged.",
-    KINDS[2]: "Cross: failed, it counts for nothing.",
-    KINDS[3]: "Tick on the axis: skipped.",
-}
-_SELECTED = ("run_id", "series", "machine")
+MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "failed", "skipped"
+_SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: CROSS, SKIPPED: "M0,-1.4L0,1.4"}
+_SELECTED = ["run_id", "series", "machine"]
 """What a click on a point tells."""
-NEAR = 30
+_AROUND = 30
 """Points on each side of an event."""
-_POINTER = {"text": "point", "series": "series", "machine": "machine"}
-"""What a pointer shows of a point, and how it calls it."""
-_HALF_DAY_MS = 43_200_000
+_FIRST_POINTS = 8
+_SHOWN = [
+    *("status", "reason", "scratch", "flags", "commit", "started_at", "seconds", "ci_low_s"),
+    *("ci_high_s", "gb_per_s", "value", "unit"),
+]
+_FACTS = ("torch", "driver", "hardware")
+_DASHES = {"this series": [1, 0], "its machine": [6, 4], "facts": [2, 3]}
+"""What changed -> how its line is drawn."""
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
+_HALF_DAY_MS, _HEIGHT = 43_200_000, 400
+TimeOf = Literal["committed_at", "started_at"]
+"""Which date of a run is on the horizontal axis."""
 
 
-def choices(every: Sequence[pd.DataFrame]) -> list[str]:
-    """What may stand on the vertical axis, of what these series have; what is usual comes first."""
-    names = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """One series in one unit, as it is drawn. Times are in ms since the epoch."""
+
+    name: str
+    points: pd.DataFrame
+    """A row for each point that was measured, the oldest first: `series`, `machine`, `x`, `y` with
+    `low` and `high` (NaN where there is no number), `kind`, `run_id`, `commit`, `version`, and
+    `text`, what a pointer shows of it."""
+    num_points: int
+    """Before they were thinned out to be drawn."""
+    levels: pd.DataFrame
+    """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
+    would not be seen, `low` and `high` (NaN where it is not known)."""
+    rules: list[Spec]
+    """What changed: `x`, `kind` of _DASHES, `text` and a short `label`."""
+    limit: float | None
+    """What the link can carry; None where nobody knows it."""
+
+
+def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
+    """The units that all these series can be drawn in, the usual one first."""
     if any(rows["seconds"].notna().any() for rows in every):
-        names.append("seconds")
-        if all(rows["gb_per_s"].notna().any() for rows in every):
-            names.append("GB/s")
-        if all(rows["ceiling_gb_per_s"].gt(0).any() for rows in every):
-            names.append("% of the limit")
-        names.append("% of the first level")
+        has_rate = all(rows["gb_per_s"].notna().any() for rows in every)
+        return ["seconds", *(["GB/s"] if has_rate else []), SHARE]
     kinds = set(pd.concat([rows["unit"] for rows in every]).dropna()) if every else set()
-    return names or ["bytes" if kinds == {"bytes"} else "value"]
+    return ["bytes" if kinds == {"bytes"} else "value"]
 
 
-def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
-    """A row for each point that was measured, the oldest first, with the label of its row:
-    `series`, `machine`, `x` in ms since the epoch, `y` with `low` and `high` (NaN where there is no
-    number: those stand on the axis) and `kind`. `by` is started_at or committed_at."""
-    some = rows[(rows["status"] != "not measured") & rows[by].notna()]
-    some = some.sort_values([by, "started_at"], kind="stable")
-    at = some[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
-    y, low, high = _numbers(some, unit)
-    kind = pd.Series(KINDS[0], index=some.index)
-    kind[some["scratch"].notna()] = KINDS[1]
-    kind[some["status"] == "failed"] = KINDS[2]
-    kind[some["status"] == "skipped"] = KINDS[3]
-    return pd.DataFrame(
-        {
-            "series": series,
-            "machine": some["machine"].fillna(""),
-            "x": at,
-            "y": y,
-            "low": low,
-            "high": high,
-            "kind": kind,
-            "run_id": some["run_id"],
-            "commit": some["commit"],
-            "version": some["version"].fillna("").astype(str),
-        }
+def trend(
+    rows: pd.DataFrame,
+    name: str,
+    unit: str,
+    by: TimeOf = "committed_at",
+    events: Iterable[Event] = (),
+    detectable: float | None = None,
+    most: int = MOST_DRAWN,
+) -> Trend:
+    """Of the rows of one series (hostbench.store.frame, marked), with its events and its machine's,
+    the smallest change that would be seen, and `most` points."""
+    rows = rows[(rows["status"] != "not measured") & rows[by].notna()]
+    rows = rows.sort_values([by, "started_at"], kind="stable")
+    points = _points(rows, name, unit, by)
+    rules, edges = list[Spec](), list[float]()
+    for event in events:
+        x = _ms(getattr(event.first, by))
+        if points["x"].min() <= x <= points["x"].max():
+            change = "" if event.is_reset else units.format_change(event.effect)
+            label = f"{change} {what(event).removeprefix('commit ')}".strip()
+            kind = "this series" if event.case else "its machine"
+            rules.append({"x": x, "kind": kind, "text": f"{name}: {label}", "label": label})
+            edges += [x] if event.status in ("confirmed", "break") else []
+    for fact in _FACTS:
+        for before, after in pairwise(rows[[by, fact]].dropna().to_dict("records")):
+            if before[fact] != after[fact]:
+                text = f"{fact} {before[fact]} -> {after[fact]}"
+                rules.append({"x": _ms(after[by]), "kind": "facts", "text": text, "label": text})
+    ceilings = rows["ceiling_gb_per_s"].dropna()
+    limit = float(ceilings.iloc[-1]) if unit == "GB/s" and len(ceilings) else None
+    drawn = _thinned(points, most)
+    shown = rows.loc[drawn.index, _SHOWN].astype(object)
+    shown = shown.where(shown.notna(), None)
+    return Trend(
+        name=name,
+        points=drawn.assign(text=[_text(row, unit) for row in shown.to_dict("records")]),
+        num_points=len(points),
+        levels=_levels(points, name, edges, detectable),
+        rules=rules,
+        limit=limit if limit and limit >= points["y"].max() else None,  # else it is no limit
     )
 
 
-def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
+def around(rows: pd.DataFrame, event: Event, height: int) -> Spec:
+    """A series on both sides of its event, with its levels."""
+    rows = rows[(rows["status"] != "not measured") & rows["committed_at"].notna()]
+    rows = rows.sort_values(["committed_at", "started_at"], kind="stable")
+    start = int((rows["committed_at"] < event.first.committed_at).sum()) - _AROUND
+    rows, unit = rows.iloc[max(0, start) :].head(2 * _AROUND), units_of([rows])[0]
+    return chart([trend(rows, event.id, unit, events=[event], detectable=event.detectable)], unit)
+
+
+# ---- points and levels --------------------------------------------------------------------------
+
+
+def _ms(at: Any) -> float:
+    return float(pd.Timestamp(at).value // 1_000_000)
+
+
+def _points(rows: pd.DataFrame, name: str, unit: str, by: str) -> pd.DataFrame:
+    y, low, high = _numbers(rows, unit)
+    kind = pd.Series(MEASURED, index=rows.index).where(rows["scratch"].isna(), SCRATCH)
+    kind = kind.mask(rows["status"].isin((FAILED, SKIPPED)), rows["status"])
+    at = rows[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
+    about = {"series": name, "machine": rows["machine"].fillna(""), "x": at}
+    points = pd.DataFrame({**about, "y": y, "low": low, "high": high, "kind": kind})
+    version = rows["version"].fillna("").astype(str)
+    return points.assign(run_id=rows["run_id"], commit=rows["commit"], version=version)
+
+
+def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """(number, end of its interval, the other end)."""
+    seconds, low, high = rows["seconds"], rows["ci_low_s"], rows["ci_high_s"]
+    if unit in ("bytes", "value"):
+        nothing = pd.Series(float("nan"), index=rows.index)
+        return rows["value"], nothing, nothing
+    if unit == "GB/s":
+        rate = rows["gb_per_s"]
+        return rate, rate * seconds / high, rate * seconds / low
+    factor = 1.0
+    if unit == SHARE:
+        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
+        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
+        factor = 100 / first if first > 0 else float("nan")
+    return seconds * factor, low * factor, high * factor
+
+
+def _thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
     """About `most` points of a line that has more, none of them invented: the points of each kind
     are cut into stretches of equally many, and of each the first, the last, the lowest and the
     highest stay, so that its outline is the same (M4: Jugel et al., VLDB 2014)."""
@@ -119,253 +193,92 @@ def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
     low, high = (of_each["y"].transform(end) for end in ("min", "max"))
     ends = (points["y"] == low) | (points["y"] == high)
     first = ~points.assign(stretch=stretch).duplicated(["stretch", "kind", "y"])
-    at = of_each.cumcount()
-    of_last = of_each["x"].transform("size") - 1
-    return points[(ends & first) | (at == 0) | (at == of_last)]
+    at, last = of_each.cumcount(), of_each["x"].transform("size") - 1
+    return points[(ends & first) | (at == 0) | (at == last)]
 
 
-def worded(points: pd.DataFrame, rows: pd.DataFrame, unit: str) -> pd.DataFrame:
-    """Points of these rows with `text`, what a pointer shows of each."""
-    return points.assign(text=_texts(rows.loc[points.index], unit))
+def _text(row: dict[Any, Any], unit: str) -> str:
+    """Number, why it has none, when, which commit."""
+    seconds, rate, number = row["seconds"], row["gb_per_s"], ""
+    if seconds:
+        is_rate = unit == "GB/s" and rate
+        number = units.format_rate(rate) if is_rate else units.format_seconds(seconds)
+        if row["ci_low_s"] is not None and row["ci_high_s"] is not None:
+            ends = map(units.format_seconds, (row["ci_low_s"], row["ci_high_s"]))
+            number += f" ({' to '.join(ends)})"
+    elif row["value"] is not None:
+        number = units.format_value(row["value"], row["unit"])
+    why = "" if row["status"] == "ok" else f"{row['status']}: {row['reason'] or ''}"
+    scratch = f"scratch: {row['scratch']}" if row["scratch"] else ""
+    at = f"{row['started_at']:%Y-%m-%d %H:%M UTC}" if row["started_at"] else ""
+    commit = (row["commit"] or "")[:8] or "no commit"
+    return " · ".join(filter(None, (number, why, scratch, row["flags"], at, commit)))[:300]
 
 
-def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
-    seconds, low, high = rows["seconds"], rows["ci_low_s"], rows["ci_high_s"]
-    if unit in ("bytes", "value"):
-        nothing = pd.Series(float("nan"), index=rows.index)
-        return rows["value"], nothing, nothing
-    if unit in ("GB/s", "% of the limit"):
-        rate = rows["gb_per_s"]
-        if unit == "% of the limit":
-            rate = 100 * rate / rows["ceiling_gb_per_s"].where(rows["ceiling_gb_per_s"] > 0)
-        return rate, rate * seconds / high, rate * seconds / low
-    factor = 1.0
-    if unit == "% of the first level":
-        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
-        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
-        factor = 100 / first if first and first > 0 else float("nan")
-    return seconds * factor, low * factor, high * factor
-
-
-def _texts(rows: pd.DataFrame, unit: str) -> list[str]:
-    """What a pointer shows of each: number, why it has none, when, which commit."""
-    cells = {name: rows[name].tolist() for name in _POINTED}
-    times = rows["started_at"].dt.strftime("%Y-%m-%d %H:%M UTC").tolist()
-    return [
-        _line(dict(zip(cells, row, strict=True)), at, unit)
-        for at, *row in zip(times, *cells.values(), strict=True)
-    ]
-
-
-def _line(row: Mapping[str, Any], at: Any, unit: str) -> str:
-    why = "" if row["status"] == "ok" else f"{row['status']}: {_text(row['reason'])}"
-    scratch = f"scratch: {row['scratch']}" if isinstance(row["scratch"], str) else ""
-    commit = _text(row["commit"])[:8] or "no commit"
-    about = (_number(row, unit), why, scratch, _text(row["flags"]), _text(at), commit)
-    return " · ".join(filter(None, about))[:300]
-
-
-def _text(cell: Any) -> str:
-    return cell if isinstance(cell, str) else ""
-
-
-def _number(row: Mapping[str, Any], unit: str) -> str:
-    seconds, rate = row["seconds"], row["gb_per_s"]
-    if not seconds > 0:  # NaN, too
-        return "" if pd.isna(row["value"]) else units.format_value(row["value"], _text(row["unit"]))
-    text = units.format_seconds(seconds)
-    if unit in ("GB/s", "% of the limit") and rate > 0:
-        text = units.format_rate(rate)
-    low, high = row["ci_low_s"], row["ci_high_s"]
-    if low == low and high == high:
-        text += f" ({units.format_seconds(low)} to {units.format_seconds(high)})"
-    return text
-
-
-def lines(points: pd.DataFrame) -> pd.DataFrame:
-    """The points with a number, `piece` by piece: a line ends where the series, the machine or the
-    version of the workload does, and where the same commit is measured again (`again`)."""
-    drawn = _drawn(points)
-    before = drawn.shift()
-    ends = ~_alike(drawn, before) | (drawn["commit"] == before["commit"])
-    return drawn.assign(piece=ends.cumsum())
-
-
-def again(points: pd.DataFrame) -> pd.DataFrame:
-    """From each point to the next where both are of one commit, `x`, `y` to `x2`, `y2`: a step
-    there is not the code's."""
-    drawn = _drawn(points)
-    after = drawn.shift(-1)
-    same = _alike(drawn, after) & (drawn["commit"] == after["commit"])
-    ends = drawn[["series", "x", "y"]].assign(x2=after["x"], y2=after["y"])
-    return ends[same]
-
-
-def _alike(rows: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
-    """Whether a line may go from the one to the other."""
-    names = ["series", "machine", "version"]
-    return (rows[names] == others[names]).all(axis=1)
-
-
-def _drawn(points: pd.DataFrame) -> pd.DataFrame:
-    return points[points["y"].notna() & points["kind"].isin(KINDS[:2])]
-
-
-def levels(points: pd.DataFrame, steps: Sequence[float], detectable: float | None) -> pd.DataFrame:
-    """The level between each two confirmed steps (`x` of the first point at the new level): a row
-    for each with `x`, `x2`, `y`, and the band within which a change would not be seen, `low` and
-    `high` (NaN where it is not known)."""
-    good = points[points["y"].notna() & (points["kind"] == KINDS[0])]
-    edges = [float("-inf"), *sorted(steps), float("inf")]
+def _levels(
+    points: pd.DataFrame, name: str, edges: Iterable[float], detectable: float | None
+) -> pd.DataFrame:
+    good = points[points["y"].notna() & (points["kind"] == MEASURED)]
     rows = []
-    for start, end in pairwise(edges):
+    for start, end in pairwise([float("-inf"), *sorted(edges), float("inf")]):
         own = good[(good["x"] >= start) & (good["x"] < end)]
         if len(own):
             y = float(own["y"].median())
             half = float("nan") if detectable is None else detectable * abs(y)
-            ends = {"x": own["x"].iloc[0], "x2": own["x"].iloc[-1]}
-            rows.append({**ends, "y": y, "low": y - half, "high": y + half})
-    return pd.DataFrame(rows, columns=["x", "x2", "y", "low", "high"])
+            rows.append((name, own["x"].iloc[0], own["x"].iloc[-1], y, y - half, y + half))
+    return pd.DataFrame(rows, columns=["series", "x", "x2", "y", "low", "high"])
 
 
-def facts_changed(rows: pd.DataFrame, by: str) -> Iterator[tuple[float, str]]:
-    """(x, `torch 2.12 -> 2.13`) wherever torch, the driver or the hardware changed."""
-    order = rows[rows[by].notna()].sort_values([by, "started_at"], kind="stable")
-    for name in (name for name in _FACTS if order[name].nunique() > 1):
-        values = order[[by, name]].dropna().to_dict("records")
-        for before, after in pairwise(values):
-            if before[name] != after[name]:
-                x = float(after[by].value // 1_000_000)
-                yield x, f"{name} {before[name]} -> {after[name]}"
-
-
-def limit(rows: pd.DataFrame, unit: str) -> float | None:
-    """What the link can carry, in the unit of the axis; None where nobody knows it."""
-    if unit == "% of the limit":
-        return 100.0
-    newest = rows["ceiling_gb_per_s"].dropna()
-    return float(newest.iloc[-1]) if unit == "GB/s" and len(newest) else None
+# ---- the chart ----------------------------------------------------------------------------------
 
 
 def chart(
-    points: pd.DataFrame,
-    levels: pd.DataFrame,
-    rules: pd.DataFrame,
-    limits: Mapping[str, float],
-    colors: Mapping[str, str],
-    *,
-    unit: str,
-    x_title: str,
-    about: Sequence[str] = (),
-    height: int = HEIGHT,
+    trends: Sequence[Trend], unit: str, x_title: str = "time, UTC", height: int = _HEIGHT
 ) -> Spec:
-    """`points` (worded) and `levels` as hostbench.report.trend gives them, with a column `series`;
-    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`), `text` and a short `label`;
-    `limits` and `colors` by series.
-
-    A click selects a point, dragging selects days; the wheel is left to the page.
-    """
-    limit = {"domain": _domain(points, levels, limits), "nice": True}
-    axis = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
+    """A click selects a point, dragging selects days; the wheel is left to the page."""
+    points = pd.concat([one.points for one in trends], ignore_index=True)
+    levels = pd.concat([one.levels for one in trends], ignore_index=True)
+    limits = pd.DataFrame(
+        [(one.name, one.limit) for one in trends if one.limit], columns=["series", "y"]
+    )
+    names, is_many = [one.name for one in trends], len(points) > MANY
+    key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
+    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    x = _time(points, x_title)
     y, low = (
-        field(f"{name}:Q", title=TITLES[unit], scale=limit, axis=axis) for name in ("y", "low")
+        field(
+            f"{column}:Q",
+            title=TITLES[unit],
+            scale={"domain": _domain(points, levels, limits), "nice": True},
+            axis={"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")},
+        )
+        for column in ("y", "low")
     )
-    names = list(colors)
-    look = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
-    color = field("series:N", scale=scale(names, list(colors.values())), legend=look)
-    x, is_many = _time(points, x_title), len(points) > MANY
-    layers: list[Spec] = []
-
-    def add(rows: pd.DataFrame, kind: str, look: Spec, **channels: Spec) -> None:
-        """Marks of these rows, where there are any."""
-        if len(rows):
-            layers.append(_layer(rows, kind, look | {"clip": True}, color=color, **channels))
-
-    x2, y2, high = ({"field": name} for name in ("x2", "y2", "high"))
+    x2, high = ({"field": column} for column in ("x2", "high"))
+    line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
+    pieces = [field("series:N"), field("version:N")]
+    known = points[points["low"].notna() & (points["kind"] == MEASURED)]
+    thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
+    dashed: Spec = {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}
     band = levels[levels["low"].notna()]
-    add(band, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high)
-    layers += _rules(rules, x)
-    tops = pd.DataFrame(limits.items(), columns=["series", "y"])
-    add(tops, "rule", {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}, y=y)
-    thin = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
-    add(lines(points), "line", thin, x=x, y=y, detail=field("piece:N"))
-    add(again(points), "rule", thin | {"strokeDash": [3, 4]}, x=x, y=y, x2=x2, y2=y2)
-    add(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y)
-    if not is_many:
-        known = points[points["low"].notna() & (points["kind"] == KINDS[0])]
-        add(known, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high)
-    layers += _marks(points, {"x": x, "y": y, "color": color}, 14 if is_many else 60, height)
-    days = {"type": "interval", "encodings": ["x"], "zoom": False}
-    layers[-1]["params"].append({"name": DAYS, "select": days})
-    spec = sized(layers, height, about)
-    return on_canvas(spec) if is_many else spec
-
-
-def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HEIGHT) -> Spec:
-    """A series on both sides of its event, of report.causes.event_rows, with its levels. `stored`:
-    its rows of the tidy frame, marked."""
-    by = "committed_at" if along == "commit" else "started_at"
-    unit, name = choices([stored])[0], str(event["id"])
-    line = points(stored, name, by, unit)
-    at = float(pd.Timestamp(event[f"first_{by}"]).value // 1_000_000)
-    near = line.iloc[max(0, int((line["x"] < at).sum()) - NEAR) :].head(2 * NEAR)
-    near = worded(near, stored, unit)
-    half = float(event["detectable"])
-    text = f"{units.format_change(event['effect'])} from here on"
-    return chart(
-        near,
-        levels(near, [at], half).assign(series=name),
-        pd.DataFrame([{"x": at, "kind": SERIES, "text": text, "label": ""}]),
-        {},
-        {name: ORANGE},
-        unit=unit,
-        x_title="time, UTC",
-        about=[words for kind, words in _SIGNS.items() if (near["kind"] == kind).any()],
-        height=height,
-    )
-
-
-def _rules(rules: pd.DataFrame, x: Spec) -> Iterator[Spec]:
-    """Where something changed; the wide ones are for the pointer."""
-    # labels of neighbours stand below each other
-    rules = rules.sort_values("x", ignore_index=True)
-    rules["down"] = [13 * (index % 6) for index in range(len(rules))]
-    for kind, dash in (("this series", [1, 0]), ("its machine", [6, 4]), ("facts", [2, 3])):
-        own = rules[rules["kind"] == kind]
-        if own.empty:
-            continue
-        tip = [field("text:N", title=kind)]
-        shade = GREY if kind == "facts" else PINK
-        for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
-            look = {"color": shade, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
-            yield _layer(own, "rule", {**look, "clip": True}, x=x, tooltip=tip)
-        look = {"color": shade, "align": "left", "baseline": "top", "fontSize": 11}
-        look |= {"dx": 4, "dy": {"expr": "datum.down"}, "limit": 160}
-        labels = own[["x", "label", "down"]].to_dict("records")
-        yield layer(labels, "text", look, x=x, y={"value": 2}, text=field("label:N"))
-
-
-def _marks(points: pd.DataFrame, at: Mapping[str, Spec], size: int, height: int) -> list[Spec]:
-    """What has a number, and on the axis what has none; the last layer may be clicked."""
-    several = [name for name in _SELECTED if points[name].nunique() > 1]
-    tip = [
-        field(f"{name}:N", title=_POINTER[name]) for name in _POINTER if name in ("text", *several)
+    layers = [
+        _layer(band, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
+        *_rules(trends, x),
+        _layer(limits, "rule", dashed, y=y, **color),
+        _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
+        _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
     ]
-    layers = []
-    for kind in (kind for kind in KINDS if kind in set(points["kind"])):
-        own = points[points["kind"] == kind]
-        look: Spec = {"shape": _SHAPES[kind], "size": size, "strokeWidth": 1.5, "clip": True}
-        look |= {"filled": kind == KINDS[0], "opacity": 1}
-        if kind in KINDS[2:]:
-            look |= {"size": 3 * size, "strokeWidth": 2}
-        with_number, without = own[own["y"].notna()], own[own["y"].isna()]
-        for some, y in ((without, {"value": height - 6}), (with_number, at["y"])):
-            if len(some):
-                layers.append(_layer(some, "point", look, tooltip=tip, **{**at, "y": y}))
-    layers.sort(key=lambda marks: len(marks["data"]["values"]))  # most of them above, to be clicked
-    select = {"type": "point", "fields": list(_SELECTED)}
-    layers[-1]["params"] = [{"name": POINT, "select": select}]
-    return layers
+    if not is_many:
+        bar = {"strokeWidth": 2, "opacity": 0.45}
+        layers.append(_layer(known, "rule", bar, x=x, y=low, y2=high, **color))
+    layers += _marks(points, x, y, scale(names, PALETTE), 14 if is_many else 60, height)
+    layers = [own for own in layers if own["data"]["values"]]
+    layers[-1]["params"] = [
+        {"name": POINT, "select": {"type": "point", "fields": _SELECTED}},
+        {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}},
+    ]
+    spec = sized(layers, height)
+    return on_canvas(spec) if is_many else spec
 
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
@@ -373,22 +286,69 @@ def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
     shown = [
         spec for own in channels.values() for spec in (own if isinstance(own, list) else [own])
     ]
-    names = {spec.get("field") for spec in shown} | (
-        set(_SELECTED) if "tooltip" in channels else set()
-    )
-    return layer(
-        rows[[name for name in rows if name in names]].to_dict("records"), kind, look, **channels
-    )
+    names = {spec.get("field") for spec in shown}
+    names |= set(_SELECTED) if "tooltip" in channels else set()
+    values = rows[[name for name in rows if name in names]].to_dict("records")
+    return layer(values, kind, {**look, "clip": True}, **channels)
 
 
-def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: Mapping[str, float]) -> list[float]:
+def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
+    """Where something changed, with labels of which neighbours are below each other. The wide lines
+    are for the pointer."""
+    rules = pd.DataFrame([rule for one in trends for rule in one.rules])
+    if rules.empty:
+        return []
+    rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
+    rules["down"] = [13 * (index % 6) for index in range(len(rules))]
+    layers = []
+    for kind, own in rules.groupby("kind"):
+        shade, tip = GREY if kind == "facts" else PINK, [field("text:N", title=str(kind))]
+        for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
+            look: Spec = {"color": shade, "strokeDash": _DASHES[str(kind)], "opacity": opacity}
+            layers.append(_layer(own, "rule", look | {"strokeWidth": width}, x=x, tooltip=tip))
+        look = {"color": shade, "align": "left", "baseline": "top", "fontSize": 11, "limit": 160}
+        look |= {"dx": 4, "dy": {"expr": "datum.down"}}
+        labels = own[["x", "label", "down"]].to_dict("records")
+        layers.append(layer(labels, "text", look, x=x, y={"value": 2}, text=field("label:N")))
+    return layers
+
+
+def _marks(
+    points: pd.DataFrame, x: Spec, y: Spec, colors: Spec, size: int, height: int
+) -> list[Spec]:
+    """On the axis what has no number, and what has one; the larger layer, which is the last, may be
+    clicked."""
+    several = [name for name in ("series", "machine") if points[name].nunique() > 1]
+    tip = [field("text:N", title="point"), *(field(f"{name}:N", title=name) for name in several)]
+    hue = field("series:N", scale=colors, legend=None)
+    is_gap = {"test": f"datum.kind == '{FAILED}' || datum.kind == '{SKIPPED}'"}
+    look: Spec = {"filled": True, "opacity": 1, "strokeWidth": 1.5}
+    shape = {
+        "shape": field("kind:N", scale=scale([*_SHAPES], [*_SHAPES.values()]), legend=None),
+        "size": {"condition": {**is_gap, "value": 3 * size}, "value": size},
+        "fillOpacity": {
+            "condition": {"test": f"datum.kind == '{MEASURED}'", "value": 1},
+            "value": 0,
+        },
+        "stroke": hue,
+        "fill": hue,
+        "tooltip": tip,
+    }
+    has_number = points["y"].notna()
+    layers = [
+        _layer(points[~has_number], "point", look, x=x, y={"value": height - 6}, **shape),
+        _layer(points[has_number], "point", look, x=x, y=y, **shape),
+    ]
+    return sorted(layers, key=lambda marks: len(marks["data"]["values"]))
+
+
+def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: pd.DataFrame) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; intervals are cut
     that take more room than the points and their size; zero to one where nothing has a number."""
     y = points["y"]
     room = max(y.max() - y.min(), abs(y.median()))
     low, high = points["low"].clip(lower=y.min() - room), points["high"].clip(upper=y.max() + room)
-    values = pd.concat([y, low, high, levels["low"], levels["high"]]).dropna()
-    values = pd.concat([values, pd.Series(list(limits.values()), dtype="float64")])
+    values = pd.concat([y, low, high, levels["low"], levels["high"], limits["y"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
     middle = float(y.median())

@@ -365,3 +365,20 @@ def test_names_are_short() -> None:
     }
     assert sorted(["16 ranks", "2 ranks"], key=words.order) == ["2 ranks", "16 ranks"]
     assert words.change(0.186) == "+18.6%" and words.change(float("nan")) == ""
+
+
+def test_a_case_that_one_environment_alone_has_is_drawn(
+    open_page, foreign: Path, tmp_path: Path
+) -> None:
+    import data
+
+    shutil.copytree(foreign, tmp_path, dirs_exist_ok=True)
+    for path in (tmp_path / ASV_BOX).glob(f"*-{NEW}.json"):
+        stored = json.loads(path.read_text())
+        del stored["results"]["sorting.time_sort"]
+        path.write_text(json.dumps(stored))
+    assert charts(open_page("changes", tmp_path)) == 1
+    store = data.Store(str(tmp_path), data.signature(str(tmp_path)))
+    (event,) = data.judged(store).events
+    assert event.group == f"{ASV_BOX}/{OLD}"
+    assert set(data.trend(store, ASV_BOX, event.case)["group"]) == {event.group}

@@ -6,16 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from msgspec import structs
 
-from hostbench.core.clock import today
-from hostbench.judge.events import FAILS, IN_TRIAGE, Event, assess
+from hostbench.judge.events import FAILS, IN_TRIAGE, Event
 from hostbench.judge.history import SPARKS, History, judge_history
 from hostbench.report import history as report
-from hostbench.report.causes import causes, event_rows, series_rows
-from hostbench.report.history import as_of_today, entries_of, history_of, with_subjects
+from hostbench.report.causes import causes
+from hostbench.report.history import as_of_today, history_of, with_subjects
 from hostbench.store import triage
 from hostbench.store.results import Results
 from tests.fakes import builders, histories
@@ -57,8 +55,9 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
     assert failing.stopped.since.committed_at.day == 27 and failing.stopped.num_runs == 3
     tried = series[f"{TRIED}@two"]
     assert (tried.judged, tried.why, tried.longest) == (False, "scratch: a try", None)
-    rows = causes(event_rows(as_of_today(history, triage.Triage())), series_rows(history.series))
-    assert rows[["state", "machines", "series"]].to_numpy().tolist() == [[FAILS, "one, two", 2]]
+    (cause,) = causes(as_of_today(history, Results(made)).events)
+    assert (cause.worst.state, cause.machines, cause.num_series) == (FAILS, ["one", "two"], 2)
+    assert cause.sparkline(history.series) == list(series[cause.worst.id].sparkline)
 
 
 def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
@@ -99,15 +98,15 @@ def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
 
 def test_triage_counts_as_of_today(results: Path) -> None:
     history = history_of(Results(results))
-    (event,) = (one for one in history.events if one.machine == "one")
+    event = next(event for event in history.events if event.machine == "one")
     entry = triage.Entry(
         series=event.id, since=event.commit, direction="slower", state="accepted", effect=0.2
     )
 
-    def now(found: Event) -> tuple[bool, str, str]:
-        entries = [*entries_of(Results(results)).entries.values()]
-        (found,) = assess([found], entries, today())
-        return found.fails, found.lapsed, found.state
+    def now(event: Event) -> tuple[bool, str, str]:
+        alone = structs.replace(history, events=(event,))
+        (event,) = as_of_today(alone, Results(results)).events
+        return event.fails, event.lapsed, event.state
 
     triage.put(results, entry)
     assert now(event) == (False, "", IN_TRIAGE)
@@ -124,6 +123,6 @@ def test_subjects_are_those_of_the_project_that_asks_whoever_asked_first(tmp_pat
     elsewhere = with_subjects(history_of(results).events, tmp_path)
     here = with_subjects(history_of(results).events, tmp_path / "project")
     assert not any(one.subject for event in elsewhere for one in event.evidence)
-    titles = set(event_rows(here)["title"])
-    assert len(here) and all(title.startswith("commit ") for title in titles)
-    assert np.all([title.endswith(f" {cause}") for title in titles])
+    titles = [own.title for own in causes(here)]
+    assert titles and all(title.startswith("commit ") for title in titles)
+    assert all(title.endswith(f" {cause}") for title in titles)
