@@ -85,8 +85,8 @@ def history(store: Store) -> Results:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
-    """A row for each run, the newest first: hostbench.store.columns.RUN_COUNTS, and what a page
-    calls it (`name`)."""
+    """A row for each run, the newest first: Results.runs_counted, and what a page calls it
+    (`name`)."""
     rows = history(store).runs_counted()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
     about = rows[["started_at", "commit", "scratch"]].itertuples(index=False)
@@ -101,7 +101,7 @@ def runs(store: Store) -> pd.DataFrame:
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def counts(store: Store, machine: str) -> pd.DataFrame:
-    """A row for each run of a machine, family and device: hostbench.store.columns.COUNTS."""
+    """A row for each run of a machine, family and device: Results.counts."""
     return history(store).counts(_stored(machine)).assign(machine=machine)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store import adopt, archive, frame
+from hostbench.store import adopt, archive, points
 from hostbench.store.runs import WholeRun
 
 
@@ -31,7 +31,7 @@ def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
     """The rows of a run as the folder would show them, of which only the published
     figures are read."""
     warnings: list[str] = []
-    rows = frame.of_run(results, WholeRun(part), warnings.append)
+    rows = points.of_run(results, WholeRun(part), warnings.append)
     assert not warnings
     return rows
 

@@ -37,7 +37,7 @@ from hostbench.report.blocks import Page
 from hostbench.report.nightly import MovedSeries, Night
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
-from hostbench.store import frame, nights
+from hostbench.store import nights, points
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.results import Results, damage
 from hostbench.store.runs import WholeRun
@@ -66,7 +66,7 @@ def execute(**given: Any) -> int:
     night, results = tonight.night, tonight.results
     own = words.blocks(night)
     if options.format == "html" and night.run is not None:
-        own += report.blocks(frame.of_run(results, night.run, warn), night.run)
+        own += report.blocks(points.of_run(results, night.run, warn), night.run)
     page = Page(
         blocks=lambda: own, table=lambda: words.table(night), document=lambda: words.as_json(night)
     )

@@ -13,7 +13,7 @@ from hostbench.core.processes import become_subreaper
 from hostbench.report.page import page
 from hostbench.report.screen import screen
 from hostbench.report.write import write
-from hostbench.store import frame
+from hostbench.store import points
 from hostbench.store.archive import path_of
 from hostbench.store.runs import WholeRun, facts_of
 
@@ -39,7 +39,7 @@ def execute(**given: Any) -> int:
 def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) -> int:
     """Print what was learnt, and what the whole `command` would tell. Returns the exit code."""
     (run,) = measured.runs
-    rows = frame.of_run(setup.results, run, warn)
+    rows = points.of_run(setup.results, run, warn)
     footer = _footer(options, setup, run)
     if options.format == "text":
         show(screen(run, rows, footer, terminal(), command))

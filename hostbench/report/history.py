@@ -18,7 +18,7 @@ from hostbench.judge.events import Event, assess
 from hostbench.judge.grid import NEEDED, Along
 from hostbench.judge.history import History, judge_history
 from hostbench.store import triage
-from hostbench.store.columns import STATUSES
+from hostbench.store.points import STATUSES
 from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 

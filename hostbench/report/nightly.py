@@ -22,7 +22,7 @@ from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, 
 from hostbench.report.comparison import detectable
 from hostbench.report.night_history import launches_of
 from hostbench.report.write import values
-from hostbench.store.columns import STATUSES
+from hostbench.store.points import STATUSES
 from hostbench.store.runs import WholeRun, launches_in_words
 
 _LISTS = {

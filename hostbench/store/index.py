@@ -13,13 +13,13 @@ import re
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from msgspec import DecodeError, structs
+from msgspec import DecodeError
 
 from hostbench import families
 from hostbench.core.clock import epoch_s
@@ -31,16 +31,14 @@ from hostbench.facts import causes
 from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.runner import places
-from hostbench.store import adopt, archive, asv_points, asv_tree, frame, runs, table
-from hostbench.store.asv_tree import OnFile, ignore_file
-from hostbench.store.columns import STATUSES, FrameRow
+from hostbench.store import adopt, archive, asv_tree, points, runs, table
 from hostbench.store.runs import WholeRun
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
-Batch = tuple[pa.Table, set[str]]
-"""(rows, files whose rows they replace), small enough to be sorted in memory."""
+OnFile = Callable[[Path], None]
+"""Is called with each file that is about to be read: a large tree takes minutes."""
 _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 """How asv's files of a commit are named."""
 _REFUSED = re.compile(r"[\[\]^|\\]")
@@ -62,6 +60,10 @@ def elsewhere(results: str) -> Path:
     return folder
 
 
+def ignore_file(_: Path) -> None:
+    """An OnFile where nobody waits."""
+
+
 def open_table(
     results: Path, rebuild: bool = False, on_file: OnFile = ignore_file
 ) -> tuple[ResultTable, list[str]]:
@@ -74,7 +76,7 @@ def open_table(
         raise UsageError(f"there is no results folder {results}; name one with --results")
     warnings = list[str]()
     files, folder = list_files(results, warnings.append), folder_of(results)
-    update = Update(results, files, on_file, warnings)
+    update = _Update(results, files, on_file, warnings.append)
     if files and not _REFUSED.search(str(folder)):
         with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
             return _opened(update, folder, rebuild), warnings
@@ -87,7 +89,7 @@ def open_table(
         ) from error
 
 
-def _opened(update: "Update", folder: Path, rebuild: bool) -> ResultTable:
+def _opened(update: "_Update", folder: Path, rebuild: bool) -> ResultTable:
     """One process at a time, where the file system can lock: others need not read the same."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (ignore := folder / ".gitignore").exists():
@@ -106,10 +108,8 @@ def _opened(update: "Update", folder: Path, rebuild: bool) -> ResultTable:
 def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
     """Path in the folder -> Stat of each file that points come from: those of runs first, for
     asv's may hold the same points."""
-
-    machines = [
-        entry.name for entry in _entries(results, "", warn) if (results / entry.name).is_dir()
-    ]
+    names = [entry.name for entry in _entries(results, "", warn)]
+    machines = [name for name in names if (results / name).is_dir()]
     files: dict[str, Stat] = {}
     for machine in machines:
         files.update(_stats(results, f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}", warn))
@@ -126,7 +126,7 @@ def _entries(results: Path, folder: str, warn: Warn) -> Iterator[os.DirEntry[str
     """Of a folder, in the order of the names. One that cannot be named is a warning."""
     with contextlib.suppress(OSError), os.scandir(results / folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name.encode(errors="ignore").decode() == entry.name:
+            if entry.name.isascii() or entry.name.encode(errors="ignore").decode() == entry.name:
                 yield entry
             else:
                 warn(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
@@ -142,62 +142,47 @@ def _stats(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[tup
                 yield f"{folder}/{entry.name}", (about.st_size, about.st_mtime_ns)
 
 
-class Update:
+class _Update:
     """What a table lacks of a folder."""
 
-    def __init__(
-        self, results: Path, files: dict[str, Stat], on_file: OnFile, warnings: list[str]
-    ) -> None:
-        self._results, self._files, self._on_file = results, files, on_file
-        self._warn = warnings.append
-        self._figures = published.load(results, self._warn)
-        self._claims: dict[str, dict[str, set[asv_points.StartedRow]]] = {}
-        """Machine -> commit -> rows of asv's files that runs hold too."""
+    def __init__(self, results: Path, files: dict[str, Stat], on_file: OnFile, warn: Warn) -> None:
+        self._results, self._files, self._on_file, self._warn = results, files, on_file, warn
+        self._figures = published.load(results, warn)
+        sources = [path.read_text(errors="replace") for path in families.files()]
+        self._workloads = digest_of(sources) if sources else ""
+        """Of the families that are not hostbench's own; empty where there are none."""
 
     def into(self, stored: ResultTable) -> ResultTable:
-        """Bring a table up to date."""
+        """Bring a table up to date, a transaction for what is small enough to sort in memory."""
+        self._claims: dict[str | None, dict[str, set[asv_tree.StartedRow]]]
         self._claims = defaultdict(lambda: defaultdict(set))
-        known, has_changed = {row.file: row for row in stored.files}, False
-        for rows, replaced in self._batches(known):
-            stored.write(rows, replaced)
-            has_changed = True
+        """Machine -> commit -> rows of asv's files that runs hold too."""
+        files = {row.file: row for row in stored.files}
+        replaced, rows, num = {*files} - {*self._files}, list[pa.Table](), 0
+        has_changed = bool(replaced)
+        for file, stat in self._files.items():
+            row = files.get(file)
+            if row is None or self._is_stale(row, stat):
+                if (content := self._read(file, stat)) is None:
+                    continue
+                row, tables = content
+                rows += tables
+                num += row.rows
+                replaced |= {file} & {*files}
+                files[file] = row
+                has_changed = True
+            for benchmark, started_ms in row.claims:
+                self._claims[row.machine][str(row.commit)].add((benchmark, started_ms))
+            if num >= MAX_ROWS:
+                stored.write(_joined(rows), replaced)
+                replaced, rows, num = set(), [], 0
+        if rows or replaced:
+            stored.write(_joined(rows), replaced)
         if has_changed:
             stored.tidy()
             stored.refresh()
-            stored.files = [known[file] for file in self._files if file in known]
+            stored.files = [files[file] for file in self._files if file in files]
         return stored
-
-    def _batches(self, known: dict[str, FileRow]) -> Iterator[Batch]:
-        """What `known` lacks, to which it is added."""
-        gone = {*known} - {*self._files}
-        rows, facts, points = list[FileRow](), list[str | None](), list[pa.Table]()
-
-        def batch() -> Batch:
-            tables = pa.concat_tables(
-                [table.of_files(rows, facts), *points], promote_options="permissive"
-            )
-            return tables.unify_dictionaries(), gone
-
-        for file, stat in self._files.items():
-            row = known.get(file)
-            if row is None or self._is_stale(row, stat):
-                if (about := self._read(file, stat)) is None:
-                    continue
-                row, own_facts, own_points = about
-                rows.append(row)
-                facts.append(own_facts)
-                if own_points is not None and len(own_points):
-                    points.append(table.of_file(own_points, file))
-                if file in known:
-                    gone.add(file)
-                known[file] = row
-            for benchmark, started_ms in row.claims:
-                self._claims[str(row.machine)][str(row.commit)].add((benchmark, started_ms))
-            if sum(map(len, points)) >= MAX_ROWS:
-                yield batch()
-                rows, facts, points, gone = [], [], [], set()
-        if rows or gone:
-            yield batch()
 
     # ---- what is stale --------------------------------------------------------------------------
 
@@ -207,9 +192,6 @@ class Update:
         base, _, workloads = row.depends.partition(" ")
         is_same = (row.size, row.changed_ns, base) == (*stat, self._base(row.file, row.commit))
         return not is_same or (self._workloads != "" and workloads != self._workloads)
-
-    def _depends(self, file: str, commit: str | None) -> str:
-        return f"{self._base(file, commit)} {self._workloads}"
 
     def _base(self, file: str, commit: str | None) -> str:
         """What points depend on beside their file: of a run the published figures, and of a
@@ -234,17 +216,11 @@ class Update:
         return digest_of(None)
 
     @cached_property
-    def _workloads(self) -> str:
-        """A digest of the families that are not hostbench's own; empty where there are none."""
-        sources = [path.read_text(errors="replace") for path in families.files()]
-        return digest_of(sources) if sources else ""
-
-    @cached_property
-    def _suites(self) -> dict[str, asv_points.AsvSuite]:
+    def _suites(self) -> dict[str, asv_tree.AsvSuite]:
         machines = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
         described = asv_tree.described(self._results, self._warn)
         return {
-            machine: asv_points.suite(self._results, machine, described, self._warn)
+            machine: asv_tree.suite(self._results, machine, described, self._warn)
             for machine in machines
         }
 
@@ -254,79 +230,83 @@ class Update:
 
     # ---- reading --------------------------------------------------------------------------------
 
-    def _read(self, file: str, stat: Stat) -> tuple[FileRow, str | None, pa.Table | None] | None:
-        """What is known of a file, the facts of its run as JSON, and its points; None of a journal
-        that has just been archived: the archive is read the next time."""
+    def _read(self, file: str, stat: Stat) -> tuple[FileRow, list[pa.Table]] | None:
+        """A file's row, and its rows of both kinds; None of a journal that has just been archived:
+        the archive is read the next time."""
         path, warnings = self._results / file, list[str]()
-        about, facts, points, digest = dict[str, Any](), None, None, ""
+        columns, about, facts, digest = None, dict[str, Any](), None, ""
         self._on_file(path)
         try:
             if file.endswith(places.SUFFIX):
                 run: Run = adopt.from_journal(self._results, path)
-                about, facts, points = self._of_run(path, run, warnings)
+                columns, about, facts = self._of_run(path, run, warnings.append)
             else:
                 raw = read_stored(path, self._results)
                 digest = digest_of(raw)
                 if _is_of_asv(file):
-                    suite = self._suites[path.parent.name]
-                    claims = self._claims[suite.machine]
-                    data = asv_tree.load(path, warnings.append, raw)
-                    if data is not None:
-                        points, about = asv_points.points(
-                            path, data, suite, claims, warnings.append
-                        )
+                    columns, about = self._of_asv(path, raw, warnings.append)
                 else:
-                    about, facts, points = self._of_run(path, archive.parse(path, raw), warnings)
+                    run = archive.parse(path, raw)
+                    columns, about, facts = self._of_run(path, run, warnings.append)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and file.endswith(places.SUFFIX):
                 return None
             warnings.append(damaged(path, error))
         except DataError as error:
             warnings.append(str(error))
-        size, changed_ns = stat
-        row = FileRow(file=file, size=size, changed_ns=changed_ns, digest=digest, **about)
-        depends = self._depends(file, row.commit)
-        return structs.replace(row, depends=depends, warnings=warnings), facts, points
+        row = FileRow(
+            file=file,
+            size=stat[0],
+            changed_ns=stat[1],
+            depends=f"{self._base(file, about.get('commit'))} {self._workloads}",
+            digest=digest,
+            warnings=warnings,
+            **about,
+        )
+        of_points = [table.of_points(columns, file)] if columns and row.rows else []
+        return row, [table.of_file(row, facts), *of_points]
+
+    def _of_asv(
+        self, path: Path, raw: bytes, warn: Warn
+    ) -> tuple[asv_tree.Columns | None, dict[str, Any]]:
+        """Columns, fields of a FileRow."""
+        suite, data = self._suites[path.parent.name], asv_tree.load(path, warn, raw)
+        if data is None:
+            return None, {}
+        return asv_tree.points(path, data, suite, self._claims[suite.machine], warn)
 
     def _of_run(
-        self, path: Path, run: Run, warnings: list[str]
-    ) -> tuple[dict[str, Any], str | None, pa.Table | None]:
-        """Fields of a FileRow, facts, points."""
-        header = run.header
+        self, path: Path, run: Run, warn: Warn
+    ) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
+        """Columns, fields of a FileRow, facts as JSON."""
+        whole = WholeRun(run)
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
-            warnings.append(f"{path}: {lines} left out")
-        rows = run.records and frame.rows_of_run(
-            self._results, WholeRun(run), self._figures, warnings.append
-        )
+            warn(f"{path}: {lines} left out")
+        rows = run.records and points.rows_of_run(self._results, whole, self._figures, warn)
         if not rows:
-            return {"commit": header.commit}, None, None
-        groups = {when: runs.facts_of(own) for when, own in run.facts.items()}
+            return None, {"commit": run.header.commit}, None
+        groups = {when: runs.facts_of(facts) for when, facts in run.facts.items()}
         about = {
             **{name: rows[0].get(name) for name in _SHARED},
-            "first_us": int(epoch_s(header.started_at) * 1e6),
+            "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
-            "counts": _counts(rows),
-            "run": runs.about(WholeRun(run)),
+            "run": runs.about(whole),
             "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
             "setup": to_json(causes.setup(groups)),
         }
-        facts = json.dumps({when: to_json(own) for when, own in groups.items()})
-        return about, facts, table.of_rows(rows)
+        facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
+        return table.of_run(rows), about, facts
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    if not tables:
+        return table.SCHEMA.empty_table()
+    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 
 def _is_of_asv(file: str) -> bool:
     return not file.endswith((archive.SUFFIX, places.SUFFIX))
-
-
-def _counts(rows: list[FrameRow]) -> list[tuple[Any, ...]]:
-    """FileRow.counts of a run."""
-    counted: dict[tuple[Any, ...], list[int]] = {}
-    for row in rows:
-        nums = counted.setdefault((row["family"], row.get("device"), True), [0] * 5)
-        nums[STATUSES.index(row["status"])] += 1
-        nums[-1] += "unexpected:" in (row.get("flags") or "")
-    return [(*group, *nums) for group, nums in counted.items()]
 
 
 def digest_of(value: Any) -> str:

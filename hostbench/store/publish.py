@@ -14,7 +14,7 @@ from hostbench.runner import places
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import first_line, open_url
-from hostbench.store.table import DAMAGE, MAX_ROWS, FileRow, ResultTable
+from hostbench.store.table import DAMAGE, MAX_ROWS, SCHEMA, FileRow, ResultTable, is_in
 
 _ATTEMPTS = 10
 _MAX_FILES = 200
@@ -45,10 +45,8 @@ def publish(results: Path, url: str) -> Published:
             sent += _send(results, local, there, batch)
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {first_line(error)}") from error
-    runs = [row for row in sent if row.run]
-    return Published(
-        runs=len(runs), files=len(sent) - len(runs), rows=sum(row.rows for row in sent)
-    )
+    runs = sum(row.run is not None for row in sent)
+    return Published(runs=runs, files=len(sent) - runs, rows=sum(row.rows for row in sent))
 
 
 def _opened(url: str) -> ResultTable:
@@ -63,11 +61,11 @@ def _opened(url: str) -> ResultTable:
 def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
     """Those that the table has not got, or as they were before. Sizes and times of change differ
     from clone to clone."""
-    known = {row.file: (row.digest, row.counts) for row in there.files}
+    known = {row.file: (row.digest, row.rows) for row in there.files}
     return [
         row
         for row in rows
-        if known.get(row.file) != (row.digest, row.counts)
+        if known.get(row.file) != (row.digest, row.rows)
         and (row.rows or row.file in known)
         and not row.file.endswith(places.SUFFIX)
     ]
@@ -94,8 +92,9 @@ def _send(
         if not lacking:
             return []
         files = {row.file for row in lacking}
+        rows = local.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
         try:
-            there.write(_with_content(results, local.rows_of(files)), files, is_shared=True)
+            there.write(_with_content(results, rows), files, is_shared=True)
         except CommitFailedError:
             continue
         with suppress(DeltaError):  # others write: one of them does it
@@ -112,5 +111,5 @@ def _with_content(results: Path, rows: pa.Table) -> pa.Table:
         else None
         for kind, file in zip(rows["kind"].to_pylist(), rows["file"].to_pylist(), strict=True)
     ]
-    index = rows.schema.get_field_index("content")
+    index = SCHEMA.get_field_index("content")
     return rows.set_column(index, "content", pa.array(contents, type=pa.binary()))

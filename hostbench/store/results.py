@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
-from msgspec import DecodeError, structs
+from msgspec import DecodeError
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
 from hostbench.store import adopt, archive, index, nights, runs, triage
-from hostbench.store.asv_tree import OnFile, environment_of, ignore_file
-from hostbench.store.columns import ABOUT, COUNTS, RUN_COUNTS, SIDES, STATUSES
+from hostbench.store.asv_tree import environment_of
+from hostbench.store.points import STATUSES
 from hostbench.store.runs import AboutRun, WholeRun
 from hostbench.store.table import (
     DAMAGE,
@@ -28,9 +28,7 @@ from hostbench.store.table import (
     FileRow,
     ResultTable,
     is_in,
-    of_machine,
     text,
-    times,
     to_frame,
 )
 
@@ -38,16 +36,18 @@ T = TypeVar("T")
 
 MAX_FILES, MAX_POINTS = 200_000, 10_000_000
 """Of a table at a URL; of one with more points the newest are shown."""
+ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
+"""What is the same in all rows of a run on a machine."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
 _FEW = 64
 """Up to so many files are named in a question, so that only theirs are opened."""
-_NUMBERS = (*STATUSES, "unexpected")
 _SERIES = """
 select {{}}, bool_or(status = 'ok') as has_number, min(started_at) as first,
-first_value(place order by started_at, place) as place
+first_value(position order by started_at, position) as position
 from t where kind = 'point' and {where} group by workload, "case"
 """
+_COUNTS = "select {{}}, {counts} from t where kind = 'point' group by file, family, device"
 
 
 class Results:
@@ -56,7 +56,7 @@ class Results:
     Raises UsageError where there is no such folder, no such table.
     """
 
-    def __init__(self, where: Path | str, on_file: OnFile = ignore_file) -> None:
+    def __init__(self, where: Path | str, on_file: index.OnFile = index.ignore_file) -> None:
         self.folder: Path | None = None if is_url(where) else Path(where)
         """None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(where)
@@ -67,29 +67,29 @@ class Results:
 
     def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
         self._table = table
-        self.__dict__.pop("_facts", None)
-        rows = table.files
-        own = [text for row in rows for text in row.warnings]
-        self.warnings = list(dict.fromkeys([*own, *warnings]))
+        for name in ("_facts", "_counts"):
+            self.__dict__.pop(name, None)
+        rows = sorted(table.files, key=_when)
+        self.warnings = list(dict.fromkeys([*(w for row in rows for w in row.warnings), *warnings]))
         """What could not be read; each names its file."""
-        self._rows = sorted(rows, key=_when)
-        self._files = _frame(self._rows)
-        self._of_run = {(row.machine, row.run_id): row for row in self._rows if row.run}
-        self._limit()
-
-    def _limit(self) -> None:
-        """Leave out the oldest files of more points than fit into memory."""
+        self._of_run = {(row.machine, row.run_id): row for row in rows if row.run}
+        self._files = [row for row in rows if row.rows]
+        """The oldest first."""
         self._shown_since = "true"
-        from_end = self._files["rows"][::-1].cumsum()[::-1]
-        if len(from_end) and from_end.iloc[0] > MAX_POINTS:
-            is_read = from_end <= MAX_POINTS
-            self.warnings.append(
-                f"{self._url} has {from_end.iloc[0]:,} points, more than the {MAX_POINTS:,} that "
-                f"are read: {(~is_read).sum():,} files are left out, the oldest"
-            )
-            self._files = self._files[is_read].reset_index(drop=True)
-            oldest = self._files["first_us"].min()
-            self._shown_since = f"started_at >= to_timestamp_micros({oldest:.0f})"
+        if (num := sum(row.rows for row in self._files)) > MAX_POINTS:
+            self._leave_out_the_oldest(num)
+
+    def _leave_out_the_oldest(self, num_points: int) -> None:
+        """More points than fit into memory."""
+        counts = np.cumsum([row.rows for row in reversed(self._files)])
+        num = int((counts <= MAX_POINTS).sum())
+        self.warnings.append(
+            f"{self._url} has {num_points:,} points, more than the {MAX_POINTS:,} that are read: "
+            f"{len(self._files) - num:,} files are left out, the oldest"
+        )
+        self._files = self._files[len(self._files) - num :]
+        oldest = min((row.first_us for row in self._files if row.first_us is not None), default=0)
+        self._shown_since = f"started_at >= to_timestamp_micros({oldest})"
 
     def _ask(self, ask: Callable[[ResultTable], T]) -> T:
         """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
@@ -107,17 +107,17 @@ class Results:
         that goes with this process."""
         return Path(self._table.url).parent if self.folder else index.elsewhere(self._url)
 
-    def state(self, machine: str | None = None) -> str:
-        """A text that changes with what is stored of a machine, or of all."""
-        files = self._files if machine is None else self._of_machine(machine)
-        named = files[["file", "depends", "digest", "size", "changed_ns"]]
-        return index.digest_of([DESCRIPTION, named.fillna("").to_numpy().tolist()])
+    def state(self) -> str:
+        """A text that changes with what is stored."""
+        names = ("file", "depends", "digest", "size", "changed_ns")
+        about = [[getattr(row, name) for name in names] for row in self._files]
+        return index.digest_of([DESCRIPTION, about])
 
     # ---- runs -----------------------------------------------------------------------------------
 
     def machines(self) -> list[str]:
         """Every machine that has points and a name."""
-        return sorted(self._files["machine"].dropna().unique())
+        return sorted({row.machine for row in self._files if row.machine is not None})
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
@@ -159,56 +159,71 @@ class Results:
     def setups(self, machine: str | None) -> list[tuple[pd.Timestamp, Facts]]:
         """When each run of a machine began and how the machine was set up in it, the oldest first,
         where that is stored. Runs of the same setup share the one."""
-        own = self._of_machine(machine)
-        own = own[own["setup"].astype(bool) & own["started_at"].notna()]
-        texts = own["setup"].map(json.dumps)
-        facts = {text: runs.facts_of(json.loads(text)) for text in texts.unique()}
-        return [(at, facts[text]) for at, text in zip(own["started_at"], texts, strict=True)]
+        shared: dict[str, Facts] = {}
+        setups = []
+        for row in self._of_machine(machine):
+            if row.setup and row.first_us is not None:
+                name = json.dumps(row.setup)
+                if name not in shared:
+                    shared[name] = runs.facts_of(row.setup)
+                setups.append((pd.Timestamp(row.first_us, unit="us", tz="UTC"), shared[name]))
+        return setups
 
     def sides(self) -> pd.DataFrame:
-        """One row for each run, the oldest first: the columns SIDES, and `environment`, asv's, of
-        another project's runs."""
-        named = self._files[self._files["machine"].notna()]
-        sides = named[list(SIDES)].drop_duplicates(ignore_index=True)
+        """What can be said of a run as a whole, to choose what is compared, the oldest first; and
+        `environment`, asv's, of another project's runs."""
+        about = _frame(self._files).drop(columns=["file", "hardware", "source"])
+        sides = about[about["machine"].notna()].drop_duplicates(ignore_index=True)
         return sides.assign(environment=sides["run_id"].map(environment_of, na_action="ignore"))
 
     def counts(self, machine: str | None) -> pd.DataFrame:
-        """A row for each run of a machine, family and device, the oldest run first: the columns
-        COUNTS."""
-        return _counted(self._of_machine(machine))
+        """How many rows of each status a run of a machine has, a row for each run, family and
+        device, the oldest run first, with what is the same in the whole run (ABOUT)."""
+        named = self._counts["machine"]
+        counts = self._counts[named.isna() if machine is None else named == machine]
+        return counts.reset_index(drop=True)
 
     def runs_counted(self) -> pd.DataFrame:
-        """A row for each run, the oldest first: the columns RUN_COUNTS."""
-        rows = _counted(self._files)
+        """The same, a row for each run. `device`: `simulated` where any row is, else missing."""
+        rows = self._counts.drop(columns=["file", "family"])
         rows["device"] = rows["device"].where(rows["device"] == "simulated", None)
-        how = dict.fromkeys(RUN_COUNTS, "first") | dict.fromkeys(_NUMBERS, "sum")
-        of_runs = rows.groupby(["machine", "run_id"], sort=False, dropna=False)
-        return of_runs.agg(how).reset_index(drop=True)
+        how = dict.fromkeys(("device", *ABOUT), "first") | dict.fromkeys(STATUSES, "sum")
+        return rows.groupby(["machine", "run_id"], sort=False, dropna=False, as_index=False).agg(
+            how
+        )
+
+    @cached_property
+    def _counts(self) -> pd.DataFrame:
+        counts = ", ".join(f"count(*) filter (where status = '{s}') as \"{s}\"" for s in STATUSES)
+        query = _COUNTS.format(counts=counts)
+        rows = self._ask(lambda table: table.ask(query, ["file", "family", "device"])).to_pandas()
+        rows = rows.astype(dict.fromkeys(("file", "family", "device"), object))
+        rows = rows.sort_values(["family", "device"], kind="stable")
+        return _frame(self._files).merge(rows, on="file")
 
     # ---- points ---------------------------------------------------------------------------------
 
     def frame(self) -> pd.DataFrame:
-        """The tidy frame of everything (hostbench.store.frame), the oldest first."""
+        """The tidy frame of everything (hostbench.store.points), the oldest first."""
         return self._shown("true", self._files)
 
     def rows(self, machine: str | None, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
-        files = self._of_machine(machine)
-        files = files[files["run_id"].isin(run_ids)]
-        where = of_machine(machine)
+        files = [row for row in self._of_machine(machine) if row.run_id in run_ids]
+        where = _of_machine(machine)
         if len(files) <= _FEW:
-            where += f" and {is_in('file', files['file'])}"
+            where += f" and {is_in('file', [row.file for row in files])}"
         return self._shown(where, files)
 
     def trend(self, machine: str | None, case: str) -> pd.DataFrame:
         """The tidy frame of one series, the oldest first."""
-        where = f'{of_machine(machine)} and "case" = {text(case)}'
+        where = f'{_of_machine(machine)} and "case" = {text(case)}'
         return self._shown(where, self._of_machine(machine))
 
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, read = f"{of_machine(machine)} and {self._shown_since}", dict[str, Any]()
+        where, read = f"{_of_machine(machine)} and {self._shown_since}", dict[str, Any]()
         for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
             some = columns[start : start + _AT_ONCE]
             rows = self._ask(lambda table, some=some: table.points(some, where))  # type: ignore[misc]
@@ -220,31 +235,30 @@ class Results:
     def series(self, machine: str | None) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
-        where = of_machine(machine) if len(self._of_machine(machine)) else "false"
+        where = _of_machine(machine) if self._of_machine(machine) else "false"
         query = _SERIES.format(where=where)
         every = self._ask(lambda table: table.ask(query, ["workload", "case"]))
         rows = every.to_pandas().astype({"workload": object, "case": object})
-        ordered: pd.DataFrame = rows.sort_values(["first", "place", "case"], ignore_index=True)
+        ordered: pd.DataFrame = rows.sort_values(["first", "position", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]
 
-    def _of_machine(self, machine: str | None) -> pd.DataFrame:
-        named = self._files["machine"]
-        return self._files[named.isna() if machine is None else named == machine]
+    def _of_machine(self, machine: str | None) -> list[FileRow]:
+        return [row for row in self._files if row.machine == machine]
 
-    def _shown(self, where: str, files: pd.DataFrame) -> pd.DataFrame:
-        """The points of these files, by time; at one time as the files are ordered."""
-        if files.empty:
+    def _shown(self, where: str, files: Sequence[FileRow]) -> pd.DataFrame:
+        """The points of these files, by time, what has none last; of one moment those of runs
+        first."""
+        if not files:
             return to_frame(SCHEMA.empty_table())
         rows = self._ask(lambda table: table.points(SHOWN, where))
-        column = rows.column("file").unify_dictionaries().combine_chunks()
-        order_of = {file: order for order, file in zip(files["order"], files["file"], strict=True)}
-        ranks = np.array([order_of.get(name, -1) for name in column.dictionary.to_pylist()])
-        ranks = ranks[column.indices.to_numpy()] if len(column) else np.empty(0, np.int64)
-        limits = np.iinfo(np.int64)
-        at = times(rows)
-        at = np.where(at == limits.min, limits.max, at)
-        order = np.lexsort((rows.column("place").to_numpy(), ranks, at))
-        return to_frame(rows.take(pa.array(order[ranks[order] >= 0])))
+        ordered = sorted(files, key=lambda row: (row.source == "asv", row.file))
+        ranks = {row.file: rank for rank, row in enumerate(ordered)}
+        files_of = rows["file"].combine_chunks()
+        rank = np.array([ranks.get(file, -1) for file in files_of.dictionary.to_pylist()], np.int64)
+        rank = rank[files_of.indices]
+        at = rows["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
+        order = np.lexsort((rows["position"], rank, at))
+        return to_frame(rows.take(pa.array(order[rank[order] >= 0])))
 
 
 def open_url(url: str) -> tuple[ResultTable, list[str]]:
@@ -256,7 +270,7 @@ def open_url(url: str) -> tuple[ResultTable, list[str]]:
                 f"the table at {url} is of another version ({table.description:.80}, this "
                 f"hostbench has format {FORMAT}): publish to another URL"
             )
-        if (num := table.num_rows("file")) > MAX_FILES:
+        if (num := table.num_files()) > MAX_FILES:
             limit = f"more than the {MAX_FILES:,} that are read"
             raise UsageError(f"the table at {url} has {num:,} files, {limit}: publish fewer there")
         table.files  # noqa: B018 - read now, where an error has a name
@@ -299,26 +313,19 @@ def damage(results: Results) -> list[str]:
     return lines
 
 
+def _of_machine(machine: str | None) -> str:
+    return "machine is null" if machine is None else f"machine = {text(machine)}"
+
+
 def _when(row: FileRow) -> tuple[Any, ...]:
     """The oldest first, those without a time last; of one moment runs before asv."""
     return row.first_us is None, row.first_us or 0, row.source == "asv", row.file
 
 
-def _frame(rows: list[FileRow]) -> pd.DataFrame:
-    """The FileRows that have points. `order`: of those of one moment."""
-    shown = [structs.astuple(row) for row in rows if row.rows]
-    names = FileRow.__struct_fields__
-    files = pd.DataFrame(
-        dict(zip(names, zip(*shown, strict=True), strict=True)) if shown else {}, columns=names
-    )
-    ranks = np.lexsort((files["file"], files["source"] == "asv")).argsort()
-    at = pd.to_datetime(files["first_us"].astype("Int64"), unit="us", utc=True)
-    return files.assign(started_at=at.astype("datetime64[us, UTC]"), order=ranks)
-
-
-def _counted(files: pd.DataFrame) -> pd.DataFrame:
-    """What the column `counts` says: COUNTS."""
-    names = ["index", "family", "device", "own", *_NUMBERS]
-    counts = ([i, *row] for i, rows in files["counts"].items() for row in rows)
-    rows = pd.DataFrame(counts, columns=names)
-    return rows.join(files[["machine", "run_id", *ABOUT]], on="index")[list(COUNTS)]
+def _frame(files: Sequence[FileRow]) -> pd.DataFrame:
+    """What is the same in all points of a file, a row for each."""
+    names = ("file", "machine", "run_id", "commit", "hardware", "torch", "driver", "scratch")
+    about = {name: [getattr(row, name) for row in files] for name in (*names, "source")}
+    at = pd.array([row.first_us for row in files], dtype="Int64")
+    times = pd.to_datetime(at, unit="us", utc=True).astype("datetime64[us, UTC]")
+    return pd.DataFrame(about, dtype=object).assign(started_at=times)

@@ -1,44 +1,34 @@
 """The table: one Delta Lake table of points, and of the files that they came from.
 
-Rows of the kind `point` have the tidy frame's columns (hostbench.store.frame) and `axes`, `place`.
-Rows of the kind `file` say what was read of a stored file (FileRow) and hold the facts of its run.
-`file` joins them. What Parquet has no type for is JSON text.
+Rows of the kind `point` have the tidy frame's columns (hostbench.store.points), `axes` as JSON and
+their `position` in their file. Rows of the kind `file` say what was read of a stored file (FileRow)
+and hold the facts of its run. `file` joins them. What Parquet has no type for is JSON text.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from deltalake import (
-    ColumnProperties,
-    DeltaTable,
-    QueryBuilder,
-    WriterProperties,
-    write_deltalake,
-)
+import pyarrow.compute as pc
+from deltalake import ColumnProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 from msgspec import Struct
 from msgspec import json as structs_json
 
-from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow
+from hostbench.store.asv_tree import Texts
+from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import AboutRun
 
-FORMAT = 8
+FORMAT = 9
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
 DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
-
-
-StoredSetup = dict[str, Any]
-"""Facts, as facts.record.to_json has them."""
-StatusCounts = tuple[str | None, str | None, bool, int, int, int, int, int]
-"""(family, device, own, rows of each status, rows with an unexpected finding)."""
 
 
 class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,9 +48,8 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: AboutRun | None = None
     claims: list[tuple[str, int]] = []
     """(benchmark, started_at in ms) of asv's rows that the run holds."""
-    setup: StoredSetup = {}
-    """hostbench.facts.causes.setup of the run."""
-    counts: list[StatusCounts] = []
+    setup: dict[str, Any] = {}
+    """hostbench.facts.causes.setup of the run, as facts.record.to_json has it."""
     rows: int = 0
     machine: str | None = None
     commit: str | None = None
@@ -77,13 +66,13 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 JSON = ("asynchronous", "findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXT = pa.dictionary(pa.int32(), pa.string())
-SHOWN = (*COLUMNS, "axes", "place", "file")
+SHOWN = (*COLUMNS, "axes", "position", "file")
 """What the tidy frame needs of a point."""
 _TYPES: dict[str, Any] = (
     dict.fromkeys(TIMES, pa.timestamp("us", tz="UTC"))
     | dict.fromkeys(NUMBERS, pa.float64())
     | dict.fromkeys(INTS, pa.int64())
-    | {"place": pa.int32(), "content": pa.binary()}
+    | {"position": pa.int32(), "content": pa.binary()}
 )
 _NAMES = ("kind", *SHOWN, "about", "facts", "content")
 SCHEMA = pa.schema([(name, _TYPES.get(name, TEXT)) for name in _NAMES])
@@ -103,14 +92,13 @@ _SMALL_BYTES = 1 << 20
 _RETENTION_H = 1
 """How long a reader may go on with files that were replaced; at a URL the table's own setting."""
 _SKIPPED_BY = ("machine", "case", "file")
-_SKIPPING = ColumnProperties(statistics_enabled="PAGE")
 _WRITER = WriterProperties(
     compression="ZSTD",
     compression_level=1,
     max_row_group_size=32_768,
     data_page_row_count_limit=_AT_ONCE,
     default_column_properties=ColumnProperties(statistics_enabled="NONE"),
-    column_properties=dict.fromkeys(_SKIPPED_BY, _SKIPPING),
+    column_properties=dict.fromkeys(_SKIPPED_BY, ColumnProperties(statistics_enabled="PAGE")),
 )
 
 
@@ -150,20 +138,19 @@ class ResultTable:
         )
         return ResultTable(url)
 
-    def num_rows(self, kind: str) -> int:
-        """As the log counts them."""
-        actions = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
-        return sum(own["num_records"] or 0 for own in actions if own["partition.kind"] == kind)
+    def num_files(self) -> int:
+        query = "select count(*) as num from t where kind = 'file'"
+        return int(self.ask(query, ())["num"][0].as_py())
 
     @cached_property
     def files(self) -> list[FileRow]:
         """Raises msgspec.DecodeError for what no hostbench of this format wrote."""
         rows = self.ask("select {} from t where kind = 'file'", ["about"])
-        decoder = structs_json.Decoder(FileRow)
-        return [decoder.decode(about) for about in rows["about"].to_pylist()]
+        decode = structs_json.Decoder(FileRow).decode
+        return [decode(about) for about in rows["about"].to_pylist()]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
-        """Path of a file -> one of its fields, where it has one."""
+        """Path of a file -> one of its columns, where it has one."""
         query = f"select {{}} from t where kind = 'file' and {name} is not null and {where}"
         rows = self.ask(query, ("file", name))
         return dict(zip(rows["file"].to_pylist(), rows[name].to_pylist(), strict=True))
@@ -171,10 +158,6 @@ class ResultTable:
     def points(self, columns: Sequence[str], where: str) -> pa.Table:
         """In no order, text as dictionaries."""
         return self.ask(f"select {{}} from t where kind = 'point' and {where}", columns)
-
-    def rows_of(self, files: Collection[str]) -> pa.Table:
-        """All rows of these files, of both kinds."""
-        return self.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
 
     def ask(self, query: str, columns: Sequence[str]) -> pa.Table:
         """What a query of the table `t` gives, the same rows always in the same order.
@@ -231,10 +214,6 @@ def is_in(name: str, values: Iterable[str]) -> str:
     return f"{within} and {name} in ({', '.join(map(text, ordered))})"
 
 
-def of_machine(machine: str | None) -> str:
-    return "machine is null" if machine is None else f"machine = {text(machine)}"
-
-
 def _selected(name: str) -> str:
     """A column in SQL. Text as a dictionary, of each batch: as views it would be many times as
     large in memory, and Arrow takes no rows of those."""
@@ -245,87 +224,76 @@ def _selected(name: str) -> str:
 # ---- into rows ----------------------------------------------------------------------------------
 
 
-def of_files(rows: Sequence[FileRow], facts: Sequence[str | None]) -> pa.Table:
-    """Files, and the facts of each as JSON."""
-    columns: dict[str, Sequence[str | None]] = {
-        "kind": ["file"] * len(rows),
-        "file": [row.file for row in rows],
-        "machine": [row.machine for row in rows],
-        "case": [None] * len(rows),
-        "about": [structs_json.encode(row).decode() for row in rows],
-        "facts": facts,
-    }
-    return pa.table({name: text_array(values) for name, values in columns.items()})
+def of_file(row: FileRow, facts: str | None, content: bytes | None = None) -> pa.Table:
+    """The row of the kind `file`."""
+    about = structs_json.encode(row).decode()
+    columns = {"kind": "file", "file": row.file, "machine": row.machine, "about": about}
+    columns |= {"facts": facts, "content": content}  # type: ignore[dict-item]
+    return pa.table({name: _array(name, [value]) for name, value in columns.items()})
 
 
-def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
-    """The frame's rows; columns that none of them has are left out."""
-    filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
-    arrays = {n: _array(n, [row.get(n) for row in rows]) for n in filled if n not in JSON}
-    for name in JSON:  # null: the row says nothing; `null` as JSON: it says that it is not known
-        arrays[name] = text_array([json.dumps(row[name]) if name in row else None for row in rows])
-    arrays["axes"] = text_array([axes_json(row) for row in rows])
-    return pa.table(arrays)
+def of_run(rows: Sequence[FrameRow]) -> dict[str, Any]:
+    """The frame's rows of a run as columns; one that none of them has is left out."""
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        values = [row.get(name) for row in rows]
+        if name in JSON:  # null: the row says nothing; `null` as JSON: it says that it is not known
+            values = [json.dumps(row[name]) if name in row else None for row in rows]
+        if any(value is not None for value in values):
+            columns[name] = values
+    axes = [{name: row[name] for name in row if name not in COLUMNS} for row in rows]
+    return columns | {"axes": [json.dumps(values) for values in axes]}
 
 
-def of_file(points: pa.Table, file: str) -> pa.Table:
-    """Points with their file and their place in it."""
-    of_all = pa.array(np.zeros(len(points), np.int32))
-    for name, text in (("kind", "point"), ("file", file)):
-        column = pa.DictionaryArray.from_arrays(of_all, pa.array([text]))
-        points = points.append_column(name, column)
-    return points.append_column("place", pa.array(np.arange(len(points), dtype=np.int32)))
+def of_points(columns: Mapping[str, Any], file: str) -> pa.Table:
+    """Rows of the kind `point`, in the order of their file."""
+    arrays = {name: _array(name, values) for name, values in columns.items()}
+    num = len(arrays["axes"])
+    no_code = pa.array(np.zeros(num, np.int32))
+    arrays["kind"] = pa.DictionaryArray.from_arrays(no_code, ["point"])
+    arrays["file"] = pa.DictionaryArray.from_arrays(no_code, [file])
+    return pa.table({**arrays, "position": pa.array(np.arange(num, dtype=np.int32))})
 
 
-def axes_json(row: FrameRow) -> str:
-    """The columns of a row that are axes."""
-    return json.dumps({name: value for name, value in row.items() if name not in COLUMNS})
-
-
-def text_array(values: Sequence[str | None]) -> pa.Array:
-    return pa.array(values, type=pa.string()).dictionary_encode()
-
-
-def _array(name: str, values: list[Any]) -> pa.Array:
+def _array(name: str, values: Any) -> pa.Array:
     kind = SCHEMA.field(name).type
+    if isinstance(values, Texts):
+        codes = pa.array(values.codes, mask=values.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, _dictionary(values.texts))
     if kind == TEXT:
-        return text_array(values)
-    if name in TIMES:
-        series = pd.Series(values, dtype=object)
-        return pa.Array.from_pandas(pd.to_datetime(series, utc=True, format="ISO8601"), type=kind)
+        return pa.array(values, type=pa.string()).dictionary_encode()
+    if name in TIMES and isinstance(values, np.ndarray):
+        return pa.array(values).cast(kind)
     return pa.array(values, type=kind, from_pandas=True)
+
+
+@lru_cache(maxsize=64)
+def _dictionary(texts: tuple[str, ...]) -> pa.Array:
+    """Files of one layout share theirs."""
+    return pa.array(texts, pa.string())
 
 
 def _as_written(rows: pa.Table) -> pa.Table:
     """By machine, case and time, so that a series lies together; every column of SCHEMA, what is
     absent null."""
-    ranks = (_ranks(rows.column(name)) for name in ("case", "machine"))
-    rows = rows.take(pa.array(np.lexsort((times(rows), *ranks))))
+    rows = rows.combine_chunks()
+    keys = [name for name in ("machine", "case", "started_at") if name in rows.column_names]
+    ranks = {name: _ranks(rows[name]) if name in _SKIPPED_BY else rows[name] for name in keys}
+    rows = rows.take(pc.sort_indices(pa.table(ranks), [(name, "ascending") for name in keys]))
     columns = {
-        name: rows.column(name) if name in rows.column_names else pa.nulls(len(rows))
-        for name in SCHEMA.names
+        field.name: rows[field.name]
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in SCHEMA
     }
     columns["kind"] = columns["kind"].cast(pa.string())  # the partition
-    plain = [field.with_type(pa.string()) if field.name == "kind" else field for field in SCHEMA]
-    return pa.table(columns).cast(pa.schema(plain))
+    return pa.table(columns).cast(SCHEMA.set(0, pa.field("kind", pa.string())))
 
 
-def _ranks(column: pa.ChunkedArray) -> Any:
-    """A number for each text, in their order; -1 for none."""
-    array = column.unify_dictionaries().combine_chunks()
-    values = array.dictionary.to_pylist()
-    rank = np.empty(len(values) + 1, dtype=np.int64)
-    rank[np.argsort(np.array(values, dtype=object), kind="stable")] = np.arange(len(values))
-    rank[-1] = -1
-    return rank[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-
-
-def times(rows: pa.Table) -> Any:
-    """started_at in microseconds; the smallest integer where there is none."""
-    none = np.iinfo(np.int64).min
-    if "started_at" not in rows.column_names:
-        return np.full(len(rows), none)
-    return rows.column("started_at").cast(pa.int64()).fill_null(none).to_numpy()
+def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A number for each text, in their order."""
+    ranks = [pc.rank(own.dictionary).take(own.indices) for own in column.chunks]
+    return pa.chunked_array(ranks, pa.uint64())
 
 
 # ---- and back -----------------------------------------------------------------------------------

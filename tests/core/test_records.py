@@ -34,11 +34,11 @@ from hostbench.core.records import (
     encoded,
 )
 from hostbench.runner import journal
-from hostbench.store import archive, frame
+from hostbench.store import archive, points
 from hostbench.store.runs import WholeRun
 from tests.conftest import examples
 from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
-from tests.store.test_frame import asv_file
+from tests.store.test_points import asv_file
 from tests.stored import Tree, read_tree
 
 ROOT = Path(__file__).parent.parent.parent
@@ -309,7 +309,7 @@ def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> No
         return
     warnings: list[str] = []
     whole_run = WholeRun(part)
-    shown = frame.rows_of_run(Path(), whole_run, (), warnings.append)
+    shown = points.rows_of_run(Path(), whole_run, (), warnings.append)
     assert shown is not None or len(warnings) == 1
 
 

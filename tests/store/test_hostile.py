@@ -18,7 +18,7 @@ from hostbench.core import files
 from hostbench.store import adopt, archive
 from hostbench.store.results import Results, damage
 from tests.fakes.builders import copy_case, failed, record, run, write_journal
-from tests.store.test_frame import asv_file
+from tests.store.test_points import asv_file
 
 LARGE, MANY, POINTS = 1 << 20, 20_000, 1000
 NAME = "20261101T000000Z-aaaaaaaa-bbbb"

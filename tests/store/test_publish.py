@@ -23,7 +23,7 @@ from hostbench.store.publish import Published, publish
 from hostbench.store.results import Results, version
 from hostbench.store.table import ResultTable
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
-from tests.store.test_frame import STARTED_MS, asv_file
+from tests.store.test_points import STARTED_MS, asv_file
 from tests.store.test_results import same_rows
 
 CASE = copy_case()
@@ -127,7 +127,7 @@ def test_a_table_of_another_format_is_refused(
     results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(results, place)
-    monkeypatch.setattr(opening, "DESCRIPTION", "hostbench results, format 9")
+    monkeypatch.setattr(opening, "DESCRIPTION", "hostbench results, format 0")
     with pytest.raises(UsageError, match=r"is of another version .* publish to another URL"):
         Results(place)
     with pytest.raises(UsageError, match="is of another version"):

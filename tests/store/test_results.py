@@ -18,9 +18,9 @@ from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.measure import workload
-from hostbench.store import archive, asv_points, index
-from hostbench.store.columns import ABOUT, COUNTS, STATUSES
-from hostbench.store.results import Results
+from hostbench.store import archive, index
+from hostbench.store.points import STATUSES
+from hostbench.store.results import ABOUT, Results
 from hostbench.store.table import ResultTable
 from tests.conftest import SOAK
 from tests.fakes.builders import (
@@ -34,7 +34,7 @@ from tests.fakes.builders import (
     skipped,
     write_journal,
 )
-from tests.store.test_frame import H2D, STARTED_MS, asv_file
+from tests.store.test_points import H2D, STARTED_MS, asv_file
 
 DATA = Path(__file__).parent.parent / "data"
 OK, SKIP, FAIL, NOT = (
@@ -124,19 +124,6 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     before = table_of(tree).version
     same(tree)
     assert table_of(tree).version == before
-
-
-@pytest.mark.parametrize(
-    "benchmark, axis",
-    [
-        ("transfer.HostToDevice.track_seconds", "nbytes"),
-        ("transfer.ManyTensors.track_seconds", "num_tensors"),
-    ],
-)
-def test_what_counts_is_a_number_or_is_named(benchmark: str, axis: str) -> None:
-    with pytest.raises(ValueError, match=f"{axis} is 'many', no number"):
-        asv_points.about_case(benchmark, ((axis, "many"),), "seconds")
-    asv_points.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:
@@ -313,33 +300,25 @@ def test_one_series_and_one_run(tree: Path) -> None:
 
 
 def test_the_counts_are_the_frames(tree: Path) -> None:
-    found = Results(tree)
-    whole = found.frame()
-    keys = ["machine", "run_id", "family", "device", "own"]
-    counted = whole.assign(
-        own=whole["family"] != "sorting",
-        unexpected=whole["flags"].fillna("").str.contains("unexpected:"),
-        **{status: whole["status"] == status for status in STATUSES},
-    )
-    how = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
-    expected = counted.groupby(keys, dropna=False, sort=False).agg(how).reset_index()
-    first, second = (
-        rows[list(COUNTS)].sort_values(keys, ignore_index=True)
-        for rows in (pd.concat(map(found.counts, [*found.machines(), None])), expected)
-    )
-    same_rows(first, second)
-    keys = ["machine", "run_id"]
-    names = [*keys, *STATUSES, "unexpected"]
-    sums = expected.groupby(keys, dropna=False, sort=False)[names[2:]].sum().reset_index()
-    said = found.runs_counted()[names]
-    first_of_all, second_of_all = (
-        rows.sort_values(keys, ignore_index=True) for rows in (said, sums)
-    )
-    same_rows(first_of_all, second_of_all)
-    assert first["failed"].sum() == (whole["status"] == "failed").sum() > 0
-    for machine in found.machines():
+    results = Results(tree)
+    whole = results.frame()
+    counted = whole.assign(**{status: whole["status"] == status for status in STATUSES})
+    how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
+
+    def expected(keys: list[str]) -> pd.DataFrame:
+        rows = counted.groupby(keys, dropna=False, sort=False).agg(how).reset_index()
+        return rows.sort_values(keys, ignore_index=True)
+
+    keys = ["machine", "run_id", "family", "device"]
+    counts = pd.concat(map(results.counts, [*results.machines(), None]))
+    counts = counts.sort_values(keys, ignore_index=True).drop(columns="file")
+    same_rows(counts, expected(keys))
+    assert counts["failed"].sum() > 0
+    runs = results.runs_counted().drop(columns="device")
+    same_rows(runs.sort_values(keys[:2], ignore_index=True), expected(keys[:2]))
+    for machine in results.machines():
         rows = whole[whole["machine"] == machine]
-        series = found.series(machine)
+        series = results.series(machine)
         assert series["case"].to_list() == rows["case"].drop_duplicates().to_list()
         has_number = rows[rows["status"] == "ok"]["case"].unique()
         assert set(series["case"][series["has_number"]]) == set(has_number)
@@ -366,7 +345,6 @@ def test_what_a_row_says_follows_the_workloads_that_are_known(
     archive.write(results, run([record(case)], facts=GPU_FACTS))
     (row,) = same(results).frame().to_dict("records")
     assert "is not held against a link" in row["ceiling"]
-    assert Results(results).counts(row["machine"])["own"].all(), "hostbench measured it"
 
     (bench / "table_of_ones_own.py").write_text(OWN)
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(bench))
@@ -430,7 +408,7 @@ def test_no_room_anywhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index.Update, "into", refuse)
+    monkeypatch.setattr(index._Update, "into", refuse)
     with pytest.raises(UsageError, match="No space left on device; make room"):
         Results(tree)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from hostbench.core.asv_names import asv_name
 from hostbench.core.records import Run
 from hostbench.store import archive
-from hostbench.store.columns import COLUMNS
+from hostbench.store.points import COLUMNS
 from tests.fakes.builders import (
     COMMIT,
     GPU_FACTS,

@@ -1,0 +1,288 @@
+"""The tidy frame: one row per point, from archives, journals and any asv results tree.
+
+Columns (the axes of the workloads follow, one column each):
+
+machine, hardware        the folder's name; the GPU's or the CPU's model
+device                   first axis: cuda, cpu
+commit, committed_at     40 hex digits; UTC
+run_id, started_at       the run; UTC
+torch, driver            versions at the time of the run
+family, workload, metric `transfer`, `transfer.host_to_device`, `seconds`
+case, version            the case in its text form; the workload's declared version
+status, reason           ok, skipped, failed, not measured; why
+seconds                  median of the launch medians, seconds per step (also of a failed case)
+ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below 8 launches
+q25_s, q75_s             quartiles of the launch medians
+call_s, device_s         the two other clocks, medians
+asynchronous             what the delay probe found: True, False, None where it could not tell
+findings, proofs         what the case turned out to do; name -> passed, failed: or unavailable: why
+peak_memory_bytes        the most that the device's allocator held in a launch
+num_samples              launches
+launches                 {launch: median seconds} of the run; None where asv kept none
+nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
+ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus bandwidth), else NaN
+encoded_gb_per_s         the same without packet overhead, where the limit is PCIe, else NaN
+ceiling                  what the limit is; where there is none, why
+link                     what is wrong with the link of the GPU that ran, `fine`, or None: untold
+published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
+published, published_kind   that in words, with who; measured, or floor: an operator's demand
+value, unit              another project's number that is not in seconds
+source                   archive, journal or asv
+scratch                  why the run is never judged; None when it may be
+interleaved_with         run_id of the run whose launches were interleaved with this one's, or None
+flags                    unexpected findings and shortfalls, separated by "; "
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hostbench.core import units
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import Warn
+from hostbench.core.files import REPLACE
+from hostbench.core.records import DAMAGE
+from hostbench.core.samples import median, median_interval, quantile
+from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
+from hostbench.families import declared
+from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.links import LinkName
+from hostbench.limits.published import PublishedFigure, band, load
+from hostbench.limits.verdict import link_verdicts
+from hostbench.store.archive import path_of
+from hostbench.store.runs import CaseResult, WholeRun, facts_of
+
+COLUMNS = tuple(
+    (
+        "machine hardware device commit committed_at run_id started_at torch driver family "
+        "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
+        "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
+        "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
+        "published_high_gb_per_s published published_kind value unit source scratch "
+        "interleaved_with flags"
+    ).split()
+)
+STATUSES = ("ok", "skipped", "failed", "not measured")
+TIMES = ("committed_at", "started_at")
+NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
+Figures = tuple[PublishedFigure, ...]
+FrameRow = dict[str, Any]
+
+
+def rows_of_run(
+    results: Path, run: WholeRun, figures: Figures, warn: Warn
+) -> list[FrameRow] | None:
+    """None, and a warning that names its files, for a run that cannot be shown."""
+    try:
+        return list(_rows_of_run(run, figures))
+    except DAMAGE as error:
+        name = path_of(results, run.run) if run.run.archived else f"journal {run.run_id}"
+        warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
+        return None
+
+
+def of_run(results: Path, run: WholeRun, warn: Warn) -> pd.DataFrame:
+    """The tidy frame of one run that was read already; empty, and a warning, where it is odd."""
+    rows = rows_of_run(results, run, load(results, warn), warn) or []
+    axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
+    for column in TIMES:
+        frame[column] = pd.to_datetime(frame[column], utc=True)
+    for column in NUMBERS:
+        frame[column] = pd.to_numeric(frame[column])
+    return frame
+
+
+def axes_of(case: Case) -> dict[str, AxisValue]:
+    """Axis columns; an axis of another project that is named like a column gets an underscore, but
+    for a device and a size as ours are."""
+
+    def is_ours(name: str, value: AxisValue) -> bool:
+        if name == "nbytes":
+            return type(value) is int and 0 <= value < 1 << 63
+        return name == "device" and isinstance(value, str)
+
+    return {
+        f"{name}_" if name in COLUMNS and not is_ours(name, value) else name: value
+        for name, value in case.axes
+    }
+
+
+def _rows_of_run(run: WholeRun, figures: Figures) -> Iterator[FrameRow]:
+    limits = _Limits(
+        before=facts_of(run.facts),
+        during=facts_of(run.run.facts.get("during", {})),
+        figures=figures,
+        num_hosts=1 + sum(when.startswith("host ") for when in run.run.facts),
+    )
+    shared = _about_run(run, _gpu_name(limits.before))
+    simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
+    for result in run.results():
+        row = {**shared, **_about_result(result), **simulated}
+        yield row | limits.columns(result.case, str(row.get("device")))
+    for text in run.not_measured():
+        yield {
+            **shared,
+            **simulated,
+            "case": text,
+            "workload": text.partition("[")[0],
+            "family": text.partition(".")[0],
+            "metric": "seconds",
+            "status": "not measured",
+            "reason": "the run ended before it came to this case",
+        }
+
+
+def _about_run(run: WholeRun, gpu: str | None) -> FrameRow:
+    header, facts = run.header, run.facts
+    hardware = gpu or _plain(facts.get("host", {}).get("cpu_model"))
+    if header.device == "simulated" and not str(hardware).startswith("Simulated"):
+        hardware = "Simulated" if hardware is None else f"Simulated, on {hardware}"
+    committed = header.committed_at
+    return {
+        "machine": header.machine,
+        "hardware": hardware,
+        "commit": header.commit,
+        "committed_at": committed and datetime.fromisoformat(committed),
+        "run_id": run.run_id,
+        "started_at": datetime.fromisoformat(header.started_at),
+        "torch": _plain(facts.get("software", {}).get("torch")),
+        "driver": _plain(facts.get("nvml", {}).get("driver")),
+        "source": "archive" if run.run.archived else "journal",
+        "scratch": header.scratch,
+        "interleaved_with": header.interleaved_with,
+    }
+
+
+def _gpu_name(facts: Facts) -> str | None:
+    """The model of the GPU that ran; `A or B` where that is one of several models."""
+    ran = cuda_group(facts)
+    names = {text_of(facts, group, "name") for group in ([ran] if ran else gpu_groups(facts))}
+    return " or ".join(sorted(filter(None, names))) or None
+
+
+def _plain(fact: Any) -> str | None:
+    """A stored fact's value; None for one that is unknown."""
+    return None if fact is None or isinstance(fact, dict) else str(fact)
+
+
+def _about_result(result: CaseResult) -> FrameRow:
+    row: FrameRow = {
+        "family": result.case.family,
+        "workload": result.case.workload,
+        "metric": "seconds",
+        "case": str(result.case),
+        "version": result.version,
+        "status": result.status,
+        "reason": result.reason,
+        "unit": "seconds",
+        "nbytes": result.nbytes,
+        "asynchronous": result.findings.get("asynchronous"),
+        "findings": result.findings,
+        "proofs": result.proofs,
+        "peak_memory_bytes": result.peak_memory_bytes,
+        "flags": "; ".join(_flags(result)),
+        **axes_of(result.case),
+    }
+    if not result.seconds:
+        return row
+    middle = median(result.seconds)
+    low, high = median_interval(result.seconds)
+    return row | {
+        "seconds": middle,
+        "ci_low_s": low if math.isfinite(low) else math.nan,
+        "ci_high_s": high if math.isfinite(high) else math.nan,
+        "q25_s": quantile(result.seconds, 0.25),
+        "q75_s": quantile(result.seconds, 0.75),
+        "num_samples": len(result.seconds),
+        "gb_per_s": units.gb_per_s(result.nbytes, middle)
+        if result.nbytes and middle > 0
+        else math.nan,
+        "launches": dict(zip(result.launches, result.seconds, strict=True)),
+        "call_s": median(result.call_s) if result.call_s else math.nan,
+        "device_s": median(result.device_s) if result.device_s else math.nan,
+    }
+
+
+def _flags(result: CaseResult) -> Iterator[str]:
+    if result.findings.get("oversubscribed") is True:
+        yield "oversubscribed"
+    for name, value in result.unexpected.items():
+        yield f"unexpected: {name} is {value}"
+    if result.status == "ok" and len(result.seconds) < result.planned_launches:
+        yield f"{len(result.seconds)} of {result.planned_launches} launches"
+
+
+# ---- what a row is held against -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What is known of one run's links."""
+
+    before: Facts
+    during: Facts
+    """Read while copies ran; empty where nobody looked."""
+    figures: Figures
+    num_hosts: int
+
+    def columns(self, case: Case, device: str) -> FrameRow:
+        """Ceiling, link and published figures of one row; `device` is what ran. Only what is known
+        has a key."""
+        crossed = _crossed(case)
+        if crossed is None:
+            return {"ceiling": f"{case.workload} is not held against a link"}
+        link, share, direction = crossed
+        if link == "peer" and self.num_hosts > 1:
+            why = f"{self.num_hosts} hosts: what the network between them carries is not known"
+            return {"ceiling": why}
+        nbytes = float(case.values.get("nbytes", math.inf))
+        limit = ceiling(link, share, device, self.before, self.during, nbytes)
+        row: FrameRow = {"ceiling": limit}
+        if isinstance(limit, Ceiling):
+            row["ceiling"] = limit.text
+            row["ceiling_gb_per_s"] = limit.gb_per_s
+            row["encoded_gb_per_s"] = limit.encoded_gb_per_s
+        if device == "cuda":
+            row |= self._link() if link in HOST_LINKS else {}
+            row |= self._published(direction, share)
+        return row
+
+    def _link(self) -> FrameRow:
+        """What is wrong with the link between the host and the GPU that ran."""
+        ran = cuda_group(self.before)
+        verdicts = [v for v in link_verdicts(self.before, self.during) if v.group == ran]
+        wrong = "; ".join(verdict.text for verdict in verdicts if verdict.level == "warn")
+        is_fine = any(verdict.kind in ("fine", "c2c") for verdict in verdicts)
+        return {"link": wrong or "fine"} if wrong or is_fine else {}
+
+    def _published(self, direction: str | None, share: float) -> FrameRow:
+        """As rates of all bytes, of which `share` crosses the link that was measured."""
+        name = text_of(self.before, cuda_group(self.before) or "", "name")
+        figures = direction and band(self.figures, name, direction)
+        if not figures:
+            return {}
+        return {
+            "published_low_gb_per_s": figures.low_gb_per_s / share,
+            "published_high_gb_per_s": figures.high_gb_per_s / share,
+            "published": str(figures),
+            "published_kind": figures.kind,
+        }
+
+
+def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
+    """Link, share of the bytes that cross it, and published figures of a case; None where its
+    workload names no link, or is of another version, with other axes or values than today's."""
+    work = declared(case.workload)
+    if work is None or set(work.axes) != set(case.values):
+        return None
+    try:
+        link, share = work.link_of(case), work.share_of_link(case)
+        return (link, share, work.published_of(case)) if link else None
+    except (*DAMAGE, ArithmeticError):
+        return None
