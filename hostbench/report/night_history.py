@@ -1,101 +1,56 @@
-"""What a night is held against: the machine's runs before, and what earlier nights concluded."""
+"""What is stored that a night is held against, and what has changed since."""
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
-from hostbench.core.samples import MIN_LAUNCHES, median
-from hostbench.core.units import format_change
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import fact_in_words
 from hostbench.judge.events import Event
-from hostbench.judge.night import CONFIRMED, LaunchesOf, LevelsOf, SeriesName
+from hostbench.judge.night import confirmed
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.history import as_of_today, history_of
 from hostbench.runner.plan import Plan, fitting
-from hostbench.store.nights import NightChange, StoredNight
+from hostbench.store.nights import Night
 from hostbench.store.results import Results
 from hostbench.store.runs import WholeRun, facts_of
 from hostbench.vcs import repo
 
-_LONGEST_SUBJECT = 72
-"""Letters of a commit's first line."""
 
-
-def runs_before(
-    history: Results, machine: str, device: str, before: str, known: Sequence[StoredNight]
+def stored_runs(
+    results: Results, machine: str, device: str, until: str, nights: Sequence[Night]
 ) -> list[WholeRun]:
     """The runs of that machine and device until then (ISO 8601) that nights have concluded, the
     newest first, without disturbed ones; from before the first night any run. One that nobody
     judged would hide what moved in it: cut off, by hand, or measured once more."""
-    concluded = {night.run_id for night in known if not night.disturbed}
-    first_s = min((epoch_s(night.started_at) for night in known), default=math.inf)
+    concluded = {night.run_id for night in nights if not night.is_disturbed}
+    first_s = min((epoch_s(night.started_at) for night in nights), default=math.inf)
     runs: list[WholeRun] = []
-    for about in reversed(history.runs()):
+    for about in reversed(results.runs()):
         at_s = epoch_s(about.started_at)
         is_alike = (about.machine, about.device) == (machine, device) and about.by != "hostbench ab"
         is_judged = about.run_id in concluded or at_s < first_s
-        if is_alike and is_judged and at_s < epoch_s(before):
-            run = history.run(about)
+        if is_alike and is_judged and at_s < epoch_s(until) and len(runs) < LEVEL_RUNS:
+            run = results.run(about)
             runs += [run] if run.header.scratch is None else []
-        if len(runs) == LEVEL_RUNS:
-            break
     return runs
 
 
-def launches_of(run: WholeRun) -> LaunchesOf:
-    """Of each series that has enough launches for a verdict, without the observing pass."""
-    launches: dict[SeriesName, list[float]] = {}
-    for record in run.winners().values():
-        if record.status == "ok" and record.seconds is not None:
-            launches.setdefault((str(record.case), record.version), []).append(record.seconds)
-    return {name: own for name, own in launches.items() if len(own) >= MIN_LAUNCHES}
-
-
-def by_level(
-    earlier: Sequence[WholeRun], known: Sequence[StoredNight]
-) -> tuple[list[LaunchesOf], LevelsOf]:
-    """(of each run the series of which no night has confirmed a change since, of each other series
-    the seconds of the runs before, those between two changes together)."""
-    changed_at: dict[SeriesName, list[float]] = {}
-    for night, change in _confirmed(known):
-        at = changed_at.setdefault((change.case, change.version), [])
-        at.append(epoch_s(night.started_at))
-    since: list[LaunchesOf] = []
-    apart = {name: [list[float]() for _ in times] for name, times in changed_at.items()}
-    for run in earlier:
-        launches, at_s = launches_of(run), epoch_s(run.header.started_at)
-        num = {name: bisect_right(changed_at.get(name, ()), at_s) for name in launches}
-        since.append({n: own for n, own in launches.items() if num[n] == len(apart.get(n, ()))})
-        for name in launches.keys() - since[-1].keys():
-            apart[name][num[name]].append(median(launches[name]))
-    return since, apart
-
-
-def _confirmed(known: Sequence[StoredNight]) -> Iterator[tuple[StoredNight, NightChange]]:
-    for night in known:
-        for change in night.changes:
-            if change.cause in CONFIRMED:
-                yield night, change
-
-
-def that_fits(plan: Plan, earlier: Sequence[WholeRun], seconds: float) -> Plan:
+def that_fits(plan: Plan, runs: Sequence[WholeRun], seconds: float) -> Plan:
     """As many launches of as many cases as there is time for, going by the last run, those first
-    that were measured longest ago; all where there was none. `earlier`: the newest first."""
-    if not earlier:
+    that were measured longest ago; all where there was none. `runs`: the newest first."""
+    if not runs:
         return plan
-    measured_at: dict[str, float] = {}
-    for run in earlier:
-        for record in run.run.records:
-            if record.status == "ok":
-                measured_at.setdefault(str(record.case), epoch_s(run.header.started_at))
-    oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), 0.0))
-    times = [epoch_s(record.started_at) for record in earlier[0].run.records]
+    measured_at: dict[str, str] = {}
+    for run in reversed(runs):
+        own = (str(record.case) for record in run.run.records if record.status == "ok")
+        measured_at |= dict.fromkeys(own, run.header.started_at)
+    oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), ""))
+    times = [epoch_s(record.started_at) for record in runs[0].run.records]
     # From one record to the next: a launch of a case, with its share of starting processes.
     launch_s = (max(times) - min(times)) / max(len(times) - 1, 1)
     costs_s = dict.fromkeys(oldest_first, launch_s)
@@ -123,11 +78,8 @@ def landed(root: Path, before: str | None, tonight: str | None) -> list[str]:
     if not before or not tonight or before == tonight:
         return []
     commits = repo.landed(root, before, tonight)
-    if not commits:
-        return [f"{before[:8]} -> {tonight[:8]}"]
-    return [
-        f"{commit[:8]} {subject[:_LONGEST_SUBJECT]}{'...' * (len(subject) > _LONGEST_SUBJECT)}"
-        for commit, subject in commits
+    return [f"{commit[:8]} {subject}" for commit, subject in commits or ()] or [
+        f"{before[:8]} -> {tonight[:8]}"
     ]
 
 
@@ -143,31 +95,27 @@ def with_status(status: str, tonight: WholeRun, earlier: Sequence[WholeRun] = ()
 
 
 def slower_by_history(
-    history: Results, machine: str, known: Sequence[StoredNight]
+    results: Results, machine: str, nights: Sequence[Night]
 ) -> tuple[list[Event], list[Event]]:
     """The steps to slower on this machine that stayed, are recent and not in triage: (those that
     `hostbench changes` confirms and no night before has named, those that one has)."""
     new, still = list[Event](), list[Event]()
-    for event in as_of_today(history_of(history), history).events:
-        if event.machine != machine:
-            continue
+    for event in as_of_today(history_of(results), results).events:
         is_open = event.recent and (event.triage is None or event.lapsed != "")
-        if event.fails and not _is_known(event, known):
+        stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
+        if event.machine != machine or not (is_open and stayed):
+            continue
+        if _is_known(event, nights):
+            still.append(event)
+        elif event.fails:
             new.append(event)
-        elif is_open and event.effect > 0 and event.status in ("confirmed", "provisional"):
-            still += [event] if _is_known(event, known) else []
     return new, still
 
 
-def _is_known(event: Event, known: Sequence[StoredNight]) -> bool:
+def _is_known(event: Event, nights: Sequence[Night]) -> bool:
     near = {event.commit, *event.near}
-    return any(f"{event.id} {commit}" in night.events for night in known for commit in near) or any(
+    named = {name for night in nights for name in night.events}
+    return not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
         not near.isdisjoint({night.commit, night.run_id}) and event.case in ("", change.case)
-        for night, change in _confirmed(known)
+        for night, change in confirmed(nights)
     )
-
-
-def event_in_words(event: Event) -> str:
-    since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
-    effect = format_change(event.effect)
-    return f"{as_typed(event.id)} {effect} since {since} ({event.cause})"

@@ -6,22 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.core.units import (
-    format_change,
-    format_interval,
-    format_seconds,
-    number_of,
-    one_line,
-)
-from hostbench.judge.night import CONFIRMED, NightCause
-from hostbench.judge.two_sides import Comparison, Verdict
+from hostbench.core.units import number_of, one_line
+from hostbench.judge.events import Event
+from hostbench.judge.night import CONFIRMED, Comparisons, launches_of
 from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
 from hostbench.report.comparison import detectable
-from hostbench.report.night_history import launches_of
 from hostbench.report.write import values
+from hostbench.store.nights import NightChange
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import WholeRun, launches_in_words
 
@@ -37,52 +32,17 @@ _LISTS = {
     "remarks": "Next, and what else to know",
 }
 """What a night lists, and under which heading."""
-_CAUSES: Mapping[NightCause, tuple[str, str]] = {
-    "code": ("", "the old and the new code were measured again, interleaved, and differ again"),
-    "environment": (
-        "",
-        "{same}, but software, driver or settings are not, and are the likely cause",
-    ),
-    "disturbed": (
-        "disturbed, not judged",
-        "{same}, but throttling, temperature or load are not: not judged tonight",
-    ),
-    "unexplained": (
-        "moved without a known cause",
-        "{same}, and no recorded fact that would explain it has changed",
-    ),
-    "undecided": ("moved without a known cause", "measured again, too close to call"),
-    "not measured again": (
-        "moved in one run, not measured again",
-        "seen in one run alone, which proves nothing",
-    ),
-    "gone": ("", "measured again it is not the code, and no more than runs differ by"),
+_CALLED: Mapping[str, str] = {
+    "disturbed": "disturbed, not judged",
+    "unexplained": "moved without a known cause",
+    "not measured again": "moved in one run, not measured again",
 }
-"""(how the answer calls such series, but for what is confirmed; what the cause means)."""
+"""How the answer calls series that are not confirmed to be slower or faster."""
 _EVIDENCE = {"code": "landed", "environment": "lasting", "disturbed": "passing"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedSeries:
-    """A series that moved against the runs before."""
-
-    case: str
-    version: str
-    cause: NightCause
-    shown: Comparison
-    """Where it is the code's as it was measured again, else as tonight's run has it."""
-
-    @property
-    def effect(self) -> float:
-        return self.shown.effect or 0.0
-
-    @property
-    def direction(self) -> Verdict:
-        return "slower" if self.effect > 0 else "faster"
-
-
 @dataclass(slots=True, kw_only=True)
-class Night:
+class Tonight:
     """A night of a machine, as far as it has come."""
 
     machine: str = ""
@@ -91,74 +51,43 @@ class Night:
     """The exit code, as far as it does not follow from what is below."""
     ended: str = ""
     """Why nothing was concluded; empty where something was."""
-    quiet: str = ""
-    """The answer where there is nothing else to say."""
     about: list[str] = field(default_factory=list)
     """What it rests on."""
-    same_code: bool = False
-    """As in the run before."""
-    moved: Sequence[MovedSeries] = ()
-    named: tuple[str, ...] = ()
-    """The events that it is the first to name, as nights store them."""
+    held: Comparisons = field(default_factory=dict)
+    """The series that were held against runs before."""
+    moved: Sequence[NightChange] = ()
+    """The largest first."""
+    new: Sequence[Event] = ()
+    """Steps that history has confirmed, and this night is the first to name."""
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
-    def of(self, *causes: NightCause, verdict: str = "") -> list[MovedSeries]:
-        """The largest first."""
-        chosen = [
-            series
-            for series in self.moved
-            if series.cause in causes and verdict in ("", series.direction)
-        ]
-        return sorted(chosen, key=lambda series: -abs(series.effect))
+    def slower(self, *causes: str) -> list[NightChange]:
+        return [own for own in self.moved if own.cause in causes and own.effect > 0]
+
+    @property
+    def exit_code(self) -> int:
+        """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
+        if self.code == EXIT_USAGE:
+            return EXIT_USAGE
+        if self.code == EXIT_FAILED or self.lists["failed"] or self.lists["broken"]:
+            return EXIT_FAILED
+        return EXIT_REGRESSION if self.slower(*CONFIRMED) or self.new else self.code
 
 
-def exit_code(night: Night) -> int:
-    """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
-    if night.code == EXIT_USAGE:
-        return EXIT_USAGE
-    if night.code == EXIT_FAILED or night.lists["failed"] or night.lists["broken"]:
-        return EXIT_FAILED
-    if night.of(*CONFIRMED, verdict="slower") or night.lists["events"]:
-        return EXIT_REGRESSION
-    return night.code
+def event_in_words(event: Event) -> str:
+    since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
+    return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
 
 
-def cut_off(why: str, run: WholeRun | None) -> str:
+def cut_off(why: str) -> str:
     """The answer of a night that was ended early."""
-    if run is None:
-        return f"{why} before anything was measured"
-    done = len({record.case for record in run.run.records})
-    return (
-        f"{why}, nothing judged: {done} of {number_of(len(run.header.planned), 'case')}, "
-        f"{_launches(run)} measured and kept; start it again"
-    )
+    return f"{why}, nothing judged; what was measured is kept: start it again"
 
 
 def unjudged(run: WholeRun) -> str:
     """Why nothing of a run can be judged; empty where something can."""
     few = f"no case has the {MIN_LAUNCHES} launches that it takes"
     return run.header.scratch or ("" if launches_of(run) else few)
-
-
-def quiet(run: WholeRun, compared: Mapping[Any, Comparison] | None) -> str:
-    """The answer where nothing failed and nothing moved. `compared`: the series that were held
-    against runs before; None without any."""
-    counts = Counter(result.status for result in run.results())
-    if not (num := counts["ok"]):
-        return "nothing measured: no case has a number"
-    measured = f"{number_of(num, 'series', 'series')} measured"
-    if why := unjudged(run):
-        return f"not judged ({why}): {measured}"
-    if not compared:
-        first = f"first night on {run.header.device}: " if compared is None else ""
-        return f"{first}{measured}, nothing to compare with yet"
-    part = f", {len(compared)} of them compared" * (len(compared) < num)
-    left = len(run.not_measured())
-    part += f", {number_of(left, 'case')} not" * (left > 0)
-    smallest = detectable(compared)
-    if smallest is None:
-        return f"no new change: {measured}{part}, too few nights yet to judge more than the code"
-    return f"no new change: {measured}{part}, smallest detectable change {smallest:.1%} (median)"
 
 
 def about(run: WholeRun) -> str:
@@ -176,106 +105,115 @@ def _launches(run: WholeRun) -> str:
     return launches_in_words(run.header.launches, run.measured_launches, True)
 
 
-def answer(night: Night) -> str:
+def answer(night: Tonight) -> str:
     """The first line: what a person has to know, the worst first. Text from anywhere may be in
     it."""
     failed, skipped, still = (night.lists[name] for name in ("failed", "skipped", "still"))
     clauses = [night.ended] if night.ended else []
     clauses += [f"{number_of(len(failed), 'case')} failed"] if failed else []
+    if night.new:
+        clauses.append(f"slower by history: {number_of(len(night.new), 'step')} confirmed")
     clauses += _what_moved(night)
-    clauses = clauses or [night.quiet]
+    if not clauses and night.run:
+        clauses = [_quiet(night.run, night.held)]
     if skipped:
         clauses.append(f"{number_of(len(skipped), 'case')} skipped that had a number before")
     if still:
         clauses.append(f"known and still slower: {number_of(len(still), 'step')}, as {still[0]}")
-    text = "; ".join([*clauses, *night.lists["broken"]])
+    text = "; ".join([*clauses, *night.lists["broken"][:1]])
     where = f" [{night.machine}]" if night.machine else ""
     return one_line(f"{text[:1].upper()}{text[1:]}{where}")
 
 
-def _what_moved(night: Night) -> Iterator[str]:
-    for direction in ("slower", "faster"):
-        for cause in CONFIRMED:
-            if series := night.of(cause, verdict=direction):
-                yield f"{direction}: {_summed(night, series)}"
-    if steps := night.lists["events"]:
-        yield f"slower by history: {number_of(len(steps), 'step')} confirmed"
-    calm = "" if night.of(*CONFIRMED) or steps else "nothing confirmed: "
-    for words in dict.fromkeys(words for words, _ in _CAUSES.values() if words):
-        if series := night.of(*(cause for cause in _CAUSES if _CAUSES[cause][0] == words)):
-            is_disturbed = series[0].cause == "disturbed"
-            yield f"{'' if is_disturbed else calm}{words}: {_summed(night, series)}"
+def _quiet(run: WholeRun, held: Comparisons) -> str:
+    """Where nothing failed and nothing moved."""
+    num = sum(result.status == "ok" for result in run.results())
+    measured = f"{number_of(num, 'series', 'series')} measured"
+    if why := unjudged(run):
+        return f"not judged ({why}): {measured}"
+    if not held:
+        return f"first night on {run.header.device}: {measured}, nothing to compare with yet"
+    smallest = detectable(held)
+    if smallest is None:
+        return f"no new change: {measured}, too few nights yet to judge more than the code"
+    return f"no new change: {measured}, smallest detectable change {smallest:.1%} (median)"
 
 
-def _summed(night: Night, series: Sequence[MovedSeries]) -> str:
-    """`3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
-    worst = series[0]
-    num = number_of(len(series), "series", "series")
-    most = ", most of all" if len(series) > 1 else ","
-    why = night.lists.get(_EVIDENCE.get(worst.cause, ""), [])
-    more = f" and {len(why) - 1} more" if len(why) > 1 else ""
-    because = f" ({': '.join((worst.cause, *why[:1]))}{more})"
-    return f"{num}{most} {as_typed(worst.case)} {format_change(worst.effect)}{because}"
+def _what_moved(night: Tonight) -> Iterator[str]:
+    """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
+    groups: dict[str, list[NightChange]] = {
+        name: [] for name in ("slower", "faster", *_CALLED.values())
+    }
+    for change in night.moved:
+        groups[_CALLED.get(change.cause, change.direction)].append(change)
+    for words, own in groups.items():
+        if own:
+            worst, most = own[0], ", most of all" if len(own) > 1 else ","
+            why = night.lists.get(_EVIDENCE.get(worst.cause, ""), [])
+            more = f" and {len(why) - 1} more" if len(why) > 1 else ""
+            because = f"({': '.join((worst.cause, *why[:1]))}{more})"
+            change_of = f"{as_typed(worst.case)} {units.format_change(worst.effect)}"
+            yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
 
 
-def blocks(night: Night) -> list[Block]:
+def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
+    """What to type next. `where`: the option that names the results, if one was given."""
+    if night.run is None:
+        return
+    if night.lists["failed"]:
+        shown = f"--run {night.run.run_id} --tracebacks{where}"
+        yield f"why cases failed: `{program} report {shown}`"
+    for change in night.slower(*CONFIRMED)[:1]:
+        name, is_code = f"'{change.case}@{night.machine}'", change.cause == "code"
+        if is_code and len(night.lists["landed"]) > 1:
+            yield f"which commit it was: `{program} bisect {name}{where}`"
+        since = str(night.run.header.commit)[:8] if is_code else night.run.run_id
+        yield (
+            "if it is intended, accept it, and no night names it any more: `"
+            f"{program} triage set {name} {since} accepted{where}`"
+        )
+
+
+def blocks(night: Tonight) -> list[Block]:
     """The answer, what it rests on, and what to do next."""
     parts: list[Block] = [Title(answer(night)), *map(Item, night.about)]
-    parts.append(Item(f"exit code {exit_code(night)}"))
+    parts.append(Item(f"exit code {night.exit_code}"))
     if night.moved:
         parts += ["", Heading("What moved since the runs before"), table(night)]
-        same = "code is the same" if night.same_code else "old code measures the same tonight"
-        for cause, (_, meaning) in _CAUSES.items():
-            if night.of(cause):
-                parts.append(Item(f"{cause}: {meaning.format(same=f'the {same}')}"))
     for name, lines in night.lists.items():
         if night.moved or name not in _EVIDENCE.values():
             parts += listed(_LISTS[name], lines)
     return parts
 
 
-def _levels(*seconds: float | None) -> str:
-    return " -> ".join("-" if value is None else format_seconds(value) for value in seconds)
-
-
 _COLUMNS = (
     Column(("verdict",), "verdict"),
     Column(("cause",), "cause"),
-    Column(("effect",), "change", format_change, right=True),
-    Column(("low", "high"), "99 % interval", format_interval, right=True),
-    Column(("before_s", "after_s"), "before -> tonight", _levels, right=True),
+    Column(("effect",), "change", units.format_change, right=True),
+    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
+    Column(("before_s", "after_s"), "before -> tonight", units.format_levels, right=True),
     Column(("series",), "series", as_typed, code=True),
 )
 
 
-def table(night: Night) -> Table:
-    """A row for each series that moved."""
+def table(night: Tonight) -> Table:
+    """A row for each series that moved, the furthest first."""
+    names = ("cause", "effect", "low", "high", "before_s", "after_s")
     rows = [
-        {
-            "verdict": series.direction,
-            "cause": series.cause,
-            "effect": series.shown.effect,
-            "low": series.shown.low,
-            "high": series.shown.high,
-            "before_s": series.shown.before,
-            "after_s": series.shown.after,
-            "series": series.case,
-        }
-        for cause in _CAUSES
-        for series in night.of(cause)
+        {"verdict": own.direction, "series": own.case, **{n: getattr(own, n) for n in names}}
+        for own in night.moved
     ]
     return Table(_COLUMNS, rows)
 
 
-def as_json(night: Night) -> dict[str, Any]:
+def as_json(night: Tonight) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "answer": answer(night),
-        "exit_code": exit_code(night),
+        "exit_code": night.exit_code,
         "machine": night.machine,
         "run_id": night.run and night.run.run_id,
         "about": night.about,
-        "same_code": night.same_code,
         "moved": values(table(night)),
         **night.lists,
     }

@@ -6,10 +6,12 @@ from typing import Literal
 import pytest
 
 from hostbench.judge.night import (
+    Comparisons,
     LaunchesOf,
+    RunsBefore,
     cause,
+    changes,
     has_moved,
-    suspects,
     to_measure_again,
 )
 from hostbench.judge.two_sides import Comparison, Verdict
@@ -25,23 +27,27 @@ def with_one(found: LaunchesOf, level: float) -> LaunchesOf:
     return {**found, NAMES[3]: [level * one for one in found[NAMES[3]]]}
 
 
+def suspects(tonight: LaunchesOf, *before: LaunchesOf) -> Comparisons:
+    return RunsBefore(runs=before).suspects(tonight)
+
+
 def test_the_rule_says_what_moved_against_the_level_of_the_runs_before() -> None:
     rng = random.Random(1)
     before = [run(rng, level=rng.lognormvariate(0, 0.005)) for _ in range(5)]
-    found = suspects(with_one(run(rng), 1.2), before)
+    found = suspects(with_one(run(rng), 1.2), *before)
     assert found[NAMES[3]].verdict == "slower" and has_moved(found[NAMES[3]])
     assert [name for name, one in found.items() if has_moved(one)] == [NAMES[3]]
-    assert not suspects(run(rng), [])
+    assert not suspects(run(rng))
 
 
 def test_what_may_have_moved_is_measured_again() -> None:
     """Too little for the rule over the whole table, but seldom enough to be worth it."""
     rng = random.Random(4)
-    num = sum(len(suspects(run(rng, spread=0.06), _nights(rng))) for _ in range(40))
+    num = sum(len(suspects(run(rng, spread=0.06), *_nights(rng))) for _ in range(40))
     assert 0 < num <= 0.02 * 40 * len(NAMES)
     before = _nights(rng)
     tonight = with_one(run(rng, spread=0.06), 1.12)
-    assert NAMES[3] in suspects(tonight, before)
+    assert NAMES[3] in suspects(tonight, *before)
 
 
 def _nights(rng: random.Random) -> list[LaunchesOf]:
@@ -52,25 +58,25 @@ def test_runs_from_before_a_confirmed_change_say_how_much_runs_differ() -> None:
     rng = random.Random(5)
     older, since = [run(rng) for _ in range(6)], [run(rng)]
     apart = {name: [[3 * one[name][0] for one in older], [2.0]] for name in NAMES}
-    found = suspects(with_one(run(rng), 1.1), since, apart)
+    found = RunsBefore(runs=since, apart=apart).suspects(with_one(run(rng), 1.1))
     assert [name for name, one in found.items() if has_moved(one)] == [NAMES[3]]
 
 
 def test_without_a_level_launches_say_what_to_measure_again_and_prove_nothing() -> None:
     rng = random.Random(1)
     before, last = run(rng), run(rng)
-    found = suspects(with_one(run(rng), 1.2), [last, before])
+    found = suspects(with_one(run(rng), 1.2), last, before)
     assert list(found) == [NAMES[3]] and not has_moved(found[NAMES[3]])
-    assert list(suspects(with_one(run(rng), 0.8), [last])) == [NAMES[3]]
-    assert not suspects(run(rng), [last])
+    assert list(suspects(with_one(run(rng), 0.8), last)) == [NAMES[3]]
+    assert not suspects(run(rng), last)
 
 
 def test_a_series_is_held_against_the_newest_run_that_has_it() -> None:
     rng = random.Random(2)
     usual = run(rng)
     lacking = {name: own for name, own in run(rng).items() if name != NAMES[3]}
-    assert NAMES[3] in suspects(with_one(run(rng), 1.3), [lacking, usual])
-    assert not suspects({("made.new", "1"): [1.0] * 7}, [usual])
+    assert NAMES[3] in suspects(with_one(run(rng), 1.3), lacking, usual)
+    assert not suspects({("made.new", "1"): [1.0] * 7}, usual)
 
 
 def compared(effect: float, half: float, unit: Literal["run", "launch"] = "run") -> Comparison:
@@ -92,11 +98,11 @@ def compared(effect: float, half: float, unit: Literal["run", "launch"] = "run")
         (0.0, False, False, True, "disturbed"),
         (0.0, False, False, False, "unexplained"),
         (-1.0, False, False, False, "unexplained"),
-        (0.5, False, True, False, "undecided"),
+        (0.5, False, True, False, "unexplained"),
         (1.0, True, True, False, "environment"),
         (1.0, True, False, True, "disturbed"),
         (1.0, True, False, False, "unexplained"),
-        (0.0, True, True, True, "gone"),
+        (0.0, True, True, True, None),
         (None, True, True, True, "not measured again"),
     ],
 )
@@ -106,7 +112,7 @@ def test_why_it_moved(
     same_code: bool,
     lasting: bool,
     passing: bool,
-    expected: str,
+    expected: str | None,
 ) -> None:
     """`again` is a share of what was seen first; the same of what became faster. Launches that were
     not interleaved prove the code at most, when it is measured again."""
@@ -115,8 +121,16 @@ def test_why_it_moved(
     assert cause(compared(effect, 0.02), more, **facts) == expected
     if not same_code:
         by_launches = compared(effect, 0.02, "launch")
-        told = expected if expected in ("code", "not measured again") else "gone"
-        assert cause(by_launches, more, **facts) == told
+        assert cause(by_launches, more, **facts) == (expected if expected == "code" else None)
+
+
+def test_the_codes_change_is_shown_as_it_was_measured_again() -> None:
+    moved = {NAMES[1]: compared(0.1, 0.02), NAMES[2]: compared(-0.3, 0.02)}
+    again = {NAMES[1]: compared(0.12, 0.01)}
+    furthest, code = changes(moved, again, same_code=False, lasting=False, passing=False)
+    assert (code.case, code.cause, code.effect) == (NAMES[1][0], "code", 0.12)
+    assert (furthest.cause, furthest.effect) == ("not measured again", -0.3)
+    assert furthest.direction == "faster"
 
 
 def test_those_that_moved_come_first_then_the_furthest() -> None:
