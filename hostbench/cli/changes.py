@@ -1,4 +1,4 @@
-"""`hostbench changes`: every step in every series, and each machine's own events."""
+"""`hostbench changes`: every step in every series, and in each machine as a whole."""
 
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.events import MACHINE
 from hostbench.judge.grid import Along
 from hostbench.judge.history import History
 from hostbench.report.changes import left_out, page, select
@@ -41,8 +40,7 @@ def execute(
     fails in its machine's newest run, else 1 where a confirmed step to slower stayed, is recent,
     and has no triage entry, 3 where nothing could be judged."""
     stored = open_history(results)
-    named = [text.removeprefix(MACHINE) for text in series if text.startswith(MACHINE)]
-    check_machines([machine, *named], stored.machines())
+    check_machines([machine], stored.machines())
     for path, text in triage.read(stored.folder).warnings if stored.folder else ():
         warn(f"{path}: {text}")
     history = history_of(stored, axis)

@@ -266,7 +266,7 @@ _command(
 _command(
     "changes",
     "List every step in every series. SERIES selects series, as "
-    "'transfer.host_to_device[memory=pinned]@box', or a machine's own events: machine:NAME.",
+    "'transfer.host_to_device[memory=pinned]@box'.",
     click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=_workloads),
     _ONLY_MACHINE,
     _choice(

@@ -17,7 +17,7 @@ from hostbench.families import check_selects, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, RESET, Event, EvidenceKind
 from hostbench.judge.grid import RunPoint
-from hostbench.judge.history import History, JudgedGroup
+from hostbench.judge.history import History, JudgedGroup, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
 
@@ -44,13 +44,11 @@ _TEXTS: dict[EvidenceKind, str] = {
 
 def select(history: History, texts: Sequence[str], machine: str | None = None) -> History:
     """Of the history the series that these texts name, as `case@machine` in part or whole, with
-    their machines' own events; or a machine's own events alone, `machine:NAME`, with the series
-    that they rest on. Everything without a text; of one machine or of all.
+    their machines' own events; everything without a text. Of one machine or of all.
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
-    selectors = [parse_series(text) for text in texts if not text.startswith(MACHINE)]
-    named = {text.removeprefix(MACHINE) for text in texts if text.startswith(MACHINE)}
+    selectors = list(map(parse_series, texts))
     stored = [series for series in history.series if series.longest is not None]
     # A name that is no case has parameters that are no axes.
     names = {series.case for series in stored} if selectors else set()
@@ -58,31 +56,23 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
     for selector in selectors:
         if not any(map(selector.case.selects, cases.values())):
             check_selects(selector.case, load(), "nothing like it is stored, and ")
-    here = [series for series in stored if machine in (None, series.machine)]
-    chosen = [
-        series
-        for series in here
-        if not texts
-        or any(
+
+    def is_named(series: Series) -> bool:
+        return any(
             selector.machine in (None, series.machine, series.group)
             and selector.case.selects(cases[series.case])
             for selector in selectors
         )
-    ]
-    with_series = {series.group for series in chosen}
-    groups = [
-        group
-        for group in history.groups
-        if machine in (None, group.machine)
-        and (not texts or {group.name, group.machine} & named or group.name in with_series)
-    ]
-    alone = {group.name for group in groups} - with_series
+
+    here = [series for series in stored if machine in (None, series.machine)]
+    chosen = [series for series in here if not texts or is_named(series)]
+    names = {series.group for series in chosen}
+    groups = [group for group in history.groups if machine in (None, group.machine)]
+    groups = [group for group in groups if not texts or group.name in names]
     ids = {series.id for series in chosen} | {f"{MACHINE}{group.name}" for group in groups}
+    events = (event for event in history.events if event.id in ids)
     return structs.replace(
-        history,
-        events=tuple(event for event in history.events if event.id in ids),
-        series=(*chosen, *(series for series in here if series.group in alone)),
-        groups=tuple(groups),
+        history, events=tuple(events), series=tuple(chosen), groups=tuple(groups)
     )
 
 
@@ -97,7 +87,10 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
         steps = [event for event in chosen.events if not event.is_reset]
         listed = [event for event in steps if every or _is_listed(event)]
         lines = [*_stopped(chosen), *_resets(chosen.events)]
-        if rest := _counted(event for event in steps if not (every or _is_listed(event))):
+        over = ("recovered", "ended", "temporary")
+        left = (event.state for event in steps if not (every or _is_listed(event)))
+        counted = Counter(state if state in over else "faster" for state in left)
+        if rest := ", ".join(f"{num} {state}" for state, num in counted.items()):
             lines.append(f"not listed: {rest}; --all lists them")
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         return [first, "", *lines, *summary(chosen)]
@@ -115,13 +108,6 @@ def _is_listed(event: Event) -> bool:
     is_open = event.status == "ended" and event.recent
     stayed = event.status in ("confirmed", "provisional") or is_open
     return stayed and (event.effect > 0 or not event.case)
-
-
-def _counted(events: Iterable[Event]) -> str:
-    """`2 faster, 1 recovered`."""
-    over = ("recovered", "ended", "temporary")
-    counted = Counter(event.state if event.state in over else "faster" for event in events)
-    return ", ".join(f"{num} {word}" for word, num in counted.items())
 
 
 def _stopped(chosen: History) -> list[str]:

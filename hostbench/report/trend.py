@@ -1,11 +1,12 @@
 """Series over their runs: their points, the levels between their changes, what changed when; and a
 chart of up to six of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from hostbench.core import units
@@ -56,8 +57,10 @@ _SHOWN = [
     *("ci_high_s", "gb_per_s", "value", "unit"),
 ]
 _FACTS = ("torch", "driver", "hardware")
-_DASHES = {"this series": [1, 0], "its machine": [6, 4], "facts": [2, 3]}
-"""What changed -> how its line is drawn."""
+THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
+_DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
+"""What changed -> how its line is drawn; solid where it was this series."""
+_RULE = ["x", "kind", "text", "label"]
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
 _HALF_DAY_MS, _HEIGHT = 43_200_000, 400
 TimeOf = Literal["committed_at", "started_at"]
@@ -79,7 +82,7 @@ class Trend:
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
     would not be seen, `low` and `high` (NaN where it is not known)."""
     rules: list[Spec]
-    """What changed: `x`, `kind` of _DASHES, `text` and a short `label`."""
+    """What changed: `x`, `kind` (whose change it is), `text` and a short `label`."""
     limit: float | None
     """What the link can carry; None where nobody knows it."""
 
@@ -113,14 +116,14 @@ def trend(
         if points["x"].min() <= x <= points["x"].max():
             change = "" if event.is_reset else units.format_change(event.effect)
             label = f"{change} {what(event).removeprefix('commit ')}".strip()
-            kind = "this series" if event.case else "its machine"
+            kind = THIS_SERIES if event.case else ITS_MACHINE
             rules.append({"x": x, "kind": kind, "text": f"{name}: {label}", "label": label})
             edges += [x] if event.status in ("confirmed", "break") else []
     for fact in _FACTS:
         for before, after in pairwise(rows[[by, fact]].dropna().to_dict("records")):
             if before[fact] != after[fact]:
                 text = f"{fact} {before[fact]} -> {after[fact]}"
-                rules.append({"x": _ms(after[by]), "kind": "facts", "text": text, "label": text})
+                rules.append({"x": _ms(after[by]), "kind": FACTS, "text": text, "label": text})
     ceilings = rows["ceiling_gb_per_s"].dropna()
     limit = float(ceilings.iloc[-1]) if unit == "GB/s" and len(ceilings) else None
     drawn = _thinned(points, most)
@@ -181,20 +184,17 @@ def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Se
 
 
 def _thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
-    """About `most` points of a line that has more, none of them invented: the points of each kind
-    are cut into stretches of equally many, and of each the first, the last, the lowest and the
-    highest stay, so that its outline is the same (M4: Jugel et al., VLDB 2014)."""
+    """About `most` points of a line that has more, none of them invented: of each stretch and kind
+    the first, the last, the lowest and the highest stay, so that its outline is the same (M4: Jugel
+    et al., VLDB 2014)."""
     if len(points) <= most:
         return points
-    of_kind = points.groupby("kind", sort=False)
-    size = of_kind["x"].transform("size")
-    stretch = of_kind.cumcount() * (most * size // (4 * len(points))).clip(lower=1) // size
-    of_each = points.groupby([stretch, points["kind"]], sort=False)
-    low, high = (of_each["y"].transform(end) for end in ("min", "max"))
-    ends = (points["y"] == low) | (points["y"] == high)
-    first = ~points.assign(stretch=stretch).duplicated(["stretch", "kind", "y"])
-    at, last = of_each.cumcount(), of_each["x"].transform("size") - 1
-    return points[(ends & first) | (at == 0) | (at == last)]
+    stretch = np.arange(len(points)) * (most // 4) // len(points)
+    placed = points.assign(place=np.arange(len(points)), y=points["y"].fillna(0.0))
+    of_each = placed.set_index("place").groupby([stretch, "kind"], sort=False)
+    first, last = of_each.head(1).index, of_each.tail(1).index
+    places = {*first, *last, *of_each["y"].idxmin(), *of_each["y"].idxmax()}
+    return points.iloc[sorted(places)]
 
 
 def _text(row: dict[Any, Any], unit: str) -> str:
@@ -238,40 +238,30 @@ def chart(
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([one.points for one in trends], ignore_index=True)
     levels = pd.concat([one.levels for one in trends], ignore_index=True)
-    limits = pd.DataFrame(
-        [(one.name, one.limit) for one in trends if one.limit], columns=["series", "y"]
-    )
+    known = [(one.name, one.limit) for one in trends if one.limit]
+    limits = pd.DataFrame(known, columns=["series", "y"])
     names, is_many = [one.name for one in trends], len(points) > MANY
     key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
-    x = _time(points, x_title)
-    y, low = (
-        field(
-            f"{column}:Q",
-            title=TITLES[unit],
-            scale={"domain": _domain(points, levels, limits), "nice": True},
-            axis={"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")},
-        )
-        for column in ("y", "low")
-    )
-    x2, high = ({"field": column} for column in ("x2", "high"))
+    x, x2, high = _time(points, x_title), {"field": "x2"}, {"field": "high"}
+    up: Spec = {"scale": {"domain": _domain(points, levels, limits), "nice": True}}
+    up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
+    y, low = (field(f"{column}:Q", title=TITLES[unit], **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
-    known = points[points["low"].notna() & (points["kind"] == MEASURED)]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
     dashed: Spec = {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}
-    band = levels[levels["low"].notna()]
+    bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
+    bands = levels[levels["low"].notna()]
     layers = [
-        _layer(band, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
+        _layer(bands, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
         *_rules(trends, x),
         _layer(limits, "rule", dashed, y=y, **color),
         _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
+        _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
+        *_marks(points, x, y, scale(names, PALETTE), 14 if is_many else 60, height),
     ]
-    if not is_many:
-        bar = {"strokeWidth": 2, "opacity": 0.45}
-        layers.append(_layer(known, "rule", bar, x=x, y=low, y2=high, **color))
-    layers += _marks(points, x, y, scale(names, PALETTE), 14 if is_many else 60, height)
     layers = [own for own in layers if own["data"]["values"]]
     layers[-1]["params"] = [
         {"name": POINT, "select": {"type": "point", "fields": _SELECTED}},
@@ -282,35 +272,36 @@ def chart(
 
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
-    """With those columns alone that the channels show, and that a click asks for."""
-    shown = [
-        spec for own in channels.values() for spec in (own if isinstance(own, list) else [own])
-    ]
-    names = {spec.get("field") for spec in shown}
-    names |= set(_SELECTED) if "tooltip" in channels else set()
+    """With those columns alone that are shown, and that a click asks for."""
+    names = {"kind", "down", *(_SELECTED if kind == "point" else ())}
+    for own in channels.values():
+        names |= {spec.get("field") for spec in (own if isinstance(own, list) else [own])}
     values = rows[[name for name in rows if name in names]].to_dict("records")
     return layer(values, kind, {**look, "clip": True}, **channels)
+
+
+def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
+    """A channel whose value goes by the kind."""
+    tests = [{"test": f"datum['kind'] == '{kind}'", "value": own} for kind, own in kinds.items()]
+    return {"condition": tests, "value": usual}
 
 
 def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
     """Where something changed, with labels of which neighbours are below each other. The wide lines
     are for the pointer."""
-    rules = pd.DataFrame([rule for one in trends for rule in one.rules])
-    if rules.empty:
-        return []
+    rules = pd.DataFrame([rule for one in trends for rule in one.rules], columns=_RULE)
     rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
     rules["down"] = [13 * (index % 6) for index in range(len(rules))]
-    layers = []
-    for kind, own in rules.groupby("kind"):
-        shade, tip = GREY if kind == "facts" else PINK, [field("text:N", title=str(kind))]
-        for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
-            look: Spec = {"color": shade, "strokeDash": _DASHES[str(kind)], "opacity": opacity}
-            layers.append(_layer(own, "rule", look | {"strokeWidth": width}, x=x, tooltip=tip))
-        look = {"color": shade, "align": "left", "baseline": "top", "fontSize": 11, "limit": 160}
-        look |= {"dx": 4, "dy": {"expr": "datum.down"}}
-        labels = own[["x", "label", "down"]].to_dict("records")
-        layers.append(layer(labels, "text", look, x=x, y={"value": 2}, text=field("label:N")))
-    return layers
+    line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}
+    tip = [field("text:N", title="what changed")]
+    look: Spec = {"align": "left", "baseline": "top", "fontSize": 11, "limit": 160, "dx": 4}
+    look["dy"] = {"expr": "datum['down']"}
+    text: Spec = {"x": x, "y": {"value": 2}, "text": field("label:N"), "color": line["color"]}
+    return [
+        _layer(rules, "rule", {"strokeWidth": 1.5}, **line),
+        _layer(rules, "rule", {"strokeWidth": 12, "opacity": 0}, tooltip=tip, **line),
+        _layer(rules, "text", look, **text),
+    ]
 
 
 def _marks(
@@ -319,39 +310,31 @@ def _marks(
     """On the axis what has no number, and what has one; the larger layer, which is the last, may be
     clicked."""
     several = [name for name in ("series", "machine") if points[name].nunique() > 1]
-    tip = [field("text:N", title="point"), *(field(f"{name}:N", title=name) for name in several)]
     hue = field("series:N", scale=colors, legend=None)
-    is_gap = {"test": f"datum.kind == '{FAILED}' || datum.kind == '{SKIPPED}'"}
-    look: Spec = {"filled": True, "opacity": 1, "strokeWidth": 1.5}
-    shape = {
+    shown = {
         "shape": field("kind:N", scale=scale([*_SHAPES], [*_SHAPES.values()]), legend=None),
-        "size": {"condition": {**is_gap, "value": 3 * size}, "value": size},
-        "fillOpacity": {
-            "condition": {"test": f"datum.kind == '{MEASURED}'", "value": 1},
-            "value": 0,
-        },
+        "size": _if({FAILED: 3 * size, SKIPPED: 3 * size}, size),
+        "fillOpacity": _if({MEASURED: 1}, 0),
         "stroke": hue,
         "fill": hue,
-        "tooltip": tip,
+        "tooltip": [field("text:N", title="point"), *(field(f"{name}:N") for name in several)],
     }
+    look: Spec = {"filled": True, "opacity": 1, "strokeWidth": 1.5}
     has_number = points["y"].notna()
     layers = [
-        _layer(points[~has_number], "point", look, x=x, y={"value": height - 6}, **shape),
-        _layer(points[has_number], "point", look, x=x, y=y, **shape),
+        _layer(points[~has_number], "point", look, x=x, y={"value": height - 6}, **shown),
+        _layer(points[has_number], "point", look, x=x, y=y, **shown),
     ]
     return sorted(layers, key=lambda marks: len(marks["data"]["values"]))
 
 
 def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: pd.DataFrame) -> list[float]:
-    """At least 10 % on both sides of the median, so that noise looks small; intervals are cut
-    that take more room than the points and their size; zero to one where nothing has a number."""
-    y = points["y"]
-    room = max(y.max() - y.min(), abs(y.median()))
-    low, high = points["low"].clip(lower=y.min() - room), points["high"].clip(upper=y.max() + room)
-    values = pd.concat([y, low, high, levels["low"], levels["high"], limits["y"]]).dropna()
+    """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
+    cut; zero to one where nothing has a number."""
+    values = pd.concat([points["y"], levels["low"], levels["high"], limits["y"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
-    middle = float(y.median())
+    middle = float(points["y"].median())
     return [float(min(values.min(), 0.9 * middle)), float(max(values.max(), 1.1 * middle))]
 
 
