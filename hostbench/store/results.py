@@ -38,10 +38,14 @@ MAX_FILES, MAX_POINTS = 200_000, 10_000_000
 """Of a table at a URL; of one with more points the newest are shown."""
 ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
 """What is the same in all rows of a run on a machine."""
+TREND = (
+    *("machine", "hardware", "device", "commit", "committed_at", "run_id", "started_at", "torch"),
+    *("driver", "version", "status", "reason", "seconds", "ci_low_s", "ci_high_s", "num_samples"),
+    *("gb_per_s", "ceiling_gb_per_s", "value", "unit", "source", "scratch", "flags"),
+)
+"""The columns of a series."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
-_FEW = 64
-"""Up to so many files are named in a question, so that only theirs are opened."""
 _SERIES = """
 select {{}}, bool_or(status = 'ok') as has_number, min(started_at) as first,
 first_value(position order by started_at, position) as position
@@ -78,6 +82,8 @@ class Results:
         self._shown_since = "true"
         if (num := sum(row.rows for row in self._files)) > MAX_POINTS:
             self._leave_out_the_oldest(num)
+        ordered = sorted(self._files, key=lambda row: (row.source == "asv", row.file))
+        self._ranks = {row.file: rank for rank, row in enumerate(ordered)}
 
     def _leave_out_the_oldest(self, num_points: int) -> None:
         """More points than fit into memory."""
@@ -205,20 +211,17 @@ class Results:
 
     def frame(self) -> pd.DataFrame:
         """The tidy frame of everything (hostbench.store.points), the oldest first."""
-        return self._shown("true", self._files)
+        return self._shown("true")
 
     def rows(self, machine: str | None, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
-        files = [row for row in self._of_machine(machine) if row.run_id in run_ids]
-        where = _of_machine(machine)
-        if len(files) <= _FEW:
-            where += f" and {is_in('file', [row.file for row in files])}"
-        return self._shown(where, files)
+        files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
+        return self._shown(f"{_of_machine(machine)} and {is_in('file', files)}")
 
     def trend(self, machine: str | None, case: str) -> pd.DataFrame:
-        """The tidy frame of one series, the oldest first."""
+        """The columns TREND of one series, the oldest first."""
         where = f'{_of_machine(machine)} and "case" = {text(case)}'
-        return self._shown(where, self._of_machine(machine))
+        return self._shown(where, (*TREND, "position", "file"))
 
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
@@ -245,17 +248,14 @@ class Results:
     def _of_machine(self, machine: str | None) -> list[FileRow]:
         return [row for row in self._files if row.machine == machine]
 
-    def _shown(self, where: str, files: Sequence[FileRow]) -> pd.DataFrame:
-        """The points of these files, by time, what has none last; of one moment those of runs
-        first."""
-        if not files:
-            return to_frame(SCHEMA.empty_table())
-        rows = self._ask(lambda table: table.points(SHOWN, where))
-        ordered = sorted(files, key=lambda row: (row.source == "asv", row.file))
-        ranks = {row.file: rank for rank, row in enumerate(ordered)}
-        files_of = rows["file"].combine_chunks()
-        rank = np.array([ranks.get(file, -1) for file in files_of.dictionary.to_pylist()], np.int64)
-        rank = rank[files_of.indices]
+    def _shown(self, where: str, columns: Sequence[str] = SHOWN) -> pd.DataFrame:
+        """Points by time, what has none last; of one moment those of runs first."""
+        rows = self._ask(lambda table: table.points(columns, where))
+        if not len(rows):
+            return to_frame(SCHEMA.empty_table().select(columns))
+        files = rows["file"].combine_chunks()
+        ranks = [self._ranks.get(file, -1) for file in files.dictionary.to_pylist()]
+        rank = np.array(ranks, np.int64)[files.indices]
         at = rows["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
         order = np.lexsort((rows["position"], rank, at))
         return to_frame(rows.take(pa.array(order[rank[order] >= 0])))

@@ -92,13 +92,18 @@ _SMALL_BYTES = 1 << 20
 _RETENTION_H = 1
 """How long a reader may go on with files that were replaced; at a URL the table's own setting."""
 _SKIPPED_BY = ("machine", "case", "file")
+_PLAIN = ColumnProperties(statistics_enabled="NONE", dictionary_enabled=False)
 _WRITER = WriterProperties(
     compression="ZSTD",
     compression_level=1,
     max_row_group_size=32_768,
     data_page_row_count_limit=_AT_ONCE,
     default_column_properties=ColumnProperties(statistics_enabled="NONE"),
-    column_properties=dict.fromkeys(_SKIPPED_BY, ColumnProperties(statistics_enabled="PAGE")),
+    column_properties={
+        **dict.fromkeys(_SKIPPED_BY, ColumnProperties(statistics_enabled="PAGE")),
+        # no two are alike: a dictionary of them all would be read for a page
+        **dict.fromkeys((*NUMBERS, *TIMES, "position"), _PLAIN),
+    },
 )
 
 
@@ -300,10 +305,11 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The tidy frame of these points, in their order."""
+    """The tidy frame of these points, in their order: the columns that they have."""
     table = table.unify_dictionaries().combine_chunks()
+    names = [name for name in COLUMNS if name in table.column_names]
     columns: dict[str, Any] = {}
-    for name in COLUMNS:
+    for name in names:
         array = table.column(name)
         if SCHEMA.field(name).type == TEXT:
             codes, texts = _codes(array)
@@ -313,14 +319,17 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
             columns[name] = (array.cast(pa.int64()) if is_whole else array).to_pandas().array
         else:
             columns[name] = array.to_pandas().array
-    columns["launches"] = [
-        own and {int(number): value for number, value in own.items()} for own in columns["launches"]
-    ]
-    codes, texts = _codes(table.column("axes"))
-    axes = [*map(json.loads, texts)]
-    names = dict.fromkeys(name for row in axes for name in row)
-    columns |= {name: _taken([row.get(name) for row in axes], codes) for name in names}
-    return pd.DataFrame(columns, columns=[*COLUMNS, *names], copy=False)
+    if "launches" in columns:
+        columns["launches"] = [
+            own and {int(number): value for number, value in own.items()}
+            for own in columns["launches"]
+        ]
+    if "axes" in table.column_names:
+        codes, texts = _codes(table.column("axes"))
+        axes = [*map(json.loads, texts)]
+        for name in dict.fromkeys(name for row in axes for name in row):
+            columns[name] = _taken([row.get(name) for row in axes], codes)
+    return pd.DataFrame(columns, copy=False)
 
 
 def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
