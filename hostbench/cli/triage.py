@@ -63,8 +63,7 @@ def set_entry(
     entry, events = _entry(folder, series, since, direction)
     largest = max((event.effect for event in events), key=abs, default=None)
     entry = replace(entry, state=state, owner=owner, note=note, effect=largest)
-    for path in triage.put(folder, replace(entry, until=until and until.date())):
-        show(f"wrote {path}")
+    show(f"wrote {triage.put(folder, replace(entry, until=until and until.date()))}")
     if largest is None:
         warn(
             f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
@@ -96,4 +95,4 @@ def _entry(folder: Path, series: str, since: str, direction: str) -> tuple[Entry
     named = [name for name in measured if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
     commit = named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
     entry = Entry(series=as_stored(series), since=commit, direction=direction, state="")
-    return entry, [event for event in events if not event.is_reset and entry.is_about(event.name)]
+    return entry, [event for event in events if not event.is_reset and entry.is_about(event)]

@@ -23,7 +23,7 @@ from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
 from hostbench.judge.grid import Along, Grid, RunPoint
-from hostbench.store.triage import Entry, EventName, entry_for
+from hostbench.store.triage import Entry, entry_for
 
 EventStatus = Literal["confirmed", "provisional", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
@@ -164,17 +164,6 @@ class Event(Struct, frozen=True, kw_only=True):
         return tuple(sorted({name for p in points for name in (p.commit, p.run_id)}))
 
     @property
-    def name(self) -> EventName:
-        """As triage knows it."""
-        return EventName(
-            id=self.id,
-            commit=self.commit,
-            direction=self.direction,
-            effect=self.effect,
-            near=frozenset(self.near),
-        )
-
-    @property
     def state(self) -> str:
         """One of STATES. What is over is so whatever somebody has said of it."""
         if self.is_reset:
@@ -206,8 +195,8 @@ def assess(
     from then on is recent, else what the newest RECENT runs of its machine began."""
     assessed = []
     for event in events:
-        entry = entry_for(entries, event.name, day)
-        lapsed = "" if entry is None else entry.lapsed(event.name, day)
+        entry = entry_for(entries, event, day)
+        lapsed = "" if entry is None else entry.lapsed(event, day)
         recent = event.recent
         if since is not None:
             first = event.first

@@ -10,10 +10,10 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from msgspec import Meta, convert, to_builtins
 
@@ -31,24 +31,25 @@ OneLine = Annotated[
     str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
 ]
 """One line of plain text."""
-FirstBad = Annotated[str, Meta(pattern=r"^([0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+)\Z")]
+FirstBad = Annotated[
+    str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64}|\d{8}T\d{6}Z-[0-9a-z-]+|asv-[^/\s]+)\Z")
+]
+"""A whole commit, or a run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventName:
-    """What an entry names. All but its effect stays the same when the history goes on."""
+class TriagedEvent(Protocol):
+    """What an entry names: hostbench.judge.events.Event."""
 
-    id: str
-    """`case@machine`, or `machine:NAME`."""
-    commit: str
-    """The first bad commit; the first run's id where its commit had been measured before."""
-    direction: str
-    """`slower` or `faster`."""
-    effect: float
-    """Relative change of the seconds, as known now."""
-    near: frozenset[str] = frozenset()
-    """Commits and runs that the step may have begun with as well: an entry that names one of them
-    names this event."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def commit(self) -> str: ...
+    @property
+    def near(self) -> Collection[str]: ...
+    @property
+    def direction(self) -> str: ...
+    @property
+    def effect(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Entry:
     series: OneLine
     """The event's id."""
     since: FirstBad
-    """The first bad commit, 7 digits of it or more, or a run id."""
+    """The first bad commit; the first run's id where its commit had been measured before."""
     direction: StepDirection
     state: EntryState
     effect: float | None = None
@@ -68,10 +69,18 @@ class Entry:
     """The last day on which it counts; None: for good."""
     note: OneLine | None = None
 
+    @property
+    def file_name(self) -> str:
+        """Says what it is about and is the same on every branch: two that disagree conflict."""
+        about = f"{self.series}\n{self.since}\n{self.direction}"
+        words = re.sub(r"[^A-Za-z0-9.]+", "-", self.series).strip("-.")[:60]
+        digest = hashlib.sha256(about.encode()).hexdigest()[:8]
+        return f"{words}-{self.since[:8]}-{self.direction}-{digest}{SUFFIX}"
+
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
 
-    def lapsed(self, event: EventName, today: datetime.date) -> str:
+    def lapsed(self, event: TriagedEvent, today: datetime.date) -> str:
         """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
         if self.is_expired(today):
             return "expired"
@@ -80,8 +89,9 @@ class Entry:
         now, then = abs(event.effect), abs(self.effect)
         return "outgrown" if now > max(OUTGROWN * then, then + AT_LEAST) else ""
 
-    def is_about(self, event: EventName) -> bool:
-        begins = any(_is_same_point(self.since, point) for point in (event.commit, *event.near))
+    def is_about(self, event: TriagedEvent) -> bool:
+        """Whether it names the event, by any point that this may have begun with."""
+        begins = self.since == event.commit or self.since in event.near
         return begins and (self.series, self.direction) == (event.id, event.direction)
 
 
@@ -94,12 +104,12 @@ class Triage:
     """Of what does not count, with what is wrong."""
 
 
-def entry_for(entries: Iterable[Entry], event: EventName, today: datetime.date) -> Entry | None:
+def entry_for(entries: Iterable[Entry], event: TriagedEvent, today: datetime.date) -> Entry | None:
     """The entry for an event: one that counts before one that has lapsed, then the one that names
     its very commit."""
 
     def closeness(entry: Entry) -> tuple[bool, bool]:
-        return not entry.lapsed(event, today), _is_same_point(entry.since, event.commit)
+        return not entry.lapsed(event, today), entry.since == event.commit
 
     return max((entry for entry in entries if entry.is_about(event)), key=closeness, default=None)
 
@@ -109,31 +119,32 @@ def read(results: Path) -> Triage:
     triage = Triage()
     for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            content = load_json(read_stored(path, results))
-            triage.entries[path] = convert(content, Entry)
+            triage.entries[path] = convert(load_json(read_stored(path, results)), Entry)
         except (OSError, *DAMAGE) as error:
             why = f"it does not count ({error!s:.300}): mend or delete it"
             triage.warnings.append((path, why))
     return triage
 
 
-def put(results: Path, entry: Entry) -> list[Path]:
-    """Write an entry, in place of each for the same event. Raises UsageError for a value that it
-    cannot have."""
+def put(results: Path, entry: Entry) -> Path:
+    """Write an entry, in place of what was said of the same event. Raises UsageError for a value
+    that it cannot have."""
     content = {name: value for name, value in to_builtins(entry).items() if value is not None}
     try:
         convert(content, Entry)
     except DAMAGE as error:
         raise UsageError(f"this is no triage entry: {error}") from error
-    paths = _paths(results, entry) or [results / FOLDER / _file_name(entry)]
-    for path in paths:
-        write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
-    return paths
+    path = results / FOLDER / entry.file_name
+    older = _paths(results, entry) - {path}
+    write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
+    for other in older:
+        other.unlink()
+    return path
 
 
 def clear(results: Path, entry: Entry) -> list[Path]:
     """Delete every entry for the event of this one. Raises UsageError where there is none."""
-    paths = _paths(results, entry)
+    paths = sorted(_paths(results, entry))
     if not paths:
         raise UsageError(
             f"no triage entry for {entry.series} {entry.direction} since {entry.since}; "
@@ -144,25 +155,9 @@ def clear(results: Path, entry: Entry) -> list[Path]:
     return paths
 
 
-def _paths(results: Path, entry: Entry) -> list[Path]:
+def _paths(results: Path, entry: Entry) -> set[Path]:
     """The files that speak of the same event; one that has its name is taken for such."""
-    event = EventName(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
-    entries, named = read(results).entries, results / FOLDER / _file_name(entry)
-    paths = [path for path, other in entries.items() if other.is_about(event)]
-    return [*paths, named] if named.exists() and named not in entries else paths
-
-
-def _is_same_point(first: str, second: str) -> bool:
-    """The same run, or the same commit, of which one may be abbreviated."""
-    if "T" in first + second:
-        return first == second
-    shortest = min(len(first), len(second))
-    return shortest >= 7 and first[:shortest] == second[:shortest]
-
-
-def _file_name(entry: Entry) -> str:
-    """Says what it is about and is the same on every branch: two that disagree conflict."""
-    about = f"{entry.series}\n{entry.since}\n{entry.direction}"
-    words = re.sub(r"[^A-Za-z0-9.]+", "-", entry.series).strip("-.")[:60]
-    digest = hashlib.sha256(about.encode()).hexdigest()[:8]
-    return f"{words}-{entry.since[:8]}-{entry.direction}-{digest}{SUFFIX}"
+    named = results / FOLDER / entry.file_name
+    entries = read(results).entries.items()
+    paths = {path for path, other in entries if other.file_name == entry.file_name}
+    return paths | {named} if named.exists() else paths

@@ -5,7 +5,7 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,17 +13,27 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import triage
 from hostbench.store.results import Results, damage
-from hostbench.store.triage import Entry, EventName, entry_for
+from hostbench.store.triage import Entry, entry_for
 from tests.fakes.builders import COMMIT, copy_case
 
 SERIES = f"{copy_case()}@shelf"
 
 
-EVENT = EventName(id=SERIES, commit=COMMIT, direction="slower", effect=0.1)
+RUN = "20261121T120000Z-nogit-0001"
 TODAY = datetime.date(2026, 11, 21)
 ENTRY = Entry(
     series=SERIES, since=COMMIT, direction="slower", state="accepted", owner="ana", note="a: b"
 )
+
+
+class Event(NamedTuple):
+    """What triage asks of one."""
+
+    id: str = SERIES
+    commit: str = COMMIT
+    near: tuple[str, ...] = ()
+    direction: str = "slower"
+    effect: float = 0.1
 
 
 def write(results: Path, name: str, text: str) -> Path:
@@ -35,47 +45,34 @@ def write(results: Path, name: str, text: str) -> Path:
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
     entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
-    (path,) = triage.put(tmp_path, entry)
-    found = triage.read(tmp_path)
-    assert (found.entries, found.warnings) == ({path: entry}, [])
-    assert triage.clear(tmp_path, replace(ENTRY, since=COMMIT[:8])) == [path]
+    path = triage.put(tmp_path, entry)
+    stored = triage.read(tmp_path)
+    assert (stored.entries, stored.warnings) == ({path: entry}, [])
+    assert triage.clear(tmp_path, ENTRY) == [path]
     assert triage.read(tmp_path).entries == {}
     with pytest.raises(UsageError, match="no triage entry"):
         triage.clear(tmp_path, ENTRY)
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_about"),
+    ("changes", "event", "is_about"),
     [
-        ({}, True),
-        ({"since": COMMIT[:7]}, True),
-        ({"since": COMMIT[:7] + "f" * 33}, False),
-        ({"since": "20261121T120000Z-1a2b3c4d-0001"}, False),
-        ({"direction": "faster"}, False),
-        ({"series": "transfer"}, False),
-        ({"series": f"{SERIES}2"}, False),
-        ({"series": "machine:shelf"}, False),
-        ({"series": "time_it(10)@shelf"}, False),
+        ({}, Event(), True),
+        ({"since": COMMIT[:-1] + "f"}, Event(), False),
+        ({"since": RUN}, Event(), False),
+        ({"since": RUN}, Event(commit=RUN), True),
+        ({"direction": "faster"}, Event(), False),
+        ({"series": f"{SERIES}2"}, Event(), False),
+        ({"series": "machine:shelf"}, Event(), False),
+        ({"series": "machine:shelf"}, Event(id="machine:shelf"), True),
+        ({}, Event(commit="b" * 40, near=(COMMIT, "c" * 40)), True),
     ],
 )
-def test_which_event_an_entry_is_about(changes: dict[str, str], is_about: bool) -> None:
-    entry = replace(ENTRY, **changes)  # type: ignore[arg-type]
-    assert entry_for([entry], EVENT, TODAY) == (entry if is_about else None)
-
-
-def test_machines_runs_and_other_projects_go_by_the_letter() -> None:
-    run = "20261121T120000Z-nogit-0001"
-    for id, since in (("machine:shelf", COMMIT), (SERIES, run), ("time_it(10)@shelf", COMMIT)):
-        entry = replace(ENTRY, series=id, since=since)
-        assert entry_for([entry], replace(EVENT, id=id, commit=since), TODAY) == entry
-        assert entry_for([entry], replace(EVENT, id=id, commit=""), TODAY) is None
-
-
-def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
-    moved = replace(EVENT, commit="b" * 40, near=frozenset({COMMIT, "c" * 40}))
-    assert entry_for([ENTRY], moved, TODAY) == ENTRY
-    exact = replace(ENTRY, since="b" * 40, state="noise")
-    assert entry_for([ENTRY, exact], moved, TODAY) == exact
+def test_which_event_an_entry_is_about(
+    changes: dict[str, Any], event: Event, is_about: bool
+) -> None:
+    entry = replace(ENTRY, **changes)
+    assert entry_for([entry], event, TODAY) == (entry if is_about else None)
 
 
 @pytest.mark.parametrize(
@@ -91,16 +88,14 @@ def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
     ],
 )
 def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
-    assert replace(ENTRY, effect=said).lapsed(replace(EVENT, effect=now), TODAY) == lapsed
+    assert replace(ENTRY, effect=said).lapsed(Event(effect=now), TODAY) == lapsed
 
 
-def test_an_expired_entry_gives_way(tmp_path: Path) -> None:
-    last_day = replace(ENTRY, until=TODAY)
-    other = replace(ENTRY, since=COMMIT[:8], state="noise")
-    assert entry_for([other, last_day], replace(EVENT, effect=3.0), TODAY) == other
-    for day, entry in ((TODAY, last_day), (TODAY + datetime.timedelta(1), other)):
-        near = replace(EVENT, near=frozenset({COMMIT}))
-        assert entry_for([last_day, other], near, day) == entry
+def test_the_entry_of_the_very_commit_counts_until_it_expires() -> None:
+    exact, near = replace(ENTRY, until=TODAY), replace(ENTRY, since="b" * 40, state="noise")
+    event = Event(near=("b" * 40,), effect=3.0)
+    for day, entry in ((TODAY, exact), (TODAY + datetime.timedelta(1), near)):
+        assert entry_for([near, exact], event, day) == entry
 
 
 @pytest.mark.parametrize(
@@ -110,7 +105,7 @@ def test_an_expired_entry_gives_way(tmp_path: Path) -> None:
         ({"effect": "4%"}, "$.effect"),
         ({"note": "\x1b[31mred"}, "$.note"),
         ({"owner": ""}, "$.owner"),
-        ({"since": "12"}, "$.since"),
+        ({"since": COMMIT[:8]}, "$.since"),
         ({"direction": "up"}, "$.direction"),
         ({"state": None}, "$.state"),
         ({"series": "\ud800"}, "surrogates"),
@@ -119,7 +114,7 @@ def test_an_expired_entry_gives_way(tmp_path: Path) -> None:
 def test_a_damaged_entry_is_named_and_the_rest_counts(
     tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
-    content = {"series": SERIES, "since": COMMIT[:8], "direction": "slower", "state": "noise"}
+    content = {"series": SERIES, "since": COMMIT, "direction": "slower", "state": "noise"}
     good = write(tmp_path, "good.txt", json.dumps({**content, "unknown": 1}))
     path = write(tmp_path, "mine.txt", json.dumps({**content, **change}))
     triage_ = triage.read(tmp_path)
@@ -130,13 +125,14 @@ def test_a_damaged_entry_is_named_and_the_rest_counts(
 
 
 def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
-    for digits, state in ((8, "noise"), (9, "accepted"), (40, "investigating")):
-        content = {"series": SERIES, "since": COMMIT[:digits], "direction": "slower"}
-        write(tmp_path, f"{digits}.txt", json.dumps({**content, "state": state}))
-    assert len(triage.put(tmp_path, ENTRY)) == 3
-    stored = triage.read(tmp_path)
-    assert set(stored.entries.values()) == {ENTRY} and stored.warnings == []
-    assert len(triage.clear(tmp_path, replace(ENTRY, since=COMMIT[:7]))) == 3
+    content = {"series": SERIES, "since": COMMIT, "direction": "slower"}
+    for state in ("noise", "accepted"):
+        write(tmp_path, f"{state}.txt", json.dumps({**content, "state": state}))
+    path = triage.put(tmp_path, ENTRY)
+    assert triage.read(tmp_path).entries == {path: ENTRY}
+    write(tmp_path, "mine.txt", json.dumps({**content, "state": "noise"}))
+    path.write_text("half")
+    assert len(triage.clear(tmp_path, ENTRY)) == 2
     assert not list((tmp_path / "triage").iterdir())
 
 
