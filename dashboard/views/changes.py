@@ -24,7 +24,7 @@ st.title("Changes", anchor=False)
 store = parts.opened()
 names = parts.machines(store)
 judged = data.judged(store)
-series = [one for one in judged.series if one.machine in names]
+series = [own for own in judged.series if own.machine in names]
 if store.folder:
     entries = triage.read(store.folder)
     for path, text in entries.warnings:
@@ -34,15 +34,15 @@ if store.folder:
             about = f"{entry.state} of {entry.series} since {entry.since}"
             st.warning(plain(f"{path}: the entry has expired: {about}"))
 gone = [
-    (one.id, one.status, one.stopped.since.commit, one.stopped.since.committed_at)
-    for one in series
-    if one.stopped
+    (own.id, own.status, own.stopped.since.commit, own.stopped.since.committed_at)
+    for own in series
+    if own.stopped
 ]
 if gone:
     with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
         titles = ["id", "status", "since_commit", "since_committed_at"]
         parts.table(pd.DataFrame(gone, columns=titles), "stopped")
-if not any(one.judged for one in series):
+if not any(own.judged for own in series):
     parts.empty(f"{parts.not_judged(series)} Two commits compared at once:", "hostbench ab main")
 rows = causes(
     event
@@ -50,7 +50,7 @@ rows = causes(
     if event.machine in names and parts.in_days(event.first.committed_at)
 )
 if not rows:
-    num = number_of(sum(one.judged for one in series), "series", "series")
+    num = number_of(sum(own.judged for own in series), "series", "series")
     parts.empty(f"No change in {num} on these machines and days.")
 number = Counter([*(ANY for _ in rows), *(cause.worst.state for cause in rows)])
 states = [ANY, *(state for state in STATES if number[state])]

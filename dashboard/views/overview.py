@@ -27,7 +27,7 @@ runs = parts.runs(store)
 if runs.empty:
     parts.empty("No run is of these days and machines: choose others above.")
 judged = data.judged(store)
-series = [one for one in judged.series if one.machine in names]
+series = [own for own in judged.series if own.machine in names]
 changes = causes(event for event in judged.events if event.machine in names)
 fails = [event for cause in changes for event in cause.events if event.fails]
 number = Counter(cause.worst.state for cause in changes)
@@ -37,7 +37,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         on = number_of(len({event.machine for event in fails}), "machine")
         since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
         st.badge(f"{number_of(number[FAILS], 'regression')} on {on} since {since}", color="orange")
-    elif any(one.judged for one in series):
+    elif any(own.judged for own in series):
         st.badge("no new regression", icon=":material/check:", color="green")
     if number[PROVISIONAL]:
         st.badge(f"{number[PROVISIONAL]} provisional", color="gray")
@@ -101,7 +101,7 @@ for pair in (cards[:2], cards[2:]):
 st.subheader("What changed", anchor=False)
 lasting = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)
 changes = [cause for cause in changes if cause.worst.state in lasting][:TOP]
-if not any(one.judged for one in series):
+if not any(own.judged for own in series):
     st.caption(parts.not_judged(series))
 elif not changes:
     st.caption("No change that lasts.")

@@ -26,8 +26,8 @@ def usual() -> str:
     """The case of the link; else of what changed most, else a time with the most points."""
     cases = set(every["case"])
     changed = (event.case for cause in what_changed for event in cause.events)
-    longest = sorted(judged.series, key=lambda one: (-one.points, one.unit != "seconds"))
-    own = [st.query_params.get("case", ""), *changed, *(one.case for one in longest)]
+    longest = sorted(judged.series, key=lambda own: (-own.points, own.unit != "seconds"))
+    own = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
     return next(str(case) for case in [*own, *every["case"]] if case in cases)
 
 
@@ -67,7 +67,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 is_one_machine = len({group for _, group in lines}) == 1
-series = {one.id: one for one in judged.series}
+series = {own.id: own for own in judged.series}
 drawn: dict[str, trend.Trend] = {}
 for (case, group), own in [*lines.items()][: trend.MOST]:
     drawn[f"{case}@{group}"] = trend.trend(
@@ -79,7 +79,7 @@ for (case, group), own in [*lines.items()][: trend.MOST]:
         series[f"{case}@{group}"].detectable if f"{case}@{group}" in series else None,
         trend.MOST_DRAWN // min(trend.MOST, len(lines)),
     )
-shown_points = pd.concat([one.points for one in drawn.values()], ignore_index=True)
+shown_points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
 spec = trend.chart([*drawn.values()], unit, f"{by}, UTC")
 
 
@@ -117,7 +117,7 @@ clicked = st.vega_lite_chart(
 for point in clicked["selection"].get(trend.POINT, ()):
     machine = str(point["machine"]).partition("/")[0]
     parts.go("runs", of=f"{point['run_id']}@{machine}")
-total = sum(one.num_points for one in drawn.values())
+total = sum(line.num_points for line in drawn.values())
 if len(shown_points) < total:
     st.caption(f"{len(shown_points):,} of {total:,} points drawn; zoom for all.")
 
@@ -148,9 +148,9 @@ if moved:
         parts.go("changes", change=moved[row][0])
 NUMBERS = "id points value unit change noise detectable status why".split()
 mine = [
-    [getattr(one, name) for name in NUMBERS]
-    for one in judged.series
-    if one.machine in names and one.case.partition("[")[0] == workload
+    [getattr(own, name) for name in NUMBERS]
+    for own in judged.series
+    if own.machine in names and own.case.partition("[")[0] == workload
 ]
 with st.expander(f"All {len(mine)} series of this workload"):
     share = ("change", "noise", "detectable")

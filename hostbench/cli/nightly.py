@@ -148,11 +148,10 @@ class _Nightly:
         level = judge.runs_before(earlier, known)
         night.held, moved = level.compare(launches), level.suspects(launches)
         # Of the runs that what moved was last measured in the oldest: what moved it is since.
-        last = [next(i for i, own in enumerate(level.runs) if name in own) for name in moved]
-        before = earlier[max(last, default=0)]
+        before = earlier[min(map(level.newest, moved), default=-1)]
         old, new = before.header.commit, run.header.commit
         num = number_of(len(earlier), "run")
-        night.about.append(f"compared with {num} before it, the newest {earlier[0].run_id}")
+        night.about.append(f"compared with {num} before it, the newest {earlier[-1].run_id}")
         night.lists["lasting"], night.lists["passing"] = history.facts_moved(before, run)
         night.lists["landed"] = history.landed(Path.cwd(), old, new)
         night.lists["skipped"] = history.with_status("skipped", run, earlier)

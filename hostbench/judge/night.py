@@ -6,6 +6,7 @@ the rule for two sides (judge.two_sides) says that it has. Pure functions of num
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -52,24 +53,29 @@ def confirmed(nights: Iterable[Night]) -> Iterator[tuple[Night, NightChange]]:
 class RunsBefore:
     """What a night is held against."""
 
-    runs: Sequence[LaunchesOf]
-    """The newest first; of each the series of which no night has confirmed a change since."""
-    apart: Mapping[SeriesName, Sequence[Sequence[float]]] = field(default_factory=dict)
-    """Of each other series the seconds of the runs before its last such change, those of each level
-    together: they say how much runs differ."""
+    runs: Sequence[tuple[float, LaunchesOf]]
+    """The oldest first, each with when it began (s since the epoch)."""
+    changed_at: Mapping[SeriesName, Sequence[float]] = field(default_factory=dict)
+    """When nights have confirmed that a series moved."""
+
+    def newest(self, name: SeriesName) -> int:
+        """Of the runs that have it."""
+        return max(index for index, (_, run) in enumerate(self.runs) if name in run)
 
     def compare(self, *tonight: LaunchesOf) -> Comparisons:
-        """Each series of the first of tonight's runs that has one before, against the level."""
-        names = {name for run in self.runs for name in run}
-        sides = {
-            name: TwoSides(
-                second=[median(run[name]) for run in tonight if name in run],
-                before=[median(run[name]) for run in reversed(self.runs) if name in run],
-                apart=self.apart.get(name, ()),
-            )
-            for name in tonight[0]
-            if name in names
-        }
+        """Each series of the first of tonight's runs against the level of the runs since its last
+        change, where there are any; those before it say how much runs differ."""
+        sides = {}
+        for name in tonight[0]:
+            times = self.changed_at.get(name, ())
+            levels = [list[float]() for _ in range(len(times) + 1)]
+            for at_s, run in self.runs:
+                if name in run:
+                    levels[bisect_right(times, at_s)].append(median(run[name]))
+            *apart, before = levels
+            second = [median(run[name]) for run in tonight if name in run]
+            if before:
+                sides[name] = TwoSides(second=second, before=before, apart=apart)
         return compare(sides)
 
     def suspects(self, tonight: LaunchesOf) -> Comparisons:
@@ -77,27 +83,19 @@ class RunsBefore:
         enough runs for a level the launches of the last one tell what to measure again, and nothing
         else."""
         by_level = self.compare(tonight)
-        last = {name: own for run in reversed(self.runs) for name, own in run.items()}
-        few_runs = {name: last[name] for name, own in by_level.items() if own.lacks_runs}
-        comparisons = by_level | interleaved(few_runs, tonight)
+        few_runs = [name for name, own in by_level.items() if own.lacks_runs]
+        last = {name: self.runs[self.newest(name)][1][name] for name in few_runs}
+        comparisons = by_level | interleaved(last, tonight)
         return {name: own for name, own in comparisons.items() if _may_have_moved(own)}
 
 
-def runs_before(runs: Sequence[WholeRun], nights: Sequence[Night]) -> RunsBefore:
-    """`runs`: the newest first."""
-    changed_at: dict[SeriesName, list[float]] = {}
+def runs_before(runs: Iterable[WholeRun], nights: Iterable[Night]) -> RunsBefore:
+    """Both the oldest first."""
+    changed_at: dict[SeriesName, list[float]] = defaultdict(list)
     for night, change in confirmed(nights):
-        times = changed_at.setdefault((change.case, change.version), [])
-        times.append(epoch_s(night.started_at))
-    since = list[LaunchesOf]()
-    apart = {name: [list[float]() for _ in times] for name, times in changed_at.items()}
-    for run in runs:
-        launches, at_s = launches_of(run), epoch_s(run.header.started_at)
-        level = {name: bisect_right(changed_at.get(name, ()), at_s) for name in launches}
-        since.append({n: own for n, own in launches.items() if level[n] == len(apart.get(n, ()))})
-        for name in launches.keys() - since[-1].keys():
-            apart[name][level[name]].append(median(launches[name]))
-    return RunsBefore(runs=since, apart=apart)
+        changed_at[change.case, change.version].append(epoch_s(night.started_at))
+    timed = [(epoch_s(run.header.started_at), launches_of(run)) for run in runs]
+    return RunsBefore(runs=timed, changed_at=dict(changed_at))
 
 
 def interleaved(first: LaunchesOf, second: LaunchesOf) -> Comparisons:

@@ -49,15 +49,15 @@ class Cause:
             moved[event.group] = max(moved[event.group], event.moved[0] if event.moved else 0)
         return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
 
-    def sparkline(self, series: Iterable[Series]) -> list[float]:
+    def sparkline(self, every: Iterable[Series]) -> list[float]:
         """Of the worst event's series; where a machine moved as a whole the median of its longest,
         each over its mean."""
         ids, own = {event.id for event in self.events}, list[tuple[float, ...]]()
-        for one in series:
-            if one.id in ids:
-                return list(one.sparkline)
-            if one.group == self.worst.group and one.sparkline:
-                own.append(one.sparkline)
+        for series in every:
+            if series.id in ids:
+                return list(series.sparkline)
+            if series.group == self.worst.group and series.sparkline:
+                own.append(series.sparkline)
         length = max(map(len, own), default=0)
         shares = [np.divide(values, np.mean(values)) for values in own if len(values) == length]
         return [float(value) for value in np.median(shares, axis=0)] if shares else []

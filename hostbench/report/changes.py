@@ -142,8 +142,11 @@ def _resets(events: Iterable[Event]) -> list[str]:
 
 def summary(chosen: History) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
-    effects = sorted(one.detectable for one in chosen.series if one.detectable is not None)
-    num, fewer = sum(one.judged for one in chosen.series), f"fewer than {FEWEST_POINTS} points"
+    effects = sorted(series.detectable for series in chosen.series if series.detectable is not None)
+    num, fewer = (
+        sum(series.judged for series in chosen.series),
+        f"fewer than {FEWEST_POINTS} points",
+    )
     along = "commits" if chosen.axis == "commit" else "the time of the runs"
     line = (
         f"{number_of(num, 'series', 'series')} judged along {along}, "
@@ -181,15 +184,15 @@ def evidence_lines(event: Event) -> list[str]:
     series = "other series of this machine" if event.case else "series of this machine"
     unnamed = "a baseline reset was declared here"
     lines = [
-        _TEXTS[one.kind].format(text=one.text or unnamed, series=series)
-        for one in event.evidence
-        if one.commit is None
+        _TEXTS[evidence.kind].format(text=evidence.text or unnamed, series=series)
+        for evidence in event.evidence
+        if evidence.commit is None
     ]
-    commits = [one for one in event.evidence if one.commit is not None]
+    commits = [evidence for evidence in event.evidence if evidence.commit is not None]
     parts = []
     for kind, word in (("likely commit", "most likely"), ("commit beside", "less likely")):
-        own = [one for one in commits[:SHOWN_COMMITS] if one.kind == kind]
-        names = [f"{str(one.commit)[:8]} {one.subject or ''}".strip() for one in own]
+        own = [evidence for evidence in commits[:SHOWN_COMMITS] if evidence.kind == kind]
+        names = [f"{str(evidence.commit)[:8]} {evidence.subject or ''}".strip() for evidence in own]
         parts += [f"{word} {'; '.join(names)}"] if names else []
     if len(commits) > SHOWN_COMMITS:
         parts[-1] += f" and {len(commits) - SHOWN_COMMITS} more"
@@ -243,8 +246,8 @@ def table(events: Sequence[Event]) -> Table:
     neighbours: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         entry = [entry_in_words(event)] if event.triage else []
-        label, *more = evidence_lines(event) or ("no evidence",)
-        cause = "; ".join([f"{event.cause}: {label}", *more, *entry])
+        first, *others = evidence_lines(event) or ("no evidence",)
+        cause = "; ".join([f"{event.cause}: {first}", *others, *entry])
         num_moved, num_series = event.moved or (None, None)
         row = {
             "state": event.state,
@@ -281,7 +284,7 @@ def _document(chosen: History, events: Sequence[Event]) -> dict[str, Any]:
     return {
         "axis": chosen.axis,
         "events": list(map(_event, events)),
-        "stopped": sorted(stopped, key=lambda one: str(one["status"])),
+        "stopped": sorted(stopped, key=lambda end: str(end["status"])),
         "series": [
             {"id": series.id, "noise": series.noise, "detectable": series.detectable}
             for series in chosen.series
@@ -305,7 +308,7 @@ def _event(event: Event) -> dict[str, Any]:
         "off_by_at_most": event.slack,
         "triage": entry,
         "cause": {"label": event.cause, "why": evidence_lines(event)},
-        "evidence": [structs.asdict(one) for one in event.evidence],
+        "evidence": [structs.asdict(evidence) for evidence in event.evidence],
     }
 
 

@@ -67,7 +67,7 @@ def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
     measured = {commit for pair in ends for commit in pair if commit}
     in_git = known_commits(root, measured) if measured else set()
     for index, (event, (old, new)) in enumerate(zip(events, ends, strict=True)):
-        others = tuple(one for one in event.evidence if one.commit is None)
+        others = tuple(own for own in event.evidence if own.commit is None)
         if len(others) < len(event.evidence) and new and {old, new} <= in_git:
             evidence = (*others, *commits_of(event, between(old, new)))
             events[index] = structs.replace(event, evidence=evidence)

@@ -25,7 +25,7 @@ def stored_runs(
     results: Results, machine: str, device: str, until: str, nights: Sequence[Night]
 ) -> list[WholeRun]:
     """The runs of that machine and device until then (ISO 8601) that nights have concluded, the
-    newest first, without disturbed ones; from before the first night any run. One that nobody
+    oldest first, without disturbed ones; from before the first night any run. One that nobody
     judged would hide what moved in it: cut off, by hand, or measured once more."""
     concluded = {night.run_id for night in nights if not night.is_disturbed}
     first_s = min((epoch_s(night.started_at) for night in nights), default=math.inf)
@@ -37,20 +37,20 @@ def stored_runs(
         if is_alike and is_judged and at_s < epoch_s(until) and len(runs) < LEVEL_RUNS:
             run = results.run(about)
             runs += [run] if run.header.scratch is None else []
-    return runs
+    return runs[::-1]
 
 
 def that_fits(plan: Plan, runs: Sequence[WholeRun], seconds: float) -> Plan:
     """As many launches of as many cases as there is time for, going by the last run, those first
-    that were measured longest ago; all where there was none. `runs`: the newest first."""
+    that were measured longest ago; all where there was none. `runs`: the oldest first."""
     if not runs:
         return plan
     measured_at: dict[str, str] = {}
-    for run in reversed(runs):
+    for run in runs:
         own = (str(record.case) for record in run.run.records if record.status == "ok")
         measured_at |= dict.fromkeys(own, run.header.started_at)
     oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), ""))
-    times = [epoch_s(record.started_at) for record in runs[0].run.records]
+    times = [epoch_s(record.started_at) for record in runs[-1].run.records]
     # From one record to the next: a launch of a case, with its share of starting processes.
     launch_s = (max(times) - min(times)) / max(len(times) - 1, 1)
     costs_s = dict.fromkeys(oldest_first, launch_s)

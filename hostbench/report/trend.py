@@ -190,11 +190,11 @@ def _thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
     if len(points) <= most:
         return points
     stretch = np.arange(len(points)) * (most // 4) // len(points)
-    placed = points.assign(place=np.arange(len(points)), y=points["y"].fillna(0.0))
-    of_each = placed.set_index("place").groupby([stretch, "kind"], sort=False)
+    numbered = points.assign(row=np.arange(len(points)), y=points["y"].fillna(0.0))
+    of_each = numbered.set_index("row").groupby([stretch, "kind"], sort=False)
     first, last = of_each.head(1).index, of_each.tail(1).index
-    places = {*first, *last, *of_each["y"].idxmin(), *of_each["y"].idxmax()}
-    return points.iloc[sorted(places)]
+    chosen = {*first, *last, *of_each["y"].idxmin(), *of_each["y"].idxmax()}
+    return points.iloc[sorted(chosen)]
 
 
 def _text(row: dict[Any, Any], unit: str) -> str:
@@ -236,11 +236,11 @@ def chart(
     trends: Sequence[Trend], unit: str, x_title: str = "time, UTC", height: int = _HEIGHT
 ) -> Spec:
     """A click selects a point, dragging selects days; the wheel is left to the page."""
-    points = pd.concat([one.points for one in trends], ignore_index=True)
-    levels = pd.concat([one.levels for one in trends], ignore_index=True)
-    known = [(one.name, one.limit) for one in trends if one.limit]
+    points = pd.concat([series.points for series in trends], ignore_index=True)
+    levels = pd.concat([series.levels for series in trends], ignore_index=True)
+    known = [(series.name, series.limit) for series in trends if series.limit]
     limits = pd.DataFrame(known, columns=["series", "y"])
-    names, is_many = [one.name for one in trends], len(points) > MANY
+    names, is_many = [series.name for series in trends], len(points) > MANY
     key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     x, x2, high = _time(points, x_title), {"field": "x2"}, {"field": "high"}
@@ -289,7 +289,7 @@ def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
 def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
     """Where something changed, with labels of which neighbours are below each other. The wide lines
     are for the pointer."""
-    rules = pd.DataFrame([rule for one in trends for rule in one.rules], columns=_RULE)
+    rules = pd.DataFrame([rule for series in trends for rule in series.rules], columns=_RULE)
     rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
     rules["down"] = [13 * (index % 6) for index in range(len(rules))]
     line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}

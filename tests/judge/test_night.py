@@ -28,7 +28,7 @@ def with_one(found: LaunchesOf, level: float) -> LaunchesOf:
 
 
 def suspects(tonight: LaunchesOf, *before: LaunchesOf) -> Comparisons:
-    return RunsBefore(runs=before).suspects(tonight)
+    return RunsBefore(runs=list(enumerate(before))).suspects(tonight)
 
 
 def test_the_rule_says_what_moved_against_the_level_of_the_runs_before() -> None:
@@ -56,16 +56,16 @@ def _nights(rng: random.Random) -> list[LaunchesOf]:
 
 def test_runs_from_before_a_confirmed_change_say_how_much_runs_differ() -> None:
     rng = random.Random(5)
-    older, since = [run(rng) for _ in range(6)], [run(rng)]
-    apart = {name: [[3 * one[name][0] for one in older], [2.0]] for name in NAMES}
-    found = RunsBefore(runs=since, apart=apart).suspects(with_one(run(rng), 1.1))
+    runs = [*(run(rng, level=3.0) for _ in range(6)), run(rng, level=2.0), run(rng)]
+    before = RunsBefore(runs=list(enumerate(runs)), changed_at=dict.fromkeys(NAMES, (5.5, 6.5)))
+    found = before.suspects(with_one(run(rng), 1.1))
     assert [name for name, one in found.items() if has_moved(one)] == [NAMES[3]]
 
 
 def test_without_a_level_launches_say_what_to_measure_again_and_prove_nothing() -> None:
     rng = random.Random(1)
     before, last = run(rng), run(rng)
-    found = suspects(with_one(run(rng), 1.2), last, before)
+    found = suspects(with_one(run(rng), 1.2), before, last)
     assert list(found) == [NAMES[3]] and not has_moved(found[NAMES[3]])
     assert list(suspects(with_one(run(rng), 0.8), last)) == [NAMES[3]]
     assert not suspects(run(rng), last)
@@ -75,7 +75,7 @@ def test_a_series_is_held_against_the_newest_run_that_has_it() -> None:
     rng = random.Random(2)
     usual = run(rng)
     lacking = {name: own for name, own in run(rng).items() if name != NAMES[3]}
-    assert NAMES[3] in suspects(with_one(run(rng), 1.3), lacking, usual)
+    assert NAMES[3] in suspects(with_one(run(rng), 1.3), usual, lacking)
     assert not suspects({("made.new", "1"): [1.0] * 7}, usual)
 
 
