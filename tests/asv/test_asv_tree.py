@@ -88,23 +88,28 @@ def test_a_rows_fields(tree: Path) -> None:
     assert track["unit"] == "bytes" and track[["ci_low_s", "num_samples"]].isna().all()
 
 
-def test_half_a_file_is_a_warning_and_the_rest_is_read(tree: Path) -> None:
-    path = result_file(tree)
-    path.write_text(path.read_text()[:700])
-    rows, warnings = read(tree)
-    assert set(rows["commit"].str[:8]) == {SECOND}
-    assert len(warnings) == 1 and str(path) in warnings[0]
+DEEP = "[" * 10**5
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "null", "3", "{}", '{"results": 5}', "\xff", "[" * 10**5]
+    "text", ["", "[]", "null", "3", "{}", '{"results": 5}', "\xff", DEEP, "half", "huge", "old"]
 )
-def test_a_file_of_another_kind_is_a_warning(tree: Path, text: str) -> None:
+def test_a_file_of_another_kind_is_a_warning_and_the_rest_is_read(tree: Path, text: str) -> None:
     path = result_file(tree)
-    path.write_text(text, encoding="latin-1")
-    rows, warnings = read(tree)
+    said = str(path)
+    if text == "half":
+        path.write_text(path.read_text()[:700])
+    elif text == "huge":
+        change(path, lambda d: d["results"]["sorting.track_size"].__setitem__(0, [10**400]))
+        said = "OverflowError"
+    elif text == "old":
+        change(path, lambda data: data.update(version=1))
+        said = "before 2018; `asv update` writes it anew"
+    else:
+        path.write_text(text, encoding="latin-1")
+    rows, (warning,) = read(tree)
     assert set(rows["commit"].str[:8]) == {SECOND}
-    assert len(warnings) == 1 and str(path) in warnings[0]
+    assert said in warning
 
 
 def test_results_without_machine_json_are_shown_with_a_warning(tree: Path) -> None:
@@ -147,26 +152,26 @@ def test_a_benchmark_that_has_lost_a_parameter_keeps_its_old_rows_apart(tree: Pa
     assert rows.query("workload == 'sorting.Sorting.time_sort'")["case"].nunique() == 4
 
 
-def test_numbers_that_are_none(tree: Path) -> None:
+@pytest.mark.parametrize(
+    ("results", "read_as"),
+    [
+        (
+            [math.nan, math.inf, None, "fast"],
+            [("skipped", None), ("ok", math.inf), ("failed", None), ("failed", None)],
+        ),
+        ([1.0], [("ok", 1.0), *[("failed", None)] * 3]),
+    ],
+)
+def test_numbers_that_are_none(tree: Path, results: list[Any], read_as: list[Any]) -> None:
     def edit(data: dict[str, Any]) -> None:
         row = data["results"]["sorting.Sorting.time_sort"]
-        row[0] = [math.nan, math.inf, None, "fast"]
+        row[0] = results
         row[5] = [-math.inf, None, None, None]
 
     change(result_file(tree), edit)
     rows, warnings = read(tree)
     assert warnings == []
-    found = list(values(rows, "sorting.Sorting.time_sort").values())
-    assert found == [("skipped", None), ("ok", math.inf), ("failed", None), ("failed", None)]
-
-
-def test_a_result_list_that_is_too_short_is_failed_at_its_end(tree: Path) -> None:
-    change(
-        result_file(tree), lambda d: d["results"]["sorting.Sorting.time_sort"].__setitem__(0, [1.0])
-    )
-    rows, _ = read(tree)
-    statuses = [s for s, _ in values(rows, "sorting.Sorting.time_sort").values()]
-    assert statuses == ["ok", "failed", "failed", "failed"]
+    assert list(values(rows, "sorting.Sorting.time_sort").values()) == read_as
 
 
 @pytest.mark.parametrize(
@@ -192,15 +197,6 @@ def test_starts_that_are_no_times(tree: Path) -> None:
     assert len(rows) == 22 and warnings == []
 
 
-def test_a_number_too_large_for_a_float_is_a_warning(tree: Path) -> None:
-    change(
-        result_file(tree),
-        lambda d: d["results"]["sorting.track_size"].__setitem__(0, [10**400]),
-    )
-    _, warnings = read(tree)
-    assert len(warnings) == 1 and "OverflowError" in warnings[0]
-
-
 def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:
     path = result_file(tree)
     commit = json.loads(path.read_text())["commit_hash"]
@@ -213,17 +209,6 @@ def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:
     for text in (ours.read_text()[:500], "[]", "null", json.dumps({"commit_hash": commit})):
         ours.write_text(text)
         assert list(asv_tree.started(tree, commit, None)) == []
-
-
-def test_a_parameter_called_device_may_be_a_number(tree: Path) -> None:
-    change(
-        tree / "benchmarks.json",
-        lambda data: data["sorting.Sorting.time_sort"].update(param_names=["device", "order"]),
-    )
-    rows, warnings = read(tree)
-    assert warnings == [] and len(rows) == 22
-    sort = rows[rows["workload"] == "sorting.Sorting.time_sort"]
-    assert set(sort["device_"]) == {100, 1000} and sort["device"].isna().all()
 
 
 def test_half_a_character_is_a_warning_and_the_rest_is_read(tree: Path) -> None:
@@ -259,9 +244,3 @@ def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:
     rows, warnings = read(tree)
     assert len(rows) == 22 and len(warnings) == 2
     assert all("no UTF-8" in warning and warning.isascii() for warning in warnings)
-
-
-def test_what_asv_wrote_before_2018_is_named(tree: Path) -> None:
-    change(result_file(tree), lambda data: data.update(version=1))
-    rows, (warning,) = read(tree)
-    assert set(rows["commit"].str[:8]) == {SECOND} and "`asv update` writes it anew" in warning

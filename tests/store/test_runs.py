@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
+from hostbench.core.records import CaseRecord
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from tests.fakes.builders import (
@@ -26,23 +28,24 @@ def found(one: WholeRun) -> dict[str, tuple[str, tuple[float, ...]]]:
     return {str(r.case): (r.status, r.seconds) for r in one.results()}
 
 
-def test_failed_in_one_launch_is_failed_and_has_no_number_of_the_others() -> None:
-    one = WholeRun(run([record(A, 0, 1.0), failed(A, "lost", launch=1), record(A, 2, 3.0)]))
-    (result,) = one.results()
-    assert (result.status, result.reason, result.seconds) == ("failed", "lost", ())
-    assert one.measured_launches == 2
+LOST = failed(A, "lost", launch=1)
+STALE = failed(A, "proof failed: stale", seconds=2.0)
 
 
-def test_failed_by_its_proof_keeps_its_number() -> None:
-    (result,) = WholeRun(run([failed(A, "proof failed: stale", seconds=2.0)])).results()
-    assert (result.status, result.seconds) == ("failed", (2.0,))
-
-
-def test_failed_beats_skipped_beats_ok() -> None:
-    (result,) = WholeRun(run([skipped(A), failed(A, launch=1), record(A, 2)])).results()
-    assert result.status == "failed"
-    (result,) = WholeRun(run([skipped(A, "why"), record(A, 1)])).results()
-    assert (result.status, result.reason) == ("skipped", "why")
+@pytest.mark.parametrize(
+    ("records", "status", "reason", "seconds"),
+    [
+        ([record(A, 0, 1.0), LOST, record(A, 2, 3.0)], "failed", "lost", ()),
+        ([STALE], "failed", "proof failed: stale", (2.0,)),
+        ([skipped(A), LOST, record(A, 2)], "failed", "lost", ()),
+        ([skipped(A, "why"), record(A, 1)], "skipped", "why", ()),
+    ],
+)
+def test_failed_beats_skipped_beats_ok_and_a_false_number_stays(
+    records: list[CaseRecord], status: str, reason: str, seconds: tuple[float, ...]
+) -> None:
+    (result,) = WholeRun(run(records)).results()
+    assert (result.status, result.reason, result.seconds) == (status, reason, seconds)
 
 
 def test_results_are_in_the_order_of_the_plan_and_launches_in_theirs() -> None:
@@ -81,12 +84,6 @@ def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None
     records = [record(A, n, measurement={"findings": each}) for n, each in enumerate(said)]
     (result,) = WholeRun(run(records)).results()
     assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
-
-
-def test_facts_are_those_before_the_first_case() -> None:
-    part = run([record(A)], facts={"host": {"cpu_model": "one"}})
-    assert WholeRun(part).facts == {"host": {"cpu_model": "one"}}
-    assert WholeRun(replace(part, facts={})).facts == {}
 
 
 # From disk
