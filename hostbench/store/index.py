@@ -165,10 +165,11 @@ class _Update:
             if row is None or self._is_stale(row, stat):
                 if (content := self._read(file, stat)) is None:
                     continue
+                if row is not None:
+                    replaced.add(file)
                 row, tables = content
                 rows += tables
                 num += row.rows
-                replaced |= {file} & {*files}
                 files[file] = row
                 has_changed = True
             for benchmark, started_ms in row.claims:

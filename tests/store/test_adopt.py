@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.records import Archived
-from hostbench.runner import journal
+from hostbench.core.records import Archived, Run
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive
 from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
@@ -28,9 +27,11 @@ def orphans(results: Path, machine: Any = nobody) -> tuple[list[Archived], list[
 
 def test_an_orphan_is_adopted(tmp_path: Path) -> None:
     path = write_journal(tmp_path, RUN, finish=False)
+    with path.open("a") as file:
+        file.write('{"kind": "ca')
     (adopted,), warnings = orphans(tmp_path)
     assert warnings == []
-    assert adopted.finish is None
+    assert (adopted.finish, adopted.damaged) == (None, [5])
     assert not path.exists()
     assert archive.read(archive.path_of(tmp_path, adopted)).records == RUN.records
     (one,) = runs_of(tmp_path)
@@ -67,15 +68,6 @@ def test_an_unreadable_one_is_named_and_left_and_the_next_one_adopted(tmp_path: 
     assert len(warnings) == 3
     assert all(any(str(b) in warning for warning in warnings) for b in bad)
     assert bad[0].exists() and bad[1].exists() and bad[2].is_symlink()
-
-
-def test_damaged_lines_are_remembered(tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, finish=False)
-    with path.open("a") as file:
-        file.write('{"kind": "ca')
-    (adopted,), _ = orphans(tmp_path)
-    assert adopted.damaged == [5]
-    assert archive.read(archive.path_of(tmp_path, adopted)).damaged == [5]
 
 
 def test_a_kill_between_archive_and_journal_is_made_good(tmp_path: Path) -> None:
@@ -116,31 +108,29 @@ def test_asvs_machine_and_rows_are_taken_over(tmp_path: Path) -> None:
     assert (tmp_path / "table" / "runs").is_dir()
 
 
+OTHER_COMMIT = COMMIT[:8] + "f" * 32
+
+
 @pytest.mark.parametrize(
-    ("started_ms", "commit"), [(STARTED_MS - 5, COMMIT), (STARTED_MS + 5, COMMIT[:8] + "f" * 32)]
+    ("part", "started_ms", "commit", "machine"),
+    [
+        pytest.param(BY_ASV, STARTED_MS - 5, COMMIT, "here", id="of before"),
+        pytest.param(BY_ASV, STARTED_MS + 5, OTHER_COMMIT, "here", id="another commit"),
+        pytest.param(RUN, STARTED_MS + 5, COMMIT, "shelf", id="another machine"),
+    ],
 )
-def test_rows_of_before_or_of_another_commit_are_others(
-    tmp_path: Path, started_ms: int, commit: str
+def test_rows_of_others_are_left(
+    tmp_path: Path, part: Run, started_ms: int, commit: str, machine: str
 ) -> None:
     asv_file(tmp_path, "table", started_ms, commit)
-    write_journal(tmp_path, BY_ASV)
+    write_journal(tmp_path, part)
     (adopted,), _ = orphans(tmp_path, lambda: "here")
-    assert adopted.header.machine == "here"
-    assert adopted.asv_rows == []
-
-
-def test_a_run_with_a_machine_takes_no_rows_of_another(tmp_path: Path) -> None:
-    asv_file(tmp_path, "table", STARTED_MS + 5)
-    write_journal(tmp_path, RUN)
-    (adopted,), _ = orphans(tmp_path)
-    assert (adopted.header.machine, adopted.asv_rows) == ("shelf", [])
+    assert (adopted.header.machine, adopted.asv_rows) == (machine, [])
 
 
 def test_without_a_commit_there_are_no_rows(tmp_path: Path) -> None:
-    bare = run([record(CASES[0])], commit=None, committed_at=None)
-    path = write_journal(tmp_path, bare)
+    path = write_journal(tmp_path, run([record(CASES[0])], commit=None, committed_at=None))
     assert adopt.from_journal(tmp_path, path).asv_rows == []
-    assert journal.read(path).records == bare.records
 
 
 def test_a_broken_file_of_asv_stops_nothing(tmp_path: Path) -> None:
