@@ -217,9 +217,9 @@ def chart(spec: Spec, key: str, says: str, select: str) -> Mapping[str, Any]:
 
 def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
     """A row for each cause, the columns of CAUSE_COLUMNS among them."""
-    rows = []
+    rows, by_id = [], {own.id: own for own in series}
     for cause in some:
-        spark, on = cause.sparkline(series), cause.machines
+        spark, on = cause.sparkline(by_id), cause.machines
         row = {
             "change": words.change(None if cause.worst.is_reset else cause.worst.effect),
             "what": cause.title,

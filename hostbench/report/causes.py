@@ -5,7 +5,7 @@ import hashlib
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,18 +49,16 @@ class Cause:
             moved[event.group] = max(moved[event.group], event.moved[0] if event.moved else 0)
         return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
 
-    def sparkline(self, every: Iterable[Series]) -> list[float]:
-        """Of the worst event's series; where a machine moved as a whole the median of its longest,
-        each over its mean."""
-        ids, own = {event.id for event in self.events}, list[tuple[float, ...]]()
-        for series in every:
-            if series.id in ids:
-                return list(series.sparkline)
-            if series.group == self.worst.group and series.sparkline:
-                own.append(series.sparkline)
+    def sparkline(self, series: Mapping[str, Series]) -> list[float]:
+        """Of the worst event's series, by id; where a machine moved as a whole the median of its
+        longest, each over its mean."""
+        for event in self.events:
+            if event.id in series:
+                return list(series[event.id].sparkline)
+        own = [every.sparkline for every in series.values() if every.group == self.worst.group]
         length = max(map(len, own), default=0)
         shares = [np.divide(values, np.mean(values)) for values in own if len(values) == length]
-        return [float(value) for value in np.median(shares, axis=0)] if shares else []
+        return [float(share) for share in np.median(shares, axis=0)] if length else []
 
 
 def causes(events: Iterable[Event]) -> list[Cause]:

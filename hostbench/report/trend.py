@@ -1,7 +1,7 @@
 """Series over their runs: their points, the levels between their changes, what changed when; and a
 chart of up to six of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -31,14 +31,14 @@ from hostbench.report.charts import (
 )
 
 SHARE = "% of the first level"
-TITLES = {
-    "seconds": "seconds (lower is better)",
-    "GB/s": "GB/s (higher is better)",
-    SHARE: "% of the time of the first level (lower is better)",
-    "bytes": "memory (lower is better)",
-    "value": "value (asv's rule: lower is better)",
+UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "seconds": ("seconds (lower is better)", units.format_seconds),
+    "GB/s": ("GB/s (higher is better)", units.format_rate),
+    SHARE: ("% of the time of the first level (lower is better)", "{:.1f} %".format),
+    "bytes": ("memory (lower is better)", lambda number: units.format_bytes(round(number))),
+    "value": ("value (asv's rule: lower is better)", "{:.4g}".format),
 }
-"""Units of the vertical axis."""
+"""Of the vertical axis: its title, and a number in words."""
 MOST = 6
 """Series in one picture."""
 MOST_DRAWN = 500
@@ -52,10 +52,7 @@ _SELECTED = ["run_id", "series", "machine"]
 _AROUND = 30
 """Points on each side of an event."""
 _FIRST_POINTS = 8
-_SHOWN = [
-    *("status", "reason", "scratch", "flags", "commit", "started_at", "seconds", "ci_low_s"),
-    *("ci_high_s", "gb_per_s", "value", "unit"),
-]
+_WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
 _FACTS = ("torch", "driver", "hardware")
 THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
@@ -107,8 +104,7 @@ def trend(
 ) -> Trend:
     """Of the rows of one series (hostbench.store.frame, marked), with its events and its machine's,
     the smallest change that would be seen, and `most` points."""
-    rows = rows[(rows["status"] != "not measured") & rows[by].notna()]
-    rows = rows.sort_values([by, "started_at"], kind="stable")
+    rows = _in_order(rows, by)
     points = _points(rows, name, unit, by)
     rules, edges = list[Spec](), list[float]()
     for event in events:
@@ -127,11 +123,11 @@ def trend(
     ceilings = rows["ceiling_gb_per_s"].dropna()
     limit = float(ceilings.iloc[-1]) if unit == "GB/s" and len(ceilings) else None
     drawn = _thinned(points, most)
-    shown = rows.loc[drawn.index, _SHOWN].astype(object)
-    shown = shown.where(shown.notna(), None)
+    about = rows.loc[drawn.index, _WORDED].assign(y=drawn["y"]).astype(object)
+    about = about.where(about.notna(), None)
     return Trend(
         name=name,
-        points=drawn.assign(text=[_text(row, unit) for row in shown.to_dict("records")]),
+        points=drawn.assign(text=[_text(row, unit) for row in about.to_dict("records")]),
         num_points=len(points),
         levels=_levels(points, name, edges, detectable),
         rules=rules,
@@ -141,14 +137,19 @@ def trend(
 
 def around(rows: pd.DataFrame, event: Event, height: int) -> Spec:
     """A series on both sides of its event, with its levels."""
-    rows = rows[(rows["status"] != "not measured") & rows["committed_at"].notna()]
-    rows = rows.sort_values(["committed_at", "started_at"], kind="stable")
+    rows = _in_order(rows, "committed_at")
     start = int((rows["committed_at"] < event.first.committed_at).sum()) - _AROUND
     rows, unit = rows.iloc[max(0, start) :].head(2 * _AROUND), units_of([rows])[0]
     return chart([trend(rows, event.id, unit, events=[event], detectable=event.detectable)], unit)
 
 
 # ---- points and levels --------------------------------------------------------------------------
+
+
+def _in_order(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Those that were measured, the oldest first."""
+    rows = rows[(rows["status"] != "not measured") & rows[by].notna()]
+    return rows.sort_values([by, "started_at"], kind="stable")
 
 
 def _ms(at: Any) -> float:
@@ -199,15 +200,7 @@ def _thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
 
 def _text(row: dict[Any, Any], unit: str) -> str:
     """Number, why it has none, when, which commit."""
-    seconds, rate, number = row["seconds"], row["gb_per_s"], ""
-    if seconds:
-        is_rate = unit == "GB/s" and rate
-        number = units.format_rate(rate) if is_rate else units.format_seconds(seconds)
-        if row["ci_low_s"] is not None and row["ci_high_s"] is not None:
-            ends = map(units.format_seconds, (row["ci_low_s"], row["ci_high_s"]))
-            number += f" ({' to '.join(ends)})"
-    elif row["value"] is not None:
-        number = units.format_value(row["value"], row["unit"])
+    number = "" if row["y"] is None else UNITS[unit][1](row["y"])
     why = "" if row["status"] == "ok" else f"{row['status']}: {row['reason'] or ''}"
     scratch = f"scratch: {row['scratch']}" if row["scratch"] else ""
     at = f"{row['started_at']:%Y-%m-%d %H:%M UTC}" if row["started_at"] else ""
@@ -246,7 +239,7 @@ def chart(
     x, x2, high = _time(points, x_title), {"field": "x2"}, {"field": "high"}
     up: Spec = {"scale": {"domain": _domain(points, levels, limits), "nice": True}}
     up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
-    y, low = (field(f"{column}:Q", title=TITLES[unit], **up) for column in ("y", "low"))
+    y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}

@@ -276,12 +276,15 @@ def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
         assert story.night(1, "--summary", path) == EXIT_USAGE and "--summary" in story.said
 
 
-def test_a_run_that_no_night_concluded_hides_nothing(story: Story) -> None:
-    """What moved before it, and is in it, has still moved tonight."""
+def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Story) -> None:
+    """What moved before it, and is in it, has still moved; what both a disturbance and a new torch
+    explain is told by the next night."""
     story.commit("begin")
     story.quiet_nights()
     story.night(3, torch="2.13", slower=1.2, does="run")
-    assert story.night(4, torch="2.13", slower=1.2) == EXIT_REGRESSION
+    assert story.night(4, torch="2.13", throttled="thermal", slower=1.6) == EXIT_OK
+    assert story.answer.startswith("Disturbed, not judged: 2 series")
+    assert story.night(5, torch="2.13", slower=1.4) == EXIT_REGRESSION
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
@@ -299,16 +302,6 @@ def test_a_commit_that_touches_nothing_measured_is_the_same_code(story: Story) -
     assert story.answer.startswith("Faster: 2 series") and "till slower" not in story.said
 
 
-def test_a_disturbed_night_hides_no_torch_and_ends(story: Story) -> None:
-    """What both explain is told by the next night."""
-    story.commit("begin")
-    story.quiet_nights()
-    assert story.night(4, torch="2.13", throttled="thermal", slower=1.6) == EXIT_OK
-    assert story.answer.startswith("Disturbed, not judged: 2 series")
-    assert story.night(5, torch="2.13", slower=1.4) == EXIT_REGRESSION
-    assert "(environment: torch: 2.12 -> 2.13)" in story.answer
-
-
 def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     story.commit("begin")
     story.night(1)
@@ -319,33 +312,19 @@ def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.M
     assert story.answer.startswith("Not judged (no case has the 7 launches that it takes): ")
 
 
-def test_a_case_that_fails_is_named_with_its_reason(story: Story) -> None:
+def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
     story.commit("begin")
-    story.night(1)
-    story.commit("Break it", times=0)
-    (story.root / "mine.py").write_text("broken\n")
-    sys.modules.pop("mine", None)
-    git(story.root, "commit", "-qam", "Break it more")
-    assert story.night(2) == EXIT_FAILED
-    assert story.answer.startswith("2 cases failed")
-    assert "NameError" in story.said and "report --run" in story.said
-
-
-def test_a_budget_that_fits_all_leaves_nothing_out(story: Story) -> None:
-    story.commit("begin")
-    story.night(1)
-    assert story.night(2, "--budget", "60s", "--format", "json") == EXIT_OK
+    assert story.night(1, "--budget", "60s", "--format", "json") == EXIT_OK
     night = json.loads(story.out)
     assert (night["exit_code"], night["machine"], night["moved"]) == (0, MACHINE, [])
-    assert night["answer"].startswith("No new change: 2 series measured")
-
-
-def test_a_damaged_night_is_named_and_passed_over(story: Story) -> None:
-    story.commit("begin")
-    story.night(1)
+    (story.root / "mine.py").write_text("broken\n")
+    sys.modules.pop("mine", None)
+    git(story.root, "commit", "-qam", "Break it")
     (path,) = story.results.glob("*/nights/*")
     path.write_bytes(gzip.compress(b'{"run_id": 5}'))
     assert story.night(2) == EXIT_FAILED
+    assert story.answer.startswith("2 cases failed")
+    assert "NameError" in story.said and "report --run" in story.said
     assert f"{path} is damaged" in story.answer
     assert "restore it from git or delete it" in story.answer
 

@@ -57,7 +57,7 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
     assert (tried.judged, tried.why, tried.longest) == (False, "scratch: a try", None)
     (cause,) = causes(as_of_today(history, Results(made)).events)
     assert (cause.worst.state, cause.machines, cause.num_series) == (FAILS, ["one", "two"], 2)
-    assert cause.sparkline(history.series) == list(series[cause.worst.id].sparkline)
+    assert cause.sparkline(series) == list(series[cause.worst.id].sparkline)
 
 
 def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
