@@ -92,7 +92,7 @@ class _Nightly:
             if not night.ended:
                 self._judge(self.setup, run)
         except (KeyboardInterrupt, Interrupted):
-            night.ended, night.code = report.cut_off("interrupted"), EXIT_FAILED
+            night.ended, night.code = f"interrupted, {report.START_AGAIN}", EXIT_FAILED
         except Exception as error:
             night.code = EXIT_FAILED
             if isinstance(error, HostbenchError) and not night.machine:
@@ -123,7 +123,7 @@ class _Nightly:
         if measured.asv_error:
             night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")
         if measured.end in ("interrupted", "device lost"):
-            night.ended, night.code = report.cut_off(measured.end), EXIT_FAILED
+            night.ended, night.code = f"{measured.end}, {report.START_AGAIN}", EXIT_FAILED
         elif report.unjudged(run):
             night.code = EXIT_NOTHING_MEASURED
         return run
@@ -155,19 +155,19 @@ class _Nightly:
         night.lists["lasting"], night.lists["passing"] = history.facts_moved(before, run)
         night.lists["landed"] = history.landed(Path.cwd(), old, new)
         night.lists["skipped"] = history.with_status("skipped", run, earlier)
-        names = dict(judge.to_measure_again(moved, len(launches)))
+        names = judge.to_measure_again(moved, len(launches))
         again, is_same = judge.Comparisons(), old == new
-        if cases := tuple(case for case in setup.cases if str(case) in names):
+        if cases := tuple(case for case in setup.cases if str(case) in dict(names)):
             try:
                 runs = self._measure_again(setup, None if is_same else old, cases)
                 is_same = len(runs) == 1
-                again = level.compare(launches, *runs) if is_same else judge.interleaved(*runs)
+                both = {name: launches[name] for name in names if name in runs[-1]}
+                again = level.compare(both, *runs) if is_same else judge.interleaved(*runs)
             except Interrupted:
                 raise
             except HostbenchError as error:  # also a shallow clone, which lacks the commit
                 text = f"what moved could not be measured again: {error}"
                 night.lists["remarks"].append(text)
-        again = {name: own for name, own in again.items() if name[0] in names}
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
         night.moved = judge.changes(moved, again, same_code=is_same, **facts)
 

@@ -38,6 +38,8 @@ _CALLED: Mapping[str, str] = {
     "not measured again": "moved in one run, not measured again",
 }
 """How the answer calls series that are not confirmed to be slower or faster."""
+START_AGAIN = "nothing judged: what was measured is archived, start it again"
+"""The answer of a night that was ended early."""
 _EVIDENCE = {"code": "landed", "environment": "lasting", "disturbed": "passing"}
 
 
@@ -77,11 +79,6 @@ class Tonight:
 def event_in_words(event: Event) -> str:
     since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
     return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
-
-
-def cut_off(why: str) -> str:
-    """The answer of a night that was ended early."""
-    return f"{why}, nothing judged; what was measured is kept: start it again"
 
 
 def unjudged(run: WholeRun) -> str:

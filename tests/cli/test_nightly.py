@@ -28,6 +28,7 @@ from hostbench.device import simulated_file
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import known
 from hostbench.judge.two_sides import LEAST_RUNS
+from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import nights
@@ -212,7 +213,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     """No later night is held against it."""
     story.commit("begin")
     summary = story.folder / "summary.md"
-    said = "Interrupted, nothing judged; what was measured is kept: start it again"
+    said = f"Interrupted, {START_AGAIN}"
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED

@@ -1,0 +1,61 @@
+"""A series as the page Trend draws it."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from hostbench.judge.grid import marked
+from hostbench.report.history import history_of
+from hostbench.report.trend import SHARE, around, chart, trend, units_of
+from hostbench.store.results import Results
+from tests.fakes import history as histories
+from tests.fakes.builders import copy_case
+from tests.fakes.history import NightlyRun, nightly, sha
+
+CASE, NUM, STEP = copy_case(), 300, 200
+FAILING = 77
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    def level(case: int, run: NightlyRun) -> float | str:
+        return "failed" if run.commit == FAILING else 1.2 if run.commit >= STEP else 1.0
+
+    def driver(run: NightlyRun) -> str:
+        return "590.2" if run.commit >= STEP // 2 else "580.1"
+
+    folder = tmp_path_factory.mktemp("trend") / "results"
+    histories.write(folder, nightly(NUM), level, cases=[CASE], driver=driver)
+    return Results(folder)
+
+
+def test_levels_changes_and_an_outline_of_many_points(results: Results) -> None:
+    rows = marked(results.trend("shelf", str(CASE)))
+    events = history_of(results).events
+    assert units_of([rows])[0] == "seconds" and SHARE in units_of([rows])
+    line = trend(rows, "a copy", SHARE, events=events, detectable=0.01, most=60)
+    assert line.num_points == NUM and 30 < len(line.points) <= 90
+    assert line.levels["y"].tolist() == pytest.approx([100, 120], rel=0.02)
+    assert (line.levels["high"] / line.levels["y"]).tolist() == pytest.approx([1.01, 1.01])
+    every = trend(rows, "a copy", SHARE, most=NUM).points
+    assert line.points["y"].max() == every["y"].max() and line.points["y"].min() == every["y"].min()
+    (failed,) = line.points[line.points["kind"] == "failed"].to_dict("records")
+    assert pd.isna(failed["y"]) and "failed: " in failed["text"]
+    labels = [rule["label"] for rule in line.rules]
+    assert labels == [labels[0], "driver 580.1 -> 590.2"] and labels[0].endswith(
+        f"% {sha(STEP)[:8]}"
+    )
+
+
+def test_a_chart_is_plain_json(results: Results) -> None:
+    rows = marked(results.trend("shelf", str(CASE)))
+    (event,) = history_of(results).events
+    for spec in (
+        around(rows, event, 300),
+        chart([trend(rows, name, "seconds", "started_at") for name in ("a", "b")], "seconds"),
+        chart([trend(rows.head(1), "a", "seconds")], "seconds"),
+    ):
+        json.dumps(spec, allow_nan=False)
+        names = [select["name"] for layer in spec["layer"] for select in layer.get("params", ())]
+        assert names == ["point", "days"]
