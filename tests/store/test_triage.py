@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,64 +144,39 @@ def test_what_cannot_be_read_back_is_not_written(tmp_path: Path, changes: dict[s
     assert not list(tmp_path.iterdir())
 
 
-def test_branches_merge_and_a_disagreement_is_a_conflict(tmp_path: Path) -> None:
-    def git(*args: str) -> int:
-        identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
-        return subprocess.run(
-            ["git", *identity, *args], cwd=tmp_path, capture_output=True
-        ).returncode
-
-    results = tmp_path / "results"
-
-    def on(branch: str, *entries: Entry) -> None:
-        git("checkout", "-q", "-b", branch, "main")
-        for entry in entries:
-            triage.put(results, entry)
-        git("add", "-A")
-        git("commit", "-q", "-m", branch)
-
-    git("init", "-q", "-b", "main")
-    git("commit", "-q", "--allow-empty", "-m", "start")
-    other = replace(ENTRY, series="machine:shelf")
-    on("left", ENTRY)
-    on("right", other)
-    on("against", replace(ENTRY, state="noise"))
-    assert git("merge", "-q", "left") == 1
-    assert triage.read(results).entries == {}
-    git("merge", "--abort")
-    git("checkout", "-q", "right")
-    assert git("merge", "-q", "left") == 0
-    assert set(triage.read(results).entries.values()) == {ENTRY, other}
+def test_branches_merge_and_a_disagreement_is_a_conflict() -> None:
+    """A file an event: git merges those that differ."""
+    for same in (replace(ENTRY, state="noise"), replace(ENTRY, effect=0.3, note=None)):
+        assert same.file_name == ENTRY.file_name
+    others: tuple[dict[str, Any], ...] = (
+        {"series": "machine:shelf"},
+        {"since": RUN},
+        {"direction": "faster"},
+    )
+    names = {replace(ENTRY, **other).file_name for other in others}
+    assert len(names - {ENTRY.file_name}) == 3
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = ("--results", str(tmp_path))
-    event = (SERIES, "20261121T120000Z-nogit-0001")
-    assert main(["triage", "list", *folder]) == EXIT_OK
-    assert "no triage entries" in capsys.readouterr().out
-    told = ("expected", "--owner", "ana", "--until", "2020-01-31")
-    assert main(["triage", "set", *event, *told, *folder]) == EXIT_OK
-    assert "nothing stored went slower at 20261121T120000Z" in capsys.readouterr().err
-    assert main(["triage", "list", *folder]) == EXIT_OK
-    said = capsys.readouterr().out
-    assert "expected (expired)" in said and SERIES in said and "ana" in said
-    assert main(["triage", "list", "--format", "json", *folder]) == EXIT_OK
-    (told_of,) = json.loads(capsys.readouterr().out)
-    assert told_of == {
-        "series": SERIES,
-        "since": event[1],
-        "direction": "slower",
-        "state": "expected",
-        "effect": None,
-        "owner": "ana",
-        "until": "2020-01-31",
-        "note": None,
-        "expired": True,
-    }
+    def triage_(*words: str) -> tuple[int, str, str]:
+        code = main(["triage", *words, "--results", str(tmp_path)])
+        return code, *capsys.readouterr()
+
+    def listed(*options: str) -> tuple[int, str, str]:
+        return triage_("list", *options)
+
+    assert "no triage entries" in listed()[1]
+    words = ("expected", "--owner", "ana", "--until", "2020-01-31")
+    code, _, err = triage_("set", SERIES, RUN, *words)
+    assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
+    out = listed()[1]
+    assert "expected (expired)" in out and SERIES in out and "ana" in out
+    stored = {"series": SERIES, "since": RUN, "direction": "slower", "state": "expected"}
+    said = {"effect": None, "owner": "ana", "until": "2020-01-31", "note": None, "expired": True}
+    assert json.loads(listed("--format", "json")[1]) == [{**stored, **said}]
     write(tmp_path, "half.txt", '{"state": "noise"}')
-    assert main(["triage", "list", "--format", "json", *folder]) == EXIT_FAILED
-    assert "half.txt: it does not count (Object missing" in capsys.readouterr().err
-    assert main(["triage", "clear", *event, *folder]) == EXIT_OK
-    for wrong in (("ok",), ("noise", "--until", "soon")):
-        assert main(["triage", "set", *event, *wrong, *folder]) == EXIT_USAGE
-    assert main(["triage", "set", SERIES, "no-such-branch", "noise", *folder]) == EXIT_USAGE
+    code, _, err = listed("--format", "json")
+    assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
+    assert triage_("clear", SERIES, RUN)[0] == EXIT_OK
+    for wrong in ((RUN, "ok"), (RUN, "noise", "--until", "soon"), ("no-such-branch", "noise")):
+        assert triage_("set", SERIES, *wrong)[0] == EXIT_USAGE
