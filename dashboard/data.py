@@ -35,7 +35,8 @@ from hostbench.report.setups import changes
 from hostbench.report.sides import Key
 from hostbench.report.write import markdown
 from hostbench.store import triage
-from hostbench.store.results import Results, version
+from hostbench.store.points import STATUSES
+from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 UNNAMED = "(not named yet)"
@@ -85,9 +86,12 @@ def history(store: Store) -> Results:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
-    """A row for each run, the newest first: Results.runs_counted, and what a page calls it
-    (`name`)."""
-    rows = history(store).runs_counted()
+    """A row for each run, the newest first: how many points of each status it has, and what a page
+    calls it (`name`). `device`: `simulated` where any is, else missing."""
+    counts = history(store).counts.drop(columns="family")
+    counts["device"] = counts["device"].where(counts["device"] == "simulated", None)
+    how = dict.fromkeys(("device", *ABOUT), "first") | dict.fromkeys(STATUSES, "sum")
+    rows = counts.groupby(["machine", "run_id"], sort=False, dropna=False).agg(how).reset_index()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
     about = rows[["started_at", "commit", "scratch"]].itertuples(index=False)
     return rows.assign(
@@ -102,7 +106,9 @@ def runs(store: Store) -> pd.DataFrame:
 @st.cache_resource(max_entries=64, show_spinner=False)
 def counts(store: Store, machine: str) -> pd.DataFrame:
     """A row for each run of a machine, family and device: Results.counts."""
-    return history(store).counts(_stored(machine)).assign(machine=machine)
+    counts, own = history(store).counts, _stored(machine)
+    of_machine = counts["machine"].isna() if own is None else counts["machine"] == own
+    return counts[of_machine].assign(machine=machine)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -35,10 +35,9 @@ def history_of(results: Results, axis: Along = "commit") -> History:
     with locked(folder / f"lock-{axis}"):
         with contextlib.suppress(OSError, ValueError):  # not there, or damaged
             return msgpack.decode(saved.read_bytes(), type=History)
-        counted = results.runs_counted()
-        num = counted[[*STATUSES]].sum(axis=1).groupby(counted["machine"]).sum().to_dict()
+        counts = results.counts.groupby("machine")[[*STATUSES]].sum().sum(axis=1).to_dict()
         # the largest first: what the others need fits into the memory that it has left
-        machines = sorted(results.machines(), key=lambda name: (-num.get(name, 0), name))
+        machines = sorted(results.machines(), key=lambda name: (-counts.get(name, 0), name))
         tables = ((name, results.points(name, NEEDED)) for name in machines)
         runs = {run.run_id: run for run in results.runs()}
         history = judge_history(tables, runs, results.facts, axis)

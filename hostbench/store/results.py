@@ -51,7 +51,6 @@ select {{}}, bool_or(status = 'ok') as has_number, min(started_at) as first,
 first_value(position order by started_at, position) as position
 from t where kind = 'point' and {where} group by workload, "case"
 """
-_COUNTS = "select {{}}, {counts} from t where kind = 'point' group by file, family, device"
 
 
 class Results:
@@ -71,7 +70,7 @@ class Results:
 
     def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
         self._table = table
-        for name in ("_facts", "_counts"):
+        for name in ("_facts", "counts"):
             self.__dict__.pop(name, None)
         rows = sorted(table.files, key=_when)
         self.warnings = list(dict.fromkeys([*(w for row in rows for w in row.warnings), *warnings]))
@@ -182,30 +181,16 @@ class Results:
         sides = about[about["machine"].notna()].drop_duplicates(ignore_index=True)
         return sides.assign(environment=sides["run_id"].map(environment_of, na_action="ignore"))
 
-    def counts(self, machine: str | None) -> pd.DataFrame:
-        """How many rows of each status a run of a machine has, a row for each run, family and
-        device, the oldest run first, with what is the same in the whole run (ABOUT)."""
-        named = self._counts["machine"]
-        counts = self._counts[named.isna() if machine is None else named == machine]
-        return counts.reset_index(drop=True)
-
-    def runs_counted(self) -> pd.DataFrame:
-        """The same, a row for each run. `device`: `simulated` where any row is, else missing."""
-        rows = self._counts.drop(columns=["file", "family"])
-        rows["device"] = rows["device"].where(rows["device"] == "simulated", None)
-        how = dict.fromkeys(("device", *ABOUT), "first") | dict.fromkeys(STATUSES, "sum")
-        return rows.groupby(["machine", "run_id"], sort=False, dropna=False, as_index=False).agg(
-            how
-        )
-
     @cached_property
-    def _counts(self) -> pd.DataFrame:
+    def counts(self) -> pd.DataFrame:
+        """How many points of each status a run has, a row for each run, family and device, the
+        oldest run first, with what is the same in the whole run (ABOUT)."""
         counts = ", ".join(f"count(*) filter (where status = '{s}') as \"{s}\"" for s in STATUSES)
-        query = _COUNTS.format(counts=counts)
+        query = f"select {{}}, {counts} from t where kind = 'point' group by file, family, device"
         rows = self._ask(lambda table: table.ask(query, ["file", "family", "device"])).to_pandas()
         rows = rows.astype(dict.fromkeys(("file", "family", "device"), object))
         rows = rows.sort_values(["family", "device"], kind="stable")
-        return _frame(self._files).merge(rows, on="file")
+        return _frame(self._files).merge(rows, on="file").drop(columns="file")
 
     # ---- points ---------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ def test_every_row_is_the_frames(tree: Path) -> None:
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     found = same(tmp_path)
-    assert found.machines() == [] and found.runs_counted().empty and found.counts("shelf").empty
+    assert found.machines() == [] and found.counts.empty
     assert found.trend("shelf", "x").empty
     with pytest.raises(UsageError, match="--results"):
         Results(tmp_path / "absent")
@@ -297,17 +297,13 @@ def test_the_counts_are_the_frames(tree: Path) -> None:
     counted = whole.assign(**{status: whole["status"] == status for status in STATUSES})
     how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
 
-    def expected(keys: list[str]) -> pd.DataFrame:
-        rows = counted.groupby(keys, dropna=False, sort=False).agg(how).reset_index()
-        return rows.sort_values(keys, ignore_index=True)
-
     keys = ["machine", "run_id", "family", "device"]
-    counts = pd.concat(map(results.counts, [*results.machines(), None]))
-    counts = counts.sort_values(keys, ignore_index=True).drop(columns="file")
-    same_rows(counts, expected(keys))
-    assert counts["failed"].sum() > 0
-    runs = results.runs_counted().drop(columns="device")
-    same_rows(runs.sort_values(keys[:2], ignore_index=True), expected(keys[:2]))
+    expected = counted.groupby(keys, dropna=False, sort=False).agg(how).reset_index()
+    first, second = (
+        rows.sort_values(keys, ignore_index=True) for rows in (results.counts, expected)
+    )
+    same_rows(first, second)
+    assert results.counts["failed"].sum() > 0
     for machine in results.machines():
         rows = whole[whole["machine"] == machine]
         series = results.series(machine)
