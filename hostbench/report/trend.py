@@ -102,7 +102,7 @@ def trend(
     detectable: float | None = None,
     most: int = MOST_DRAWN,
 ) -> Trend:
-    """Of the rows of one series (hostbench.store.frame, marked), with its events and its machine's,
+    """Of the rows of one series (Results.trend, marked), with its events and its machine's,
     the smallest change that would be seen, and `most` points."""
     rows = _in_order(rows, by)
     points = _points(rows, name, unit, by)
@@ -114,12 +114,14 @@ def trend(
             label = f"{change} {what(event).removeprefix('commit ')}".strip()
             kind = THIS_SERIES if event.case else ITS_MACHINE
             rules.append({"x": x, "kind": kind, "text": f"{name}: {label}", "label": label})
-            edges += [x] if event.status in ("confirmed", "break") else []
+            edges += [x] if event.is_reset or event.status == "confirmed" else []
     for fact in _FACTS:
-        for before, after in pairwise(rows[[by, fact]].dropna().to_dict("records")):
-            if before[fact] != after[fact]:
-                text = f"{fact} {before[fact]} -> {after[fact]}"
-                rules.append({"x": _ms(after[by]), "kind": FACTS, "text": text, "label": text})
+        known = rows[[by, fact]].dropna()
+        known["before"] = known[fact].shift()
+        changed = known[known["before"].notna() & (known["before"] != known[fact])]
+        for at, after, before in changed.itertuples(index=False):
+            text = f"{fact} {before} -> {after}"
+            rules.append({"x": _ms(at), "kind": FACTS, "text": text, "label": text})
     ceilings = rows["ceiling_gb_per_s"].dropna()
     limit = float(ceilings.iloc[-1]) if unit == "GB/s" and len(ceilings) else None
     drawn = _thinned(points, most)
