@@ -8,14 +8,13 @@ import pandas as pd
 from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import adopt, archive, points
-from hostbench.store.runs import WholeRun
 
 
 class Tree(NamedTuple):
     """As the commands and pages read it."""
 
     frame: pd.DataFrame
-    runs: list[WholeRun]
+    runs: list[Run]
     warnings: list[str]
 
 
@@ -31,14 +30,13 @@ def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
     """The rows of a run as the folder would show them, of which only the published
     figures are read."""
     warnings: list[str] = []
-    rows = points.of_run(results, WholeRun(part), warnings.append)
+    rows = points.of_run(results, part, warnings.append)
     assert not warnings
     return rows
 
 
-def runs_of(results: Path) -> list[WholeRun]:
+def runs_of(results: Path) -> list[Run]:
     """Every run, the oldest first. Raises DataError where a file is damaged."""
     archives = map(archive.read, sorted(results.glob(f"*/runs/*{archive.SUFFIX}")))
     journals = (adopt.from_journal(results, path) for path in journal.find(results))
-    runs = map(WholeRun, [*archives, *journals])
-    return sorted(runs, key=lambda run: run.header.started_at)
+    return sorted([*archives, *journals], key=lambda run: run.header.started_at)

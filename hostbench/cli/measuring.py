@@ -19,7 +19,7 @@ from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
-from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK
 from hostbench.runner import places, session
@@ -28,7 +28,6 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, Plan, fitting
 from hostbench.runner.progress import Bar
 from hostbench.store import adopt, asv_files
-from hostbench.store.runs import WholeRun
 from hostbench.vcs.repo import Checkout, git
 from hostbench.vcs.side import Side
 
@@ -41,7 +40,7 @@ that does not start any more."""
 class Measured:
     """What was archived: a run, or one for each of two sides."""
 
-    runs: tuple[WholeRun, ...]
+    runs: tuple[Run, ...]
     end: End
     asv_error: str = ""
     """Why asv's file lacks the run, though it was meant to be there."""
@@ -53,7 +52,7 @@ class Measured:
     @property
     def records(self) -> tuple[tuple[CaseRecord, ...], ...]:
         """Of each run."""
-        return tuple(run.run.records for run in self.runs)
+        return tuple(run.records for run in self.runs)
 
 
 def measure(
@@ -99,8 +98,8 @@ def measure(
                 journal.finish("complete" if end == "complete" else "interrupted", now(), why)
             runs = [read(path) for path in paths]
             if tells_asv and setup.device != MARK:
-                run = WholeRun(runs[0])
-                asv_error = _tell_asv(setup, run, end == "complete" and run.header.scratch is None)
+                is_judged = end == "complete" and runs[0].header.scratch is None
+                asv_error = _tell_asv(setup, runs[0], is_judged)
         if not all(run.records for run in runs):
             for path in paths:
                 path.unlink(missing_ok=True)
@@ -111,8 +110,7 @@ def measure(
             adopt.archive_journal(setup.results, path, run, lambda: setup.machine)
             for path, run in zip(paths, runs, strict=True)
         ]
-    archived = tuple(WholeRun(part) for part in parts)
-    return Measured(runs=archived, end=end, asv_error=asv_error)
+    return Measured(runs=tuple(parts), end=end, asv_error=asv_error)
 
 
 def _headers(
@@ -244,7 +242,7 @@ def _records(
     yield from interleaved(plan.later_launches(cases, launches))
 
 
-def _tell_asv(setup: Setup, run: WholeRun, is_judged: bool) -> str:
+def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
     """Have asv, where it is installed, know the machine, and a run that may be judged: why its
     files lack that run now. The archive has it either way."""
     if setup.root is None or find_spec("asv") is None:

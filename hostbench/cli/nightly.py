@@ -25,6 +25,7 @@ from hostbench.core.errors import (
     NothingMeasured,
 )
 from hostbench.core.processes import become_subreaper
+from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
@@ -37,7 +38,6 @@ from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
 from hostbench.store.nights import Night
 from hostbench.store.results import Results, damage
-from hostbench.store.runs import WholeRun
 from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
@@ -105,7 +105,7 @@ class _Nightly:
         budget_s = self.options.budget or math.inf
         return max(share * budget_s - (time.monotonic() - self._began_s), 0.0)
 
-    def _measure(self, setup: Setup) -> WholeRun:
+    def _measure(self, setup: Setup) -> Run:
         night = self.night
         adopt_left_over(setup)
         setup = replace(setup, budget_s=self._left_s(FOR_THE_RUN))
@@ -128,7 +128,7 @@ class _Nightly:
             night.code = EXIT_NOTHING_MEASURED
         return run
 
-    def _judge(self, setup: Setup, run: WholeRun) -> None:
+    def _judge(self, setup: Setup, run: Run) -> None:
         """Hold the run against those before, and measure once more what moved; a scratch run is not
         judged. What is damaged is named."""
         night, stored = self.night, open_history(str(setup.results))
@@ -142,7 +142,7 @@ class _Nightly:
         night.lists["broken"] += damage(stored)
 
     def _hold_against(
-        self, setup: Setup, run: WholeRun, earlier: Sequence[WholeRun], known: Sequence[Night]
+        self, setup: Setup, run: Run, earlier: Sequence[Run], known: Sequence[Night]
     ) -> None:
         night, launches = self.night, judge.launches_of(run)
         level = judge.runs_before(earlier, known)
@@ -236,7 +236,7 @@ class _Nightly:
             self.night.lists["broken"].append(f"{what}: {_in_words(error)}")
 
 
-def _before(stored: Results, setup: Setup, until: str) -> tuple[list[Night], list[WholeRun]]:
+def _before(stored: Results, setup: Setup, until: str) -> tuple[list[Night], list[Run]]:
     """(the nights of this machine, the runs that they left to be held against)."""
     known = nights.of_machine(setup.results, setup.machine, warn)
     return known, history.stored_runs(stored, setup.machine, setup.device, until, known)

@@ -10,12 +10,13 @@ from hostbench.cli.output import program, short, show, terminal, typed_again, wa
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
+from hostbench.core.records import Run
 from hostbench.report.page import page
 from hostbench.report.screen import screen
 from hostbench.report.write import write
 from hostbench.store import points
 from hostbench.store.archive import path_of
-from hostbench.store.runs import WholeRun, facts_of
+from hostbench.store.runs import case_results, facts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) 
     else:
         show(write(page(rows, run), options.format))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
-    statuses = [result.status for result in run.results()]
+    statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":
         warn(f"{measured.end}; what was measured is kept")
     if measured.end in ("interrupted", "device lost") or "failed" in statuses:
@@ -54,12 +55,12 @@ def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) 
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
 
 
-def _footer(options: RunOptions, setup: Setup, run: WholeRun) -> list[tuple[str, str]]:
+def _footer(options: RunOptions, setup: Setup, run: Run) -> list[tuple[str, str]]:
     """Where the run is kept, and the next commands."""
     where = typed_again(options, "results")
-    own_name = facts.machine_name(None, facts_of(run.facts))  # which `report` shows unasked
+    own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked
     whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
-    pairs = [("kept", short(path_of(setup.results, run.run)))]
+    pairs = [("kept", short(path_of(setup.results, run)))]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
         pairs.append(("why it failed", shown))

@@ -7,6 +7,7 @@ has a bare NaN for what was skipped, which msgspec's JSON refuses to read and wr
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
@@ -181,9 +182,39 @@ class Run(Struct, frozen=True, kw_only=True):
     records: tuple[CaseRecord, ...]
 
     @property
+    def run_id(self) -> str:
+        return self.header.run_id
+
+    @property
+    def facts_before(self) -> FactGroups:
+        """Facts before the first case."""
+        return self.facts.get("before", {})
+
+    @property
     def is_complete(self) -> bool:
-        """Whether its writer walked to the end."""
+        """Whether its writer came to the end."""
         return self.finish is not None and self.finish.status == "complete"
+
+    @property
+    def is_whole(self) -> bool:
+        """It ended by itself, not told to stop or cut off, and came to every planned case."""
+        return self.is_complete and not self.not_measured()
+
+    @property
+    def measured_launches(self) -> int:
+        """The most that any case has."""
+        records = self.winners().values()
+        measured = Counter(record.case for record in records if record.seconds is not None)
+        return max(measured.values(), default=0)
+
+    def winners(self) -> dict[tuple[Case, int], CaseRecord]:
+        """The record that counts for each case and launch: the latest."""
+        return {(record.case, record.launch): record for record in self.records}
+
+    def not_measured(self) -> list[str]:
+        """Planned cases without any record."""
+        measured = {str(case) for case in {record.case for record in self.records}}
+        return [text for text in self.header.planned if text not in measured]
 
 
 class Archived(Run, frozen=True, kw_only=True):

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hostbench.core.clock import epoch_s
+from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.judge.two_sides import CHANGED, Comparison, TwoSides, compare, half, side_of
 from hostbench.store.nights import Night, NightChange
-from hostbench.store.runs import WholeRun
 
 SUSPECT = 0.01
 """p-value from which on a series is measured again: of 100 that have not moved about one is."""
@@ -35,7 +35,7 @@ close to call."""
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
-def launches_of(run: WholeRun) -> LaunchesOf:
+def launches_of(run: Run) -> LaunchesOf:
     """Of each series that has enough launches for a verdict, without the observing pass."""
     launches: dict[SeriesName, list[float]] = {}
     for record in run.winners().values():
@@ -89,7 +89,7 @@ class RunsBefore:
         return {name: own for name, own in comparisons.items() if _may_have_moved(own)}
 
 
-def runs_before(runs: Iterable[WholeRun], nights: Iterable[Night]) -> RunsBefore:
+def runs_before(runs: Iterable[Run], nights: Iterable[Night]) -> RunsBefore:
     """Both the oldest first."""
     changed_at: dict[SeriesName, list[float]] = defaultdict(list)
     for night, change in confirmed(nights):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
+from hostbench.core.records import Run
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import fact_in_words
@@ -17,19 +18,19 @@ from hostbench.report.history import as_of_today, history_of
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import Night
 from hostbench.store.results import Results
-from hostbench.store.runs import WholeRun, facts_of
+from hostbench.store.runs import case_results, facts_of
 from hostbench.vcs import repo
 
 
 def stored_runs(
     results: Results, machine: str, device: str, until: str, nights: Sequence[Night]
-) -> list[WholeRun]:
+) -> list[Run]:
     """The runs of that machine and device until then (ISO 8601) that nights have concluded, the
     oldest first, without disturbed ones; from before the first night any run. One that nobody
     judged would hide what moved in it: cut off, by hand, or measured once more."""
     concluded = {night.run_id for night in nights if not night.is_disturbed}
     first_s = min((epoch_s(night.started_at) for night in nights), default=math.inf)
-    runs: list[WholeRun] = []
+    runs: list[Run] = []
     for about in reversed(results.runs()):
         at_s = epoch_s(about.started_at)
         is_alike = (about.machine, about.device) == (machine, device) and about.by != "hostbench ab"
@@ -40,17 +41,17 @@ def stored_runs(
     return runs[::-1]
 
 
-def that_fits(plan: Plan, runs: Sequence[WholeRun], seconds: float) -> Plan:
+def that_fits(plan: Plan, runs: Sequence[Run], seconds: float) -> Plan:
     """As many launches of as many cases as there is time for, going by the last run, those first
     that were measured longest ago; all where there was none. `runs`: the oldest first."""
     if not runs:
         return plan
     measured_at: dict[str, str] = {}
     for run in runs:
-        own = (str(record.case) for record in run.run.records if record.status == "ok")
+        own = (str(record.case) for record in run.records if record.status == "ok")
         measured_at |= dict.fromkeys(own, run.header.started_at)
     oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), ""))
-    times = [epoch_s(record.started_at) for record in runs[-1].run.records]
+    times = [epoch_s(record.started_at) for record in runs[-1].records]
     # From one record to the next: a launch of a case, with its share of starting processes.
     launch_s = (max(times) - min(times)) / max(len(times) - 1, 1)
     costs_s = dict.fromkeys(oldest_first, launch_s)
@@ -59,12 +60,11 @@ def that_fits(plan: Plan, runs: Sequence[WholeRun], seconds: float) -> Plan:
     return replace(plan, cases=cases, profile=plan.profile.of(launches))
 
 
-def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[list[str], list[str]]:
+def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
     """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
     first."""
     first, second = (
-        {when: facts_of(facts) for when, facts in run.run.facts.items()}
-        for run in (before, tonight)
+        {when: facts_of(facts) for when, facts in run.facts.items()} for run in (before, tonight)
     )
     lasting, passing = list[str](), list[str]()
     for difference in possible_causes.possible(first, second):
@@ -83,13 +83,13 @@ def landed(root: Path, before: str | None, tonight: str | None) -> list[str]:
     ]
 
 
-def with_status(status: str, tonight: WholeRun, earlier: Sequence[WholeRun] = ()) -> list[str]:
+def with_status(status: str, tonight: Run, earlier: Sequence[Run] = ()) -> list[str]:
     """`case: reason` of the cases with that status, `failed` or `skipped`; with `earlier` runs,
     those that had a number in one of them."""
-    had_number = {r.case for run in earlier for r in run.run.records if r.status == "ok"}
+    had_number = {r.case for run in earlier for r in run.records if r.status == "ok"}
     return [
         f"{as_typed(str(result.case))}: {result.reason}"
-        for result in tonight.results()
+        for result in case_results(tonight)
         if result.status == status and (not earlier or result.case in had_number)
     ]
 

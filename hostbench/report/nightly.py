@@ -9,6 +9,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of, one_line
 from hostbench.judge.events import Event
@@ -18,7 +19,7 @@ from hostbench.report.comparison import detectable
 from hostbench.report.write import values
 from hostbench.store.nights import NightChange
 from hostbench.store.points import STATUSES
-from hostbench.store.runs import WholeRun, launches_in_words
+from hostbench.store.runs import case_results, launches_in_words
 
 _LISTS = {
     "landed": "Commits since the run before",
@@ -48,7 +49,7 @@ class Tonight:
     """A night of a machine, as far as it has come."""
 
     machine: str = ""
-    run: WholeRun | None = None
+    run: Run | None = None
     code: int = EXIT_OK
     """The exit code, as far as it does not follow from what is below."""
     ended: str = ""
@@ -81,15 +82,15 @@ def event_in_words(event: Event) -> str:
     return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
 
 
-def unjudged(run: WholeRun) -> str:
+def unjudged(run: Run) -> str:
     """Why nothing of a run can be judged; empty where something can."""
     few = f"no case has the {MIN_LAUNCHES} launches that it takes"
     return run.header.scratch or ("" if launches_of(run) else few)
 
 
-def about(run: WholeRun) -> str:
+def about(run: Run) -> str:
     """The run itself in a line."""
-    counted = Counter(result.status for result in run.results())
+    counted = Counter(result.status for result in case_results(run))
     counts = ", ".join(f"{counted[status]} {status}" for status in STATUSES if counted[status])
     commit = f"commit {run.header.commit[:8]}" if run.header.commit else "no commit"
     return (
@@ -97,7 +98,7 @@ def about(run: WholeRun) -> str:
     )
 
 
-def _launches(run: WholeRun) -> str:
+def _launches(run: Run) -> str:
     """`4 of 10 launches`."""
     return launches_in_words(run.header.launches, run.measured_launches, True)
 
@@ -122,9 +123,9 @@ def answer(night: Tonight) -> str:
     return one_line(f"{text[:1].upper()}{text[1:]}{where}")
 
 
-def _quiet(run: WholeRun, held: Comparisons) -> str:
+def _quiet(run: Run, held: Comparisons) -> str:
     """Where nothing failed and nothing moved."""
-    num = sum(result.status == "ok" for result in run.results())
+    num = sum(result.status == "ok" for result in case_results(run))
     measured = f"{number_of(num, 'series', 'series')} measured"
     if why := unjudged(run):
         return f"not judged ({why}): {measured}"

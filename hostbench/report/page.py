@@ -11,13 +11,13 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
-from hostbench.core.records import PROOF_FAILED
+from hostbench.core.records import PROOF_FAILED, Run
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, by_family, joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.questions import asked_of
-from hostbench.store.runs import WholeRun, launches_in_words
+from hostbench.store.runs import launches_in_words
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
@@ -32,7 +32,7 @@ DEVICES = {"cpu": "cpu (no GPU: this says nothing about CUDA)", "simulated": "si
 """Said once, over all figures: numbers that are no accelerator's."""
 
 
-def page(rows: pd.DataFrame, run: WholeRun) -> Page:
+def page(rows: pd.DataFrame, run: Run) -> Page:
     """`rows` are the run's rows of the tidy frame: the whole run's, or those of some families."""
     return Page(
         blocks=lambda: list(blocks(rows, run)),
@@ -41,7 +41,7 @@ def page(rows: pd.DataFrame, run: WholeRun) -> Page:
     )
 
 
-def blocks(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
+def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     """What is skipped or was not measured is a line for each reason."""
     yield from _head(rows, run)
     all_answers, lacking = asked_of(rows, run)
@@ -63,7 +63,7 @@ def blocks(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
     yield from _not_proven(rows)
 
 
-def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
+def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
     """The same as plain values: run, answers, and one object per case. A case that is not `valid`
     may have numbers, of a copy that failed a proof: they count for nothing."""
     header = run.header
@@ -117,7 +117,7 @@ def _frame(rows: pd.DataFrame) -> Table:
     return Table(columns, records)
 
 
-def tracebacks(run: WholeRun) -> str:
+def tracebacks(run: Run) -> str:
     """Each traceback once, under the cases that failed with it."""
     cases_of: dict[str, dict[str, None]] = {}
     for (case, _), record in run.winners().items():
@@ -129,7 +129,7 @@ def tracebacks(run: WholeRun) -> str:
     return "\n".join(map(one_line, lines)) or "no case of this run failed with a traceback"
 
 
-def _head(rows: pd.DataFrame, run: WholeRun) -> Iterator[Block]:
+def _head(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     """What ran where, and how."""
     header = run.header
     hardware, torch, driver = (

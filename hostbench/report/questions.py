@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from hostbench import families
 from hostbench.core import user_project
 from hostbench.core.errors import UsageError
-from hostbench.core.records import DAMAGE
+from hostbench.core.records import DAMAGE, Run
 from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
 from hostbench.report.rows import Row, rows_of
-from hostbench.store.runs import WholeRun
 
 if TYPE_CHECKING:  # as in rows
     import pandas as pd
@@ -23,7 +22,7 @@ UNKNOWN = (
 )
 
 
-def asked_of(rows: "pd.DataFrame", run: WholeRun) -> tuple[list[Answer], dict[str, list[str]]]:
+def asked_of(rows: "pd.DataFrame", run: Run) -> tuple[list[Answer], dict[str, list[str]]]:
     """The answers of rows of a tidy frame, and of a quick run by family the questions that these
     rows hold no case of, or too few to ask it."""
     records = rows_of(rows)

@@ -14,6 +14,7 @@ from typing import TextIO
 import pandas as pd
 
 from hostbench.core.clock import epoch_s
+from hostbench.core.records import Run
 from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
@@ -21,7 +22,7 @@ from hostbench.report.answer import Answer, ScreenLine, interval, times
 from hostbench.report.questions import asked_of
 from hostbench.report.rows import Row, rows_of
 from hostbench.report.write import StyledLine, draw
-from hostbench.store.runs import WholeRun, facts_of, launches_in_words
+from hostbench.store.runs import facts_of, launches_in_words
 
 WIDTH = 100
 MOST_LEARNT = 3
@@ -40,7 +41,7 @@ _COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
 
 
 def screen(
-    run: WholeRun,
+    run: Run,
     frame: pd.DataFrame,
     footer: Sequence[tuple[str, str]],
     terminal: TextIO | None = None,
@@ -51,8 +52,8 @@ def screen(
     measures all."""
     rows = rows_of(frame)
     answers, left_out = asked_of(frame, run)
-    facts = facts_of(run.facts)
-    during = facts_of(run.run.facts.get("during", {}))
+    facts = facts_of(run.facts_before)
+    during = facts_of(run.facts.get("during", {}))
     why = busy(facts, during)
     pairs = [*_rest(rows, answers, left_out, command)]
     if why:
@@ -86,7 +87,7 @@ def _wrapped(label: str, text: str) -> Iterator[StyledLine]:
         yield StyledLine(" " * _LABEL + rest)
 
 
-def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
+def _header(run: Run, facts: Facts, why_busy: str) -> Iterator[str]:
     """What ran where, and how."""
     header = run.header
     cores = number_fact(facts, "host", "num_usable_cores")

@@ -18,8 +18,9 @@ from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.errors import UsageError, install
 from hostbench.core.files import read_stored, write_atomic
+from hostbench.core.records import Run
 from hostbench.measure.workload import Workload
-from hostbench.store.runs import CaseResult, WholeRun
+from hostbench.store.runs import CaseResult, case_results
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ENVIRONMENT = f"hostbench-py{PYTHON}"
@@ -29,7 +30,7 @@ ENVIRONMENT = f"hostbench-py{PYTHON}"
 def record(
     results: Path,
     entry: Mapping[str, str],
-    run: WholeRun,
+    run: Run,
     works: Mapping[str, Workload],
     authored_s: int,
 ) -> None:
@@ -45,7 +46,7 @@ def record(
     except ImportError as error:
         raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
     by_workload: dict[str, dict[Case, CaseResult]] = {}
-    for result in run.results():
+    for result in case_results(run):
         by_workload.setdefault(result.case.workload, {})[result.case] = result
     params = {**entry, "python": PYTHON}
     commit = str(run.header.commit)

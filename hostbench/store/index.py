@@ -32,7 +32,6 @@ from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.runner import places
 from hostbench.store import adopt, archive, asv_tree, points, runs, table
-from hostbench.store.runs import WholeRun
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
 Stat = tuple[int, int]
@@ -280,11 +279,10 @@ class _Update:
         self, path: Path, run: Run, warn: Warn
     ) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
         """Columns, fields of a FileRow, facts as JSON."""
-        whole = WholeRun(run)
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
             warn(f"{path}: {lines} left out")
-        rows = run.records and points.rows_of_run(self._results, whole, self._figures, warn)
+        rows = run.records and points.rows_of_run(self._results, run, self._figures, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None
         groups = {when: runs.facts_of(facts) for when, facts in run.facts.items()}
@@ -292,7 +290,7 @@ class _Update:
             **{name: rows[0].get(name) for name in _SHARED},
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
-            "run": runs.about(whole),
+            "run": runs.about(run),
             "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
             "setup": to_json(causes.setup(groups)),
         }

@@ -46,7 +46,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
-from hostbench.core.records import DAMAGE
+from hostbench.core.records import DAMAGE, Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.families import declared
@@ -55,7 +55,7 @@ from hostbench.limits.links import LinkName
 from hostbench.limits.published import PublishedFigure, band, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.archive import path_of
-from hostbench.store.runs import CaseResult, WholeRun, facts_of
+from hostbench.store.runs import CaseResult, case_results, facts_of
 
 COLUMNS = tuple(
     (
@@ -74,19 +74,17 @@ Figures = tuple[PublishedFigure, ...]
 FrameRow = dict[str, Any]
 
 
-def rows_of_run(
-    results: Path, run: WholeRun, figures: Figures, warn: Warn
-) -> list[FrameRow] | None:
+def rows_of_run(results: Path, run: Run, figures: Figures, warn: Warn) -> list[FrameRow] | None:
     """None, and a warning that names its files, for a run that cannot be shown."""
     try:
         return list(_rows_of_run(run, figures))
     except DAMAGE as error:
-        name = path_of(results, run.run) if run.run.archived else f"journal {run.run_id}"
+        name = path_of(results, run) if run.archived else f"journal {run.run_id}"
         warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
         return None
 
 
-def of_run(results: Path, run: WholeRun, warn: Warn) -> pd.DataFrame:
+def of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
     """The tidy frame of one run that was read already; empty, and a warning, where it is odd."""
     rows = rows_of_run(results, run, load(results, warn), warn) or []
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
@@ -113,16 +111,16 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
     }
 
 
-def _rows_of_run(run: WholeRun, figures: Figures) -> Iterator[FrameRow]:
+def _rows_of_run(run: Run, figures: Figures) -> Iterator[FrameRow]:
     limits = _Limits(
-        before=facts_of(run.facts),
-        during=facts_of(run.run.facts.get("during", {})),
+        before=facts_of(run.facts_before),
+        during=facts_of(run.facts.get("during", {})),
         figures=figures,
-        num_hosts=1 + sum(when.startswith("host ") for when in run.run.facts),
+        num_hosts=1 + sum(when.startswith("host ") for when in run.facts),
     )
     shared = _about_run(run, _gpu_name(limits.before))
     simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
-    for result in run.results():
+    for result in case_results(run):
         row = {**shared, **_about_result(result), **simulated}
         yield row | limits.columns(result.case, str(row.get("device")))
     for text in run.not_measured():
@@ -138,8 +136,8 @@ def _rows_of_run(run: WholeRun, figures: Figures) -> Iterator[FrameRow]:
         }
 
 
-def _about_run(run: WholeRun, gpu: str | None) -> FrameRow:
-    header, facts = run.header, run.facts
+def _about_run(run: Run, gpu: str | None) -> FrameRow:
+    header, facts = run.header, run.facts_before
     hardware = gpu or _plain(facts.get("host", {}).get("cpu_model"))
     if header.device == "simulated" and not str(hardware).startswith("Simulated"):
         hardware = "Simulated" if hardware is None else f"Simulated, on {hardware}"
@@ -153,7 +151,7 @@ def _about_run(run: WholeRun, gpu: str | None) -> FrameRow:
         "started_at": datetime.fromisoformat(header.started_at),
         "torch": _plain(facts.get("software", {}).get("torch")),
         "driver": _plain(facts.get("nvml", {}).get("driver")),
-        "source": "archive" if run.run.archived else "journal",
+        "source": "archive" if run.archived else "journal",
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
     }

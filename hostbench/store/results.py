@@ -14,11 +14,12 @@ from msgspec import DecodeError
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
+from hostbench.core.records import Run
 from hostbench.facts.record import Facts
 from hostbench.store import adopt, archive, index, nights, runs, triage
 from hostbench.store.asv_tree import environment_of
 from hostbench.store.points import STATUSES
-from hostbench.store.runs import AboutRun, WholeRun
+from hostbench.store.runs import AboutRun
 from hostbench.store.table import (
     DAMAGE,
     DESCRIPTION,
@@ -129,7 +130,7 @@ class Results:
         every = [row.run for row in self._of_run.values() if row.run]
         return sorted(every, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
-    def run(self, about: AboutRun) -> WholeRun:
+    def run(self, about: AboutRun) -> Run:
         """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
         row = self._of_run[about.machine, about.run_id]
         path = Path(self.folder or "", row.file)
@@ -137,10 +138,10 @@ class Results:
             if self.folder is None:
                 where = is_in("file", [row.file])
                 content = self._ask(lambda table: table.of_files("content", where))
-                return WholeRun(archive.parse(path, content[row.file]))
+                return archive.parse(path, content[row.file])
             if row.source == "journal":
-                return WholeRun(adopt.from_journal(self.folder, path))
-            return WholeRun(archive.read(path))
+                return adopt.from_journal(self.folder, path)
+            return archive.read(path)
         except (KeyError, FileNotFoundError) as error:
             gone = f"run {about.run_id} has gone from {self._url} meanwhile; try again"
             raise UsageError(gone) from error

@@ -1,12 +1,11 @@
 """Runs as they are read, and what the launches of a case come to together."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DataError
-from hostbench.core.records import PROOF_FAILED, CaseRecord, FactGroups, Run, RunHeader
+from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
@@ -56,54 +55,6 @@ class CaseResult:
         return differing
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """A run as a journal or an archive holds it, and what its records come to."""
-
-    run: Run
-
-    @property
-    def header(self) -> RunHeader:
-        return self.run.header
-
-    @property
-    def run_id(self) -> str:
-        return self.header.run_id
-
-    @property
-    def facts(self) -> FactGroups:
-        """Facts before the first case."""
-        return self.run.facts.get("before", {})
-
-    def winners(self) -> dict[tuple[Case, int], CaseRecord]:
-        """The record that counts for each case and launch: the latest."""
-        return {(record.case, record.launch): record for record in self.run.records}
-
-    def results(self) -> list[CaseResult]:
-        """One result per measured case, in the plan's order."""
-        by_case: dict[str, list[CaseRecord]] = {text: [] for text in self.header.planned}
-        for record in self.winners().values():
-            by_case.setdefault(str(record.case), []).append(record)
-        return [_result(own, self.header.launches) for own in by_case.values() if own]
-
-    def not_measured(self) -> list[str]:
-        """Planned cases without any record."""
-        measured = {str(case) for case in {case for case, _ in self.winners()}}
-        return [text for text in self.header.planned if text not in measured]
-
-    @property
-    def is_whole(self) -> bool:
-        """It ended by itself, not told to stop or cut off, and came to every planned case."""
-        return self.run.is_complete and not self.not_measured()
-
-    @property
-    def measured_launches(self) -> int:
-        """The most that any case has."""
-        records = self.winners().values()
-        measured = Counter(record.case for record in records if record.seconds is not None)
-        return max(measured.values(), default=0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutRun:
     """A stored run in short."""
@@ -123,7 +74,7 @@ class AboutRun:
     """The most launches that any case has."""
 
 
-def about(run: WholeRun) -> AboutRun:
+def about(run: Run) -> AboutRun:
     header = run.header
     return AboutRun(
         run_id=run.run_id,
@@ -134,7 +85,7 @@ def about(run: WholeRun) -> AboutRun:
         device=header.device,
         by=header.by,
         complete=run.is_whole,
-        hardware=causes.identity(facts_of(run.facts)),
+        hardware=causes.identity(facts_of(run.facts_before)),
         measured=run.measured_launches,
     )
 
@@ -153,6 +104,14 @@ def facts_of(stored: Any) -> Facts:
         return from_json(stored)
     except DataError:
         return {}
+
+
+def case_results(run: Run) -> list[CaseResult]:
+    """One result per measured case, in the plan's order."""
+    by_case: dict[str, list[CaseRecord]] = {text: [] for text in run.header.planned}
+    for record in run.winners().values():
+        by_case.setdefault(str(record.case), []).append(record)
+    return [_result(records, run.header.launches) for records in by_case.values() if records]
 
 
 def _result(records: list[CaseRecord], launches: int) -> CaseResult:

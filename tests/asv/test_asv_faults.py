@@ -60,6 +60,6 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     done = checkout.hostbench("run", "--quick", "--launches", "1", "--case", "faulty.go[kind=fine]")
     assert "archived run" in done.stdout
     kept = [run for run in runs_of(checkout.results) if run.header.by == "asv"]
-    assert len(kept) == 1 and len(kept[0].run.records) >= 3
+    assert len(kept) == 1 and len(kept[0].records) >= 3
     assert kept[0].header.machine == "scratch" and kept[0].header.committed_at
     assert kept[0].facts["software"]["torch"]

@@ -31,12 +31,12 @@ from hostbench.core.errors import (
     DeviceLost,
     HostbenchError,
 )
-from hostbench.core.records import Launch, Measurement, Outcome
+from hostbench.core.records import Launch, Measurement, Outcome, Run
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store import archive
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from tests.fakes.builders import (
     InProcess,
     copy_case,
@@ -76,7 +76,7 @@ def results(stage: Path) -> Path:
     return stage / "results"
 
 
-def only(results: Path) -> WholeRun:
+def only(results: Path) -> Run:
     (one,) = runs_of(results)
     return one
 
@@ -268,7 +268,7 @@ def test_sigterm_while_the_answer_is_given(
 
     monkeypatch.setattr("hostbench.cli.run.screen", terminated)
     assert main(QUICK) == EXIT_FAILED
-    assert only(results).results()
+    assert case_results(only(results))
     assert capsys.readouterr().err.endswith("hostbench: interrupted\n")
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -352,7 +352,7 @@ def test_exit_codes_of_a_run(
     assert one.header.scratch == "simulated device"
     assert one.header.machine == "simulated-shelf"  # never under a real machine's name
     assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
-    assert one.results()
+    assert case_results(one)
     said = capsys.readouterr()
     assert one.run_id in said.out
     assert "kept  " in said.out
@@ -447,14 +447,14 @@ def test_end_to_end(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for case in work.cases()
         if case.values["device"] == "cuda"
     ]
-    assert {result.case for result in one.results()} == set(cases)
-    others = {(each.status, each.reason) for each in one.results() if each.status != "ok"}
+    assert {result.case for result in case_results(one)} == set(cases)
+    others = {(each.status, each.reason) for each in case_results(one) if each.status != "ok"}
     assert {status for status, _ in others} == {"skipped"}
     assert all("the simulated device" in str(reason) for _, reason in others)
-    assert one.is_whole and not any(result.unexpected for result in one.results())
+    assert one.is_whole and not any(result.unexpected for result in case_results(one))
     # Exact: 5 us + 256MiB at 50 GB/s + 2 us launch + 3 us synchronize.
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
-    (seconds,) = next(r.seconds for r in one.results() if r.case == pinned)
+    (seconds,) = next(r.seconds for r in case_results(one) if r.case == pinned)
     assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
     assert "pinned 5.38 ms" in done.stdout and "randn 64MiB, moved or direct" in done.stdout
     assert "results/simulated-shelf/runs/" in done.stdout and str(stage) not in str(one)
@@ -551,7 +551,7 @@ def test_facts_are_kept_before_during_and_after(results: Path) -> None:
     long = ("--case", "transfer.device_to_host")  # longer than the kernel's clock ticks
     assert main([*SIMULATED, *long]) == EXIT_OK
     (kept,) = runs_of(results)
-    sets = kept.run.facts
+    sets = kept.facts
     assert list(sets) == ["before", "during", "after"]
     assert list(sets["during"]) == ["host"]  # a simulated run uses no GPU
     assert 0 <= sets["during"]["host"]["foreign_cpu_share"] <= 1
@@ -614,7 +614,7 @@ def test_a_closed_stderr_costs_no_measurement(tmp_path: Path) -> None:
     )
     assert done.returncode == EXIT_OK and "kept  " in done.stdout
     assert "launch 1 of 1" not in done.stdout
-    assert len(only(tmp_path / "results").results()) == 1
+    assert len(case_results(only(tmp_path / "results"))) == 1
 
 
 def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:

@@ -35,7 +35,6 @@ from hostbench.core.records import (
 )
 from hostbench.runner import journal
 from hostbench.store import archive, points
-from hostbench.store.runs import WholeRun
 from tests.conftest import examples
 from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
 from tests.store.test_points import asv_file
@@ -308,8 +307,7 @@ def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> No
         assert str(path) in str(error)
         return
     warnings: list[str] = []
-    whole_run = WholeRun(part)
-    shown = points.rows_of_run(Path(), whole_run, (), warnings.append)
+    shown = points.rows_of_run(Path(), part, (), warnings.append)
     assert shown is not None or len(warnings) == 1
 
 

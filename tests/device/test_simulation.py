@@ -22,6 +22,7 @@ from hostbench.core.errors import (
     EXIT_USAGE,
     UsageError,
 )
+from hostbench.core.records import Run
 from hostbench.device import open_device, simulated_file
 from hostbench.device.simulated_file import Link, Simulation
 from hostbench.facts.torch_probe import TorchState
@@ -30,7 +31,7 @@ from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare
 from hostbench.store import archive
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from hostbench.vcs.repo import Checkout
 from tests.fakes.builders import InProcess, copy_case, record, run
 from tests.stored import read_tree, runs_of
@@ -84,7 +85,7 @@ def simulate(*more: str) -> int:
     return main(["run", "--device", "simulated", *FASTEST, *more])
 
 
-def stored() -> list[WholeRun]:
+def stored() -> list[Run]:
     return runs_of(Path("results"))
 
 
@@ -164,7 +165,7 @@ def test_exactly_the_slowed_workload_is_slower(
     assert "simulated-shelf · Simulated GPU · simulated: nothing here was measured" in said.out
     assert "asv" not in said.err
     first, second = stored()
-    times = [{str(r.case): r.seconds for r in one.results()} for one in (first, second)]
+    times = [{str(r.case): r.seconds for r in case_results(one)} for one in (first, second)]
     assert times[0].keys() == times[1].keys() and len(times[0]) > 1
     for case, before in times[0].items():
         factor = 1.2 if case.startswith("transfer.host_to_device") else 1.0
@@ -172,8 +173,8 @@ def test_exactly_the_slowed_workload_is_slower(
     for one, commit in ((first, OLD), (second, NEW)):
         header = one.header
         assert (header.commit, header.scratch, header.device) == (commit, None, "simulated")
-        assert one.run.facts.keys() == {"before", "after"}
-    assert not facts.differences(*(facts.from_json(one.facts) for one in (first, second)))
+        assert one.facts.keys() == {"before", "after"}
+    assert not facts.differences(*(facts.from_json(one.facts_before) for one in (first, second)))
     rows = read_tree(Path("results")).frame
     assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated GPU"}
     assert rows["scratch"].isna().all() and rows["published"].isna().all()
@@ -272,6 +273,6 @@ def test_workers_have_the_noise_of_their_launch(declare: Any, tmp_path: Path) ->
     )
     assert done.returncode == EXIT_OK, done.stderr
     here, there = stored(), runs_of(tmp_path / "real")
-    (mine,), (theirs,) = here[0].results(), there[0].results()
+    (mine,), (theirs,) = case_results(here[0]), case_results(there[0])
     assert len(set(theirs.seconds)) == 3
     assert theirs.seconds == pytest.approx(mine.seconds[:3], rel=1e-6)  # then it observes

@@ -13,9 +13,9 @@ import pytest
 from hostbench import facts
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_REGRESSION
+from hostbench.core.records import Run
 from hostbench.judge.changepoint.detector import log_seconds
 from hostbench.judge.changepoint.machine import judge_machine
-from hostbench.store import runs
 from tests.fakes import histories
 from tests.stored import Tree, read_tree
 
@@ -101,7 +101,7 @@ def test_a_detector_finds_the_truth_and_nothing_else(
 def test_facts_and_commits_tell_the_cause(quiet: tuple[dict[str, Any], Tree]) -> None:
     """A driver changes between two runs of one commit; the code between two of the same facts."""
     truth, stored = quiet
-    by_machine: dict[str, list[runs.WholeRun]] = {}
+    by_machine: dict[str, list[Run]] = {}
     for run in stored.runs:
         by_machine.setdefault(str(run.header.machine), []).append(run)
     seen = {}
@@ -110,7 +110,8 @@ def test_facts_and_commits_tell_the_cause(quiet: tuple[dict[str, Any], Tree]) ->
         before, after = every[event["index"] - 1], every[event["index"]]
         assert after.run_id == event["first_bad_run"]
         assert after.header.commit == event["first_bad_commit"]
-        moved = facts.differences(facts.from_json(before.facts), facts.from_json(after.facts))
+        both = (facts.from_json(run.facts_before) for run in (before, after))
+        moved = facts.differences(*both)
         values = [(f"{d.group}.{d.name}", str(d.before), str(d.after)) for d in moved]
         same_commit = before.header.commit == after.header.commit
         seen[event["kind"], event["machine"]] = (same_commit, values)

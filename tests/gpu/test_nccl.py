@@ -28,7 +28,7 @@ def test_ranks_have_their_sum_by_kernels_and_do_not_share_a_gpu(gpu: None, tmp_p
     assert done.returncode == 0, done.stdout
     (run,) = runs_of(tmp_path)
     # The second launch observes what the first has timed.
-    records = {(one.launch, one.case.values["num_ranks"]): one for one in run.run.records}
+    records = {(one.launch, one.case.values["num_ranks"]): one for one in run.records}
     one, two, observed = records[0, 1], records[0, 2], records[1, 1]
     assert one.status == "ok" and one.measurement.proofs == {"data": "passed"}, one
     assert list(one.measurement.ranks) == ["0"] and one.nbytes == 0

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.store.runs import WholeRun
+from hostbench.core.records import Run
+from hostbench.store.runs import case_results
 from tests.gpu.budget import DEADLINE_S, run_s
 from tests.gpu.conftest import Record
 from tests.stored import runs_of
@@ -36,7 +37,7 @@ def emptied(folder: Path) -> Path:
     return folder
 
 
-def measured(results: Path, *args: str) -> WholeRun:
+def measured(results: Path, *args: str) -> Run:
     argv = [sys.executable, "-m", "hostbench", "run", *args, "--device", "cuda"]
     done = subprocess.run([*argv, "--results", str(results)], cwd=ROOT)
     (run,) = runs_of(results)
@@ -44,9 +45,9 @@ def measured(results: Path, *args: str) -> WholeRun:
     return run
 
 
-def told(run: WholeRun) -> str:
+def told(run: Run) -> str:
     """How many cases of each status; then each failure and each finding that was not expected."""
-    found = run.results()
+    found = case_results(run)
     counts = Counter[str](result.status for result in found)
     lines = [", ".join(f"{num} {word}" for word, num in counts.items())]
     lines[0] += f", {len(run.not_measured())} not reached"

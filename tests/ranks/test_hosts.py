@@ -23,6 +23,7 @@ from hostbench.ranks.launch import Mail, greet
 from hostbench.ranks.pool import Deadline
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
+from hostbench.store.runs import case_results
 from tests.ranks.conftest import cases, culprit_of
 from tests.runner.test_faults import only_run
 from tests.scratch import Scratch
@@ -77,7 +78,8 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     assert "device lost; what was measured is kept" in text
     run = only_run(results)
     assert str(run.header.machine).startswith("1x2x-")
-    outcomes = {tuple(r.case.values.values())[1:]: (r.status, str(r.reason)) for r in run.results()}
+    measured = case_results(run)
+    outcomes = {tuple(r.case.values.values())[1:]: (r.status, str(r.reason)) for r in measured}
     for kind, reason in {
         "killed": " was lost: killed by SIGKILL; after barrier",
         "exits": " was lost: exit code 7; after barrier",
@@ -149,7 +151,7 @@ def test_torchrun_measures_over_its_ranks(checkout: Scratch, results: Path) -> N
     done = checkout.python(*words, "--results", str(results), GLOO_SOCKET_IFNAME="lo")
     assert done.returncode == 0, done.stdout
     run = only_run(results)
-    records = {int(r.case.values["num_ranks"]): r for r in run.run.records}
+    records = {int(r.case.values["num_ranks"]): r for r in run.records}
     assert {num: r.status for num, r in records.items()} == {
         num: "ok" if num == 2 else "skipped" for num in records
     }
@@ -182,9 +184,9 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert results.exists(), done.stderr
     run = only_run(results)
     assert re.match("1x1x-.*-1x2x-", str(run.header.machine))
-    own, other = run.run.facts["before"], run.run.facts["host 2"]
+    own, other = run.facts["before"], run.facts["host 2"]
     assert own["host"]["cpu_model"] == other["host"]["cpu_model"]
-    killed, summed = sorted(run.run.records, key=lambda record: record.status)
+    killed, summed = sorted(run.records, key=lambda record: record.status)
     culprit = culprit_of("killed", 3, seed)
     name = f"rank {culprit} on node{'abb'[culprit]}"
     assert str(killed.reason).startswith(f"{name} was lost: killed by SIGKILL; "), seed

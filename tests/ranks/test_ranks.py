@@ -27,7 +27,7 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
     small, large = (f"collectives.all_reduce[nbytes={size}]" for size in ("4KiB", "1MiB"))
     done = run(checkout, results, "--case", small, "--case", large, "--launches", "1")
     assert done.returncode == 0, done.stdout
-    records = only_run(results).run.records
+    records = only_run(results).records
     assert len(records) == 2 * len(NUM_RANKS)
     for record in records:
         num_ranks = int(record.case.values["num_ranks"])

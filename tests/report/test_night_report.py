@@ -11,11 +11,10 @@ from hostbench.judge.two_sides import Comparison
 from hostbench.report.nightly import Tonight, answer, blocks
 from hostbench.report.write import markdown, text
 from hostbench.store.nights import NightChange
-from hostbench.store.runs import WholeRun
 from tests.fakes.builders import copy_case, record, run, skipped
 
 CASE = "steps.copies[device=cpu,way=to]"
-RUN = WholeRun(run([record(copy_case(), launch) for launch in range(7)], launches=7))
+RUN = run([record(copy_case(), launch) for launch in range(7)], launches=7)
 HELD = {
     (CASE, "1"): Comparison(verdict="same", effect=0.0, low=-0.01, high=0.01, num=(10, 10)),
 }
@@ -47,7 +46,7 @@ def night(*causes: NightCause, lists: dict[str, list[str]] | None = None, **more
         (night(code=EXIT_NOTHING_MEASURED), "No new change", EXIT_NOTHING_MEASURED),
         (night(held={}), "First night on cpu: 1 series measured, nothing to compare with", EXIT_OK),
         (
-            night(run=WholeRun(run([skipped(copy_case())]))),
+            night(run=run([skipped(copy_case())])),
             "Not judged (no case has the 7 launches that it takes): 0 series measured",
             EXIT_OK,
         ),

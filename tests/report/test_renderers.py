@@ -20,7 +20,6 @@ from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
-from hostbench.store.runs import WholeRun
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 from tests.report.test_page import HOSTILE
 from tests.stored import read_tree
@@ -43,28 +42,28 @@ def records(reason: str) -> list[Any]:
     return made
 
 
-def read(folder: Path, part: Run) -> tuple[pd.DataFrame, WholeRun]:
+def read(folder: Path, part: Run) -> tuple[pd.DataFrame, Run]:
     archive.write(folder, part)
     tree = read_tree(folder)
     return tree.frame, tree.runs[0]
 
 
-def shown(one: tuple[pd.DataFrame, WholeRun], form: str = "text") -> str:
+def shown(one: tuple[pd.DataFrame, Run], form: str = "text") -> str:
     return write(page(*one), form)
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
+def hostile(tmp_path: Path) -> tuple[pd.DataFrame, Run]:
     facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
     return read(tmp_path, run(records(HOSTILE), facts=facts, scratch=HOSTILE, device="cuda"))
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
+def plain(tmp_path: Path) -> tuple[pd.DataFrame, Run]:
     return read(tmp_path, run(records("no CUDA"), device="cuda"))
 
 
-def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, Run]) -> None:
     lines = shown(plain).splitlines()
     at = lines.index("  Does pinned memory pay?")
     assert lines[at + 1 : at + 4] == [
@@ -74,14 +73,14 @@ def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, Whole
     ]
 
 
-def test_markdown_says_the_same(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+def test_markdown_says_the_same(plain: tuple[pd.DataFrame, Run]) -> None:
     lines = shown(plain, "md").splitlines()
     at = lines.index("- **Does pinned memory pay?** pinned is 5x faster than pageable")
     assert lines[at + 1] == "  - pageable 500 ms"
 
 
 def test_what_is_not_answered_is_one_line_for_each_reason(
-    plain: tuple[pd.DataFrame, WholeRun],
+    plain: tuple[pd.DataFrame, Run],
 ) -> None:
     for form in ("text", "md", "html"):
         words = shown(plain, form)
@@ -107,13 +106,13 @@ def test_a_quick_run_names_what_it_does_not_ask(tmp_path: Path) -> None:
     assert "in a full run" not in shown(whole) + shown(whole, "html")
 
 
-def test_no_line_is_wider_than_a_terminal(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
+def test_no_line_is_wider_than_a_terminal(hostile: tuple[pd.DataFrame, Run]) -> None:
     lines = text(answers(rows_of(hostile[0]))).splitlines()
     assert lines and max(map(len, lines)) <= WIDTH == 100
     assert all(line.isprintable() for line in lines)
 
 
-def test_json_holds_the_records(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+def test_json_holds_the_records(plain: tuple[pd.DataFrame, Run]) -> None:
     found = answers(rows_of(plain[0]))
     again = json.loads(json.dumps(as_json(*plain), allow_nan=False))["answers"]
     assert [one["question"] for one in again] == [one.question for one in found]
@@ -144,7 +143,7 @@ class Tags(HTMLParser):
         self.attributes.update((name, value or "") for name, value in attrs)
 
 
-def test_html_stands_alone_and_runs_nothing(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
+def test_html_stands_alone_and_runs_nothing(hostile: tuple[pd.DataFrame, Run]) -> None:
     document = shown(hostile, "html")
     tags = Tags()
     tags.feed(document)

@@ -16,7 +16,7 @@ import pytest
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from tests import scratch
 from tests.conftest import SOAK
 from tests.scratch import Scratch
@@ -93,13 +93,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     return faulty(tmp_path_factory.mktemp("faulty"))
 
 
-def only_run(results: Path) -> WholeRun:
+def only_run(results: Path) -> Run:
     (run,) = runs_of(results)
     return run
 
 
-def statuses(run: WholeRun) -> dict[str, tuple[str, str | None, int]]:
-    return {str(r.case.values["kind"]): (r.status, r.reason, len(r.seconds)) for r in run.results()}
+def statuses(run: Run) -> dict[str, tuple[str, str | None, int]]:
+    results = case_results(run)
+    return {str(r.case.values["kind"]): (r.status, r.reason, len(r.seconds)) for r in results}
 
 
 def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None:
@@ -158,7 +159,7 @@ def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Pa
     assert next_run.returncode == 0, next_run.stdout
     killed, whole = runs_of(results)
     assert killed.run_id == before.header.run_id and not killed.is_whole
-    kept = {(r.case, r.launch): r.seconds for r in killed.run.records}
+    kept = {(r.case, r.launch): r.seconds for r in killed.records}
     assert all(kept[r.case, r.launch] == r.seconds for r in before.records)
     assert whole.is_whole and statuses(whole)["fine"] == ("ok", None, 7)
 
@@ -174,7 +175,7 @@ def test_interrupted_hostbench_archives_at_once(
     assert running.returncode == 4 and "what was measured is kept" in out
     assert not list(journal.find(results))
     run = only_run(results)
-    assert run.run.finish and run.run.finish.status == "interrupted"
+    assert run.finish and run.finish.status == "interrupted"
     assert not run.is_whole
 
 
@@ -197,7 +198,7 @@ def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
     assert worker is not None
     os.kill(worker, signal.SIGKILL)
     running.communicate(timeout=120)
-    (failed,) = (r for r in only_run(results).results() if r.status == "failed")
+    (failed,) = (r for r in case_results(only_run(results)) if r.status == "failed")
     assert failed.reason == "the worker process was lost: killed by SIGKILL"
 
 
@@ -226,7 +227,7 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         assert done.returncode == 0, (seed, victim, done.stdout)
         killed, whole = runs_of(results)
         assert whole.is_whole, (seed, victim)
-        found = {(str(r.case), r.launch): r.seconds for r in killed.run.records}
+        found = {(str(r.case), r.launch): r.seconds for r in killed.records}
         missing = {key for key in before if key not in found}
         assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
 

@@ -11,7 +11,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.records import Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.store import archive
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from tests.fakes.builders import COMMIT, copy_case, create_case, failed, record, run, skipped
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
@@ -43,7 +43,7 @@ def test_of_a_launchs_samples_five_quantiles_stay_and_no_figure_differs(tmp_path
         [min(samples), quantile(samples, 0.25), median(samples), quantile(samples, 0.75), 0.116]
     )
     assert len(measured.call_s) == 5 and list(measured.device_s) == samples[:5]
-    assert WholeRun(kept).results() == WholeRun(part).results()
+    assert case_results(kept) == case_results(part)
 
 
 def test_an_archive_is_the_same_wherever_it_is_written_and_never_written_over(

@@ -21,6 +21,7 @@ from hostbench.measure import workload
 from hostbench.store import archive, index
 from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results
+from hostbench.store.runs import case_results
 from hostbench.store.table import ResultTable
 from tests.conftest import SOAK
 from tests.fakes.builders import (
@@ -283,7 +284,7 @@ def test_one_series_and_one_run(tree: Path) -> None:
     chosen = found.runs()[0]
     of_run = found.rows(chosen.machine, [chosen.run_id])
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
-    assert len(found.run(chosen).results()) == 4
+    assert len(case_results(found.run(chosen))) == 4
     assert found.rows("attic", [chosen.run_id]).empty
     with mock.patch.dict("sys.modules", {"pyarrow.dataset": None}):  # it aborts a process's end
         points = found.points("shelf", ["case", "seconds"])

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hostbench.core.records import CaseRecord
+from hostbench.core.records import CaseRecord, Run
 from hostbench.store import archive
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from tests.fakes.builders import (
     copy_case,
     create_case,
@@ -24,8 +24,8 @@ A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
 PLANNED = tuple(map(str, (A, B, C)))
 
 
-def found(one: WholeRun) -> dict[str, tuple[str, tuple[float, ...]]]:
-    return {str(r.case): (r.status, r.seconds) for r in one.results()}
+def found(one: Run) -> dict[str, tuple[str, tuple[float, ...]]]:
+    return {str(r.case): (r.status, r.seconds) for r in case_results(one)}
 
 
 LOST = failed(A, "lost", launch=1)
@@ -44,22 +44,22 @@ STALE = failed(A, "proof failed: stale", seconds=2.0)
 def test_failed_beats_skipped_beats_ok_and_a_false_number_stays(
     records: list[CaseRecord], status: str, reason: str, seconds: tuple[float, ...]
 ) -> None:
-    (result,) = WholeRun(run(records)).results()
+    (result,) = case_results(run(records))
     assert (result.status, result.reason, result.seconds) == (status, reason, seconds)
 
 
 def test_results_are_in_the_order_of_the_plan_and_launches_in_theirs() -> None:
-    one = WholeRun(run([record(C), record(A, 1, 2.0), record(A, 0, 1.0)], planned=PLANNED))
-    assert [result.case for result in one.results()] == [A, C]
-    assert one.results()[0].seconds == (1.0, 2.0)
+    one = run([record(C), record(A, 1, 2.0), record(A, 0, 1.0)], planned=PLANNED)
+    assert [result.case for result in case_results(one)] == [A, C]
+    assert case_results(one)[0].seconds == (1.0, 2.0)
     assert one.not_measured() == [str(B)]
-    extra = WholeRun(run([record(create_case()), record(B)], planned=PLANNED))
-    assert [result.case for result in extra.results()] == [B, create_case()]
+    extra = run([record(create_case()), record(B)], planned=PLANNED)
+    assert [result.case for result in case_results(extra)] == [B, create_case()]
 
 
 def test_the_other_clocks_are_medians_per_launch() -> None:
     measurement = {"call_s": [1.0, 3.0, 2.0], "device_s": [], "findings": {}}
-    (result,) = WholeRun(run([record(A, 0, 2.0, measurement=measurement)])).results()
+    (result,) = case_results(run([record(A, 0, 2.0, measurement=measurement)]))
     assert (result.call_s, result.device_s) == ((2.0,), ())
 
 
@@ -70,7 +70,7 @@ def test_unexpected_findings() -> None:
                 "asynchronous": found, "other": n}})
             for n, found in enumerate(findings)
         ]  # fmt: skip
-        (result,) = WholeRun(run(records)).results()
+        (result,) = case_results(run(records))
         return result.unexpected
 
     assert unexpected(True, True) == {}
@@ -82,14 +82,14 @@ def test_unexpected_findings() -> None:
 def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None:
     said = [{"asynchronous": n > 0, "copies": "none", "wait_s": n * 1e-3} for n in (0, 5, 1)]
     records = [record(A, n, measurement={"findings": each}) for n, each in enumerate(said)]
-    (result,) = WholeRun(run(records)).results()
+    (result,) = case_results(run(records))
     assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
 
 
 # From disk
 
 
-def load(results: Path) -> tuple[list[WholeRun], list[str]]:
+def load(results: Path) -> tuple[list[Run], list[str]]:
     tree = read_tree(results)
     return tree.runs, tree.warnings
 

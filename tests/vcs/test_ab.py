@@ -25,10 +25,10 @@ from hostbench.core.errors import (
     EXIT_USAGE,
     BrokenError,
 )
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import Launch, Outcome, Run
 from hostbench.judge.two_sides import TwoSides, compare
 from hostbench.runner.plan import STANDARD, Plan
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import case_results
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
@@ -45,7 +45,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return turns.stage(tmp_path, monkeypatch)
 
 
-def stored(root: Path) -> list[WholeRun]:
+def stored(root: Path) -> list[Run]:
     return runs_of(root / "results")
 
 
@@ -131,7 +131,7 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
         f"  {as_typed(str(CASE))}@simulated-shelf: broken:file\n" in said.out
         and "failed at working tree (" in said.out
     )
-    assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
+    assert sorted(case_results(one)[0].status for one in stored(root)) == ["failed", "ok"]
 
 
 def test_what_neither_side_can_measure_is_counted() -> None:
@@ -139,7 +139,7 @@ def test_what_neither_side_can_measure_is_counted() -> None:
     first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
     second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
     runs = (run(first, run_id="a"), run(second, run_id="b"))
-    pair = Measured(runs=tuple(WholeRun(one) for one in runs), end="complete")
+    pair = Measured(runs=tuple(one for one in runs), end="complete")
     assert [*ab._remarks(ab.AbOptions(a="main"), ("main", "HEAD"), pair, (CASE, lacks, other))] == [
         "skipped on both sides: 1 of 3 cases: no pinned memory",
         "main is run:a",
@@ -414,6 +414,6 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     assert done.returncode == EXIT_REGRESSION, done.stdout
     assert "1 slower" in done.stdout and "uncommitted changes" in done.stdout
     first, second = runs_of(checkout.results)
-    slower, faster = sorted((first, second), key=lambda one: -one.results()[0].seconds[0])
-    assert slower.results()[0].seconds[0] >= 0.02 > faster.results()[0].seconds[0]
+    slower, faster = sorted((first, second), key=lambda one: -case_results(one)[0].seconds[0])
+    assert case_results(slower)[0].seconds[0] >= 0.02 > case_results(faster)[0].seconds[0]
     assert slower.header.interleaved_with == faster.run_id
