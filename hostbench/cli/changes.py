@@ -48,7 +48,11 @@ def execute(
     history = as_of_today(history, stored, begin)
     chosen = select(history, series, machine)
     if not chosen.series:
-        raise NothingMeasured(_nothing(series, machine, history))
+        left, asked = left_out(chosen.groups), " or ".join([*series, *filter(None, [machine])])
+        raise NothingMeasured(
+            f"no run {f'of {asked} ' if asked else ''}that may be judged is stored"
+            f"{f': {left}' if left else '; `hostbench run` measures'}"
+        )
     show_page(format, page(chosen, every=all, root=Path.cwd()))
     ends = [own.stopped for own in chosen.series if own.stopped]
     if any(end.status == "failed" and end.is_newest for end in ends):
@@ -62,17 +66,6 @@ def execute(
             "are needed"
         )
     return EXIT_OK
-
-
-def _nothing(series: tuple[str, ...], machine: str | None, history: History) -> str:
-    """Why there is no series that was asked for."""
-    every = select(history, (), machine)
-    if every.series:
-        where = f" of --machine {machine}" if machine else ""
-        asked = " or ".join(series)
-        return f"nothing stored{where} is {asked}; `hostbench changes --format json` names all"
-    left = left_out(every.groups)
-    return f"no run that may be judged is stored{f': {left}' if left else '; `hostbench run`'}"
 
 
 def _date_of(text: str, history: History) -> datetime:

@@ -1,7 +1,6 @@
 """A night as a page: the first line is the answer, then what moved and why, what fails, and what to
 do next. For a terminal, a CI job's summary, a file."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,6 @@ from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, 
 from hostbench.report.comparison import detectable
 from hostbench.report.write import values
 from hostbench.store.nights import NightChange
-from hostbench.store.points import STATUSES
 from hostbench.store.runs import case_results, launches_in_words
 
 _LISTS = {
@@ -64,8 +62,10 @@ class Tonight:
     """Steps that history has confirmed, and this night is the first to name."""
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
-    def slower(self, *causes: str) -> list[NightChange]:
-        return [own for own in self.moved if own.cause in causes and own.effect > 0]
+    @property
+    def slower(self) -> list[NightChange]:
+        """What is confirmed."""
+        return [own for own in self.moved if own.cause in CONFIRMED and own.effect > 0]
 
     @property
     def exit_code(self) -> int:
@@ -74,7 +74,7 @@ class Tonight:
             return EXIT_USAGE
         if self.code == EXIT_FAILED or self.lists["failed"] or self.lists["broken"]:
             return EXIT_FAILED
-        return EXIT_REGRESSION if self.slower(*CONFIRMED) or self.new else self.code
+        return EXIT_REGRESSION if self.slower or self.new else self.code
 
 
 def event_in_words(event: Event) -> str:
@@ -89,18 +89,10 @@ def unjudged(run: Run) -> str:
 
 
 def about(run: Run) -> str:
-    """The run itself in a line."""
-    counted = Counter(result.status for result in case_results(run))
-    counts = ", ".join(f"{counted[status]} {status}" for status in STATUSES if counted[status])
+    """The run itself in a line, `4 of 10 launches` in it."""
     commit = f"commit {run.header.commit[:8]}" if run.header.commit else "no commit"
-    return (
-        f"run {run.run_id}: device {run.header.device}, {commit}, cases: {counts}, {_launches(run)}"
-    )
-
-
-def _launches(run: Run) -> str:
-    """`4 of 10 launches`."""
-    return launches_in_words(run.header.launches, run.measured_launches, True)
+    launches = launches_in_words(run.header.launches, run.measured_launches, True)
+    return f"run {run.run_id}: device {run.header.device}, {commit}, {launches}"
 
 
 def answer(night: Tonight) -> str:
@@ -161,7 +153,7 @@ def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
     if night.lists["failed"]:
         shown = f"--run {night.run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
-    for change in night.slower(*CONFIRMED)[:1]:
+    for change in night.slower[:1]:
         name, is_code = f"'{change.case}@{night.machine}'", change.cause == "code"
         if is_code and len(night.lists["landed"]) > 1:
             yield f"which commit it was: `{program} bisect {name}{where}`"
