@@ -62,4 +62,4 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     kept = [run for run in runs_of(checkout.results) if run.header.by == "asv"]
     assert len(kept) == 1 and len(kept[0].records) >= 3
     assert kept[0].header.machine == "scratch" and kept[0].header.committed_at
-    assert kept[0].facts["software"]["torch"]
+    assert kept[0].facts_before["software"]["torch"]
