@@ -59,7 +59,7 @@ _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
 _RULE = ["x", "kind", "text", "label"]
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
-_HALF_DAY_MS, _HEIGHT = 43_200_000, 400
+_HEIGHT = 400
 TimeOf = Literal["committed_at", "started_at"]
 """Which date of a run is on the horizontal axis."""
 
@@ -159,31 +159,24 @@ def _ms(at: Any) -> float:
 
 
 def _points(rows: pd.DataFrame, name: str, unit: str, by: str) -> pd.DataFrame:
-    y, low, high = _numbers(rows, unit)
+    seconds = rows["seconds"]
+    numbers = {"y": seconds, "low": rows["ci_low_s"], "high": rows["ci_high_s"]}
+    if unit in ("bytes", "value"):
+        numbers = {"y": rows["value"], "low": seconds * np.nan, "high": seconds * np.nan}
+    elif unit == "GB/s":
+        gigabytes = rows["gb_per_s"] * seconds
+        low, high = gigabytes / numbers["high"], gigabytes / numbers["low"]
+        numbers = {"y": rows["gb_per_s"], "low": low, "high": high}
+    elif unit == SHARE:
+        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
+        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
+        numbers = {end: 100 * own / first for end, own in numbers.items()}
     kind = pd.Series(MEASURED, index=rows.index).where(rows["scratch"].isna(), SCRATCH)
     kind = kind.mask(rows["status"].isin((FAILED, SKIPPED)), rows["status"])
     at = rows[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
-    about = {"series": name, "machine": rows["machine"].fillna(""), "x": at}
-    points = pd.DataFrame({**about, "y": y, "low": low, "high": high, "kind": kind})
-    version = rows["version"].fillna("").astype(str)
-    return points.assign(run_id=rows["run_id"], commit=rows["commit"], version=version)
-
-
-def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
-    """(number, end of its interval, the other end)."""
-    seconds, low, high = rows["seconds"], rows["ci_low_s"], rows["ci_high_s"]
-    if unit in ("bytes", "value"):
-        nothing = pd.Series(float("nan"), index=rows.index)
-        return rows["value"], nothing, nothing
-    if unit == "GB/s":
-        rate = rows["gb_per_s"]
-        return rate, rate * seconds / high, rate * seconds / low
-    factor = 1.0
-    if unit == SHARE:
-        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
-        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
-        factor = 100 / first if first > 0 else float("nan")
-    return seconds * factor, low * factor, high * factor
+    about = {"series": name, "machine": rows["machine"].fillna(""), "x": at, **numbers}
+    points = pd.DataFrame({**about, "kind": kind, **rows[["run_id", "commit"]]})
+    return points.assign(version=rows["version"].fillna("").astype(str))
 
 
 def _thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -238,7 +231,9 @@ def chart(
     names, is_many = [series.name for series in trends], len(points) > MANY
     key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
-    x, x2, high = _time(points, x_title), {"field": "x2"}, {"field": "high"}
+    span_ms = float(points["x"].max() - points["x"].min())
+    x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
+    x2, high = {"field": "x2"}, {"field": "high"}
     up: Spec = {"scale": {"domain": _domain(points, levels, limits), "nice": True}}
     up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
     y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
@@ -331,13 +326,3 @@ def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: pd.DataFrame) ->
         return [0.0, 1.0]
     middle = float(points["y"].median())
     return [float(min(values.min(), 0.9 * middle)), float(max(values.max(), 1.1 * middle))]
-
-
-def _time(points: pd.DataFrame, title: str) -> Spec:
-    """With room on both sides."""
-    first, last = float(points["x"].min()), float(points["x"].max())
-    span = last - first
-    room = max(span / 40, 60_000) if span else _HALF_DAY_MS
-    ends = [pd.Timestamp(at, unit="ms", tz="UTC").isoformat() for at in (first - room, last + room)]
-    along = {"type": "utc", "domain": ends}
-    return field("x:T", title=title, axis=time_axis(span), scale=along)
