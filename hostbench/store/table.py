@@ -229,12 +229,16 @@ def _selected(name: str) -> str:
 # ---- into rows ----------------------------------------------------------------------------------
 
 
-def of_file(row: FileRow, facts: str | None, content: bytes | None = None) -> pa.Table:
-    """The row of the kind `file`."""
-    about = structs_json.encode(row).decode()
-    columns = {"kind": "file", "file": row.file, "machine": row.machine, "about": about}
-    columns |= {"facts": facts, "content": content}  # type: ignore[dict-item]
-    return pa.table({name: _array(name, [value]) for name, value in columns.items()})
+def of_file(row: FileRow, facts: str | None) -> pa.Table:
+    """The row of the kind `file`; the facts of its run as JSON."""
+    cells = {
+        "kind": "file",
+        "file": row.file,
+        "machine": row.machine,
+        "about": structs_json.encode(row).decode(),
+        "facts": facts,
+    }
+    return pa.table({name: _array(name, [cell]) for name, cell in cells.items()})
 
 
 def of_run(rows: Sequence[FrameRow]) -> dict[str, Any]:

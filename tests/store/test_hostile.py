@@ -152,18 +152,13 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("where", ["machine", "folder"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_name_that_is_no_utf8(
-    results: Path,
-    command: str,
-    where: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_names_that_are_no_utf8(
+    results: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "utf-8", "strict"))
     shutil.copytree(results / "shelf", results / ODD)
-    if where == "folder":
-        results = results.rename(results.with_name(ODD))
-    assert main([*command.split(), "--results", str(results)]) in (0, 3, 4)
+    for name in (results.name, ODD):
+        results = results.rename(results.with_name(name))
+        assert main([*command.split(), "--results", str(results)]) in (0, 3, 4)
     assert "Traceback" not in capsys.readouterr().err

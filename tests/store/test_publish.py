@@ -208,17 +208,17 @@ def test_others_that_are_always_faster_are_named(
 
 
 def test_the_commands_read_a_url(
-    results: Path, url: str, capsys: pytest.CaptureFixture[str]
+    results: Path, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = Results(results).runs()[0].run_id
-    assert main(["publish", url, "--results", str(results)]) == 0
+    assert main(["publish", place, "--results", str(results)]) == 0
     assert "3 runs, 1 other files" in capsys.readouterr().out
     said = []
-    for place in (url, str(results)):
-        assert main(["report", "--results", place, "--run", chosen, "--format", "json"]) == 0
+    for where in (place, str(results)):
+        assert main(["report", "--results", where, "--run", chosen, "--format", "json"]) == 0
         said.append(json.loads(capsys.readouterr().out))
     assert said[0] == said[1]
-    assert main(["triage", "list", "--results", url]) == 2
+    assert main(["triage", "list", "--results", place]) == 2
     assert "needs a folder" in capsys.readouterr().err
 
 
