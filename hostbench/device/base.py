@@ -347,6 +347,11 @@ class Device:
         that is not `here`. Raises Unavailable where there are none."""
         raise self.refusal("counters of its link's bytes")
 
+    def bytes_sent(self) -> int:
+        """Bytes that have left the device so far, over all of its links, by the hardware's own
+        counters, everybody's. Raises Unavailable where there are none."""
+        raise self.refusal("counters of its links' bytes")
+
     def reset(self) -> None:
         """Between cases: synchronize, drop caches of the device and the host, reset peaks."""
         raise self.refusal("reset")

@@ -265,6 +265,9 @@ class CudaDevice(TorchDevice):
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()
 
+    def bytes_sent(self) -> int:
+        return self._counters.sent()
+
     def reset(self) -> None:
         self._close_loaders()
         gc.collect()

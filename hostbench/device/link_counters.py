@@ -1,12 +1,16 @@
-"""The GPU's own counters of the bytes on its PCIe link, read through NVML."""
+"""The GPU's own counters of the bytes on its links, read through NVML."""
 
 from typing import Any
 
 from hostbench.core.errors import Unavailable
+from hostbench.core.units import KIB
 from hostbench.facts.gpu import gpu_reads
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact
 from hostbench.facts.spec import LINK_BYTES
+
+NVLINK_SENT_KIB = (138, 0xFFFFFFFF)
+"""NVML's NVLINK_THROUGHPUT_DATA_TX: data without headers, by this scope of all links together."""
 
 
 class LinkCounters:
@@ -35,3 +39,12 @@ class LinkCounters:
         into, out_of = (fact.value for fact in reads.values())
         assert isinstance(into, int) and isinstance(out_of, int)
         return into, out_of
+
+    def sent(self) -> int:
+        """Bytes out of the GPU since some time, over PCIe and, where NVML counts it, NVLink. Raises
+        Unavailable with the reason."""
+        _, over_pcie = self.read()
+        assert isinstance(self._index, int)
+        handle, library = self._nvml.handle(self._index), self._nvml.library
+        over_nvlink = self._nvml.read(lambda: field_value(library, handle, NVLINK_SENT_KIB)).value
+        return over_pcie + KIB * (over_nvlink if isinstance(over_nvlink, int) else 0)

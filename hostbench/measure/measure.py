@@ -81,9 +81,10 @@ class Prepared:
     findings: Callable[[], Mapping[str, FindingValue]] | None = None
     """Called once after timing: findings that the step has noted itself. On every rank, so that it
     may call collectives; rank 0's count."""
-    sends: int | None = None
-    """Bytes that this rank sends per step by the documented algorithm of its backend; None where
-    that is not known. Held against what it was seen to send (the finding `sends_as_documented`)."""
+    sends: Callable[[str | None], int | None] = lambda algorithm: None
+    """Bytes that this rank sends per step by its backend, and by the algorithm and protocol that
+    nccl chose; None where that is not documented, of nccl on every rank. Held against what it was
+    seen to send (the finding `sends_as_documented`)."""
 
     def get_ready(self, device: Device) -> None:
         """What has to be so before each reading."""

@@ -52,7 +52,9 @@ class Ranks:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
         with self._joined(work, case) as ask:
             by_rank: list[Measurement] = ask("observe", case)
-            return structs.replace(by_rank[0], proofs=_proofs(by_rank, self._pool.names))
+            proofs, (findings, sent) = _proofs(by_rank, self._pool.names), _sent(by_rank)
+            findings = {**by_rank[0].findings, **findings}
+            return structs.replace(by_rank[0], findings=findings, proofs=proofs, sent=sent)
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
@@ -118,11 +120,8 @@ def _measured(
     proofs = _proofs(finished, names)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
         return Measurement(proofs=proofs, depth=depth)
-    findings = {**findings, **finished[0].findings}
-    sent = {rank: nbytes for own in finished for rank, nbytes in own.sent.items()}
-    if DOCUMENTED in findings:
-        findings[DOCUMENTED] = all(own.findings.get(DOCUMENTED, True) for own in finished)
-        findings["most_sent_bytes"] = max(sent.values())
+    about_sent, sent = _sent(finished)
+    findings = {**findings, **finished[0].findings, **about_sent}
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -137,6 +136,16 @@ def _measured(
         ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},
         sent=sent,
     )
+
+
+def _sent(by_rank: Sequence[Measurement]) -> tuple[dict[str, FindingValue], dict[str, int]]:
+    """Of all ranks whether they send what is documented, and the most; and rank -> bytes."""
+    sent = {rank: nbytes for own in by_rank for rank, nbytes in own.sent.items()}
+    answers = [own.findings.get(DOCUMENTED) for own in by_rank]
+    if all(answer is None for answer in answers):
+        return {}, sent
+    answer = None if None in answers else all(answers)
+    return {DOCUMENTED: answer, "most_sent_bytes": max(sent.values())}, sent
 
 
 def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:

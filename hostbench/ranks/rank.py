@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, cast
 
@@ -19,6 +20,7 @@ from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
 from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
+from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
 from hostbench.ranks.group import RankConfig, join
@@ -120,15 +122,15 @@ class Rank:
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the
         check of the data, and what the step noted. Then leave nothing of the case."""
-        sent, as_documented = self._sent()
+        sent, as_documented = self._sent_by_gloo()
         memory, proofs = self.device.memory_stats(), measure.proofs_of(self.prepared)
         findings = {**as_documented, **measure.findings_of(self.prepared)}
         self._leave()
         return Measurement(memory=memory, proofs=proofs, findings=findings, sent=sent)
 
-    def _sent(self) -> tuple[dict[str, int], dict[str, bool]]:
-        """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it,
-        by gloo alone. And, where that is documented, whether so."""
+    def _sent_by_gloo(self) -> tuple[dict[str, int], dict[str, bool]]:
+        """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it.
+        And, where that is documented, whether so."""
         if self.group.backend != "gloo":
             return {}, {}
         prepared, others = self.prepared, self.group.num_ranks - 1
@@ -138,15 +140,42 @@ class Rank:
         self.group.barrier()
         sent = (tcp_bytes_sent() - start) // prepared.depth
         by_rank = {str(self.group.rank): sent}
-        if prepared.sends is None:
+        if (documented := prepared.sends(None)) is None:
             return by_rank, {}
         headers = HEADER_BYTES * others * (prepared.depth + 1) / prepared.depth
-        low, high = (1 - SENT_SHARE) * prepared.sends, (1 + SENT_SHARE) * prepared.sends + headers
+        low, high = (1 - SENT_SHARE) * documented, (1 + SENT_SHARE) * documented + headers
         return by_rank, {DOCUMENTED: low <= sent <= high}
 
+    def _sent_by_nccl(self, algorithm: str | None) -> tuple[dict[str, int], dict[str, bool]]:
+        """The same by the counters of the GPU's links. Neither where a step is too small for them,
+        or they see less than is documented: they may lag, wrap, or not know a link."""
+        prepared = self.prepared
+        documented = prepared.sends(algorithm) or 0
+        num_readings = -(-COUNTED_BYTES // max(1, documented * prepared.depth))
+        start = self._bytes_out_of_gpu()
+        if not self.group.agree(start is not None and num_readings <= MAX_REPEATS):
+            return {}, {}
+        for _ in range(num_readings):
+            self._meet()
+            self._steps()
+        self.group.synchronize()
+        time.sleep(COUNTER_WAIT_S)
+        grown = (self._bytes_out_of_gpu() or 0) - (start or 0)
+        sent = grown // (num_readings * prepared.depth)
+        if sent < (1 - SENT_SHARE) * documented:
+            return {}, {}
+        return {str(self.group.rank): sent}, {DOCUMENTED: sent <= (1 + SENT_SHARE) * documented}
+
+    def _bytes_out_of_gpu(self) -> int | None:
+        try:
+            return self.device.bytes_sent()
+        except Unavailable:
+            return None
+
     def observe(self, case: Case) -> Measurement:
-        """One reading, seen by the device. Proof `kernels`: each collective was one at least; not
-        of one rank alone, which needs none. Then leave nothing of the case."""
+        """One reading, seen by the device, and what the GPU sends meanwhile. Proof `kernels`: each
+        collective was one at least; not of one rank alone, which needs none. Then leave nothing of
+        the case."""
         self.build(case)
         counters, start = self.config.counters, 0
         before = counters.entered
@@ -159,20 +188,23 @@ class Rank:
             self._steps()
 
         self._meet()
-        depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         try:
-            activities = self.device.observe(sample)
+            kernels = sum(
+                activity.name.startswith(self.group.backend)
+                for activity in self.device.observe(sample)
+            )
+            algorithm = None if self.log is None else self.log.choices(start)
+            sent, as_documented = self._sent_by_nccl(algorithm)
+            depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         except Unavailable as reason:
             return Measurement(proofs={"kernels": f"unavailable: {reason}"})
         finally:
             self._leave()
-        kernels = sum(work.name.startswith(self.group.backend) for work in activities)
         wrong = f"failed: {kernels} kernels ran in {num_entered} collectives"
         proof = "passed" if kernels >= num_entered else wrong
         proofs = {"kernels": proof} if is_one_stream and self.group.num_ranks > 1 else {}
-        algorithm = self.log.choices(start) if self.log else None
-        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm}
-        return Measurement(findings=findings, proofs=proofs)
+        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm, **as_documented}
+        return Measurement(findings=findings, proofs=proofs, sent=sent)
 
     def trace(self, case: Case) -> list[Lane]:
         """One reading lane by lane, of the case built anew so that the calls of the host are noted;

@@ -226,6 +226,10 @@ def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
     second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})
     library = FakeNvml(gpus=(first, second))
     assert LinkCounters("bbbb", library).read() == (40, 30)
+    first.field_values[138] = 5
+    assert LinkCounters("aaaa", library).sent() == 1 + 5 * 1024, "NVLink counts KiB"
+    second.field_errors[138] = 3
+    assert LinkCounters("bbbb", library).sent() == 30
     with pytest.raises(Unavailable, match="no GPU with this UUID"):
         LinkCounters("cccc", library).read()
     refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from hostbench.families.collectives import exchange
 from hostbench.families.collectives.exchange import ODD_BLOCK, Exchange, arrivals, left_early
-from hostbench.families.collectives.operations import OPERATIONS, ROOT
+from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
 
 NUM_RANKS = (2, 4)
 WITH_DATA = [name for name in OPERATIONS if name != "barrier"]
@@ -186,3 +186,22 @@ def test_the_factor_of_the_uneven_all_to_all_is_what_a_rank_sends_on_average(
     row = OPERATIONS["all_to_all_uneven"]
     parts = [row.gloo_sends(rank, num_ranks) for rank in range(num_ranks)]
     assert sum(parts) / num_ranks == pytest.approx(row.factor(num_ranks))
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "share"),
+    [
+        ("all_reduce", "RING SIMPLE", 1.75),
+        ("all_reduce", "NVLS SIMPLE", 1.125),
+        ("reduce_scatter_tensor", "RING LL", 1.75),
+        ("all_gather_into_tensor", "RING LL128", 7 / 8 * 128 / 120),
+        ("all_gather_into_tensor", "NVLS SIMPLE", None),
+        ("broadcast", "RING SIMPLE", None),
+        ("all_reduce", "RING SIMPLE, TREE LL", None),
+        ("all_reduce", None, None),
+    ],
+)
+def test_what_each_of_eight_ranks_sends_by_nccl(
+    name: str, chosen: str | None, share: float | None
+) -> None:
+    assert nccl_sends(name, 8, chosen) == (share and pytest.approx(share))

@@ -12,7 +12,10 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
 from hostbench.device.cuda import CudaDevice
+from hostbench.device.nccl_log import NcclLog
 from hostbench.families import load
+from hostbench.families.collectives import exchange
+from hostbench.families.collectives.operations import nccl_sends
 from hostbench.measure.measure import Settings
 from hostbench.ranks import group
 from hostbench.ranks.group import GroupConfig, RankConfig
@@ -123,6 +126,43 @@ def test_each_collective_of_several_ranks_is_a_kernel(
     seen = rank.observe(case_of("all_reduce_queued", MIB))
     assert seen.proofs["kernels"].startswith(proof)
     assert refuses or seen.findings["kernels_per_step"] == (20 - lost) / 20
+
+
+@pytest.mark.parametrize(
+    ("counted", "as_documented"),
+    [(1.5, True), (1.75, False), (0.75, None), (None, None)],  # counters of less may lag
+)
+def test_what_a_gpu_sends_is_held_against_the_algorithm_that_nccl_chose(
+    rank: Rank,
+    floor: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    counted: float | None,
+    as_documented: bool | None,
+) -> None:
+    """The group is of one; the log says a ring of four, which sends 1.5 S, of 1 MiB each."""
+    sent = 0
+
+    def bytes_sent(self: CudaDevice) -> int:
+        if counted is None:
+            raise Unavailable("no counters")
+        return sent
+
+    def steps(self: Rank) -> None:
+        nonlocal sent
+        sent += round((counted or 0) * MIB) * self.prepared.depth
+        run(self)
+
+    run = Rank._steps
+    monkeypatch.setattr(Rank, "_steps", steps)
+    monkeypatch.setattr(CudaDevice, "bytes_sent", bytes_sent)
+    monkeypatch.setattr(NcclLog, "choices", lambda self, start: "RING SIMPLE")
+    monkeypatch.setattr(
+        exchange, "nccl_sends", lambda name, num, chosen: nccl_sends(name, 4, chosen)
+    )
+    rank.log = NcclLog()
+    observed = rank.observe(case_of("all_reduce", MIB))
+    assert observed.findings.get("sends_as_documented") is as_documented
+    assert observed.sent == ({} if as_documented is None else {"0": (counted or 0) * MIB})
 
 
 def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_host(

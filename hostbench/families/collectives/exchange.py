@@ -13,7 +13,7 @@ import torch.distributed as dist
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
-from hostbench.families.collectives.operations import OPERATIONS, Operation
+from hostbench.families.collectives.operations import OPERATIONS, Operation, nccl_sends
 from hostbench.measure.measure import Prepared, reading
 from hostbench.ranks.group import rank_group
 from hostbench.ranks.pattern import Pattern
@@ -39,7 +39,7 @@ class Exchange:
         self.name, self.row, self.dtype, self.group = name, row, dtype, rank_group()
         rank, num, kind = self.group.rank, self.group.num_ranks, getattr(torch, dtype)
         self.size = rank, num, nbytes // kind.itemsize
-        self.sends = round(nbytes * row.gloo_sends(rank, num)) if nbytes else None
+        self.nbytes = nbytes
         self.pattern = Pattern(num, kind, self.group.device.torch_device, times)
         given = row.given(*self.size) if row.given else [(rank, 0, self.size[2])]
         self.given, self.expected = self.pattern.tensor(given), row.result(*self.size)
@@ -75,12 +75,18 @@ class Exchange:
         return self.first_wrong() or (wrong and f"of {num_elements} elements {wrong}")
 
     def prepared(self, step: Callable[[], object] | None = None, **options: Any) -> Prepared:
-        """The operation, or a step with one in it, and its check. What another backend than gloo
-        sends nobody knows."""
+        """The operation, or a step with one in it, its check, and what is documented to be sent."""
         step = self.group.counted(self.name, step or self.call)
         checked = {"before": self.refill, "verify": self.verify, **options}
-        sends = self.sends if self.group.backend == "gloo" else None
-        return Prepared(step=step, sends=sends, **checked)
+        return Prepared(step=step, sends=self._sends, **checked)
+
+    def _sends(self, algorithm: str | None) -> int | None:
+        rank, num, _ = self.size
+        if self.group.backend == "gloo":
+            share: float | None = self.row.gloo_sends(rank, num)
+        else:
+            share = nccl_sends(self.name, num, algorithm)
+        return None if share is None or not self.nbytes else round(self.nbytes * share)
 
 
 def left_early(barrier: Callable[[], object]) -> str | None:
