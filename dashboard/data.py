@@ -128,10 +128,9 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
     stored = marked(history(store).trend(_stored(machine), case))
-    groups = {series.group for series in judged(store).series if series.machine == machine}
-    names = {name: f"{machine}/{name}" for name in map(str, settings(stored).categories)}
-    group_of = {name: group if group in groups else machine for name, group in names.items()}
-    group = pd.Series(settings(stored).astype(str), index=stored.index).map(group_of)
+    known = {series.group for series in judged(store).series if series.machine == machine}
+    groups = (f"{machine}/{name}" for name in settings(stored))
+    group = [name if name in known else machine for name in groups]
     return stored.assign(machine=machine, group=group)
 
 
