@@ -4,8 +4,8 @@ before, measure once more what moved, say what it was."""
 import math
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from hostbench.cli.history import open_history
 from hostbench.cli.measuring import measure
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
+from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.cli.two_codes import SideOptions, measure_sides
 from hostbench.core.case import Case
@@ -32,6 +33,7 @@ from hostbench.judge import night as judge
 from hostbench.report import night_history as history
 from hostbench.report import nightly as report
 from hostbench.report.blocks import Page
+from hostbench.report.nightly import Tonight
 from hostbench.report.page import blocks as blocks_of_run
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
@@ -53,17 +55,26 @@ class NightlyOptions(Measuring):
 def execute(**given: Any) -> int:
     """The summary is written whatever happened. Exit code 2 for a wrong option, 4 where something
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
-    options = NightlyOptions(**given)
+    options, night, began_s = NightlyOptions(**given), Tonight(), time.monotonic()
     become_subreaper()
     simulations = f"simulations into {options.results or Path.cwd()}"
     with only_one(simulations if options.device == MARK else "this machine"):
-        nightly = _Nightly(options)
-        nightly.measure_and_judge()
-        nightly.keep()
-    night = nightly.night
+        try:
+            setup = set_up(options)
+            night.machine = setup.machine
+            _Nightly(options, setup, night, began_s).measure_and_judge()
+        except (KeyboardInterrupt, Interrupted):
+            night.ended, night.code = f"interrupted, {report.START_AGAIN}", EXIT_FAILED
+        except Exception as error:
+            night.code = EXIT_FAILED
+            if isinstance(error, HostbenchError) and not night.machine:
+                night.code = error.exit_code  # a wrong option: nothing has begun
+            end = "broken off" if night.code == EXIT_FAILED else "nothing measured"
+            night.ended = f"{end}: {_in_words(error)}"
+        _write_summary(options, night)
     blocks = report.blocks(night)
-    if options.format == "html" and nightly.setup and night.run:
-        rows = points.of_run(nightly.setup.results, night.run, warn)
+    if options.format == "html" and night.run is not None:
+        rows = points.of_run(results_folder(options.results), night.run, warn)
         blocks += blocks_of_run(rows, night.run)
     page = Page(
         blocks=lambda: blocks,
@@ -74,44 +85,71 @@ def execute(**given: Any) -> int:
     return night.exit_code
 
 
-class _Nightly:
-    """A night as it goes: an interrupt ends it anywhere, and its summary is due all the same."""
+def _write_summary(options: NightlyOptions, night: Tonight) -> None:
+    where = typed_again(options, "results")
+    night.lists["remarks"] += report.next_steps(night, program(), where)
+    if options.summary is not None:
+        try:
+            text = f"{markdown(report.blocks(night))}\n"
+            write_file(options.summary, text.encode(errors="replace"))
+        except HostbenchError as error:
+            why = f"the summary {options.summary} could not be written: {error}"
+            night.lists["broken"].append(why)
 
-    def __init__(self, options: NightlyOptions) -> None:
-        self.options, self.night = options, report.Tonight()
-        self.setup: Setup | None = None
-        self._began_s = time.monotonic()
+
+def _in_words(error: Exception) -> str:
+    """A fault of hostbench's own with its traceback on stderr: the summary is due all the same."""
+    if isinstance(error, HostbenchError):
+        return str(error)
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Nightly:
+    """A night as it goes: an interrupt may end it anywhere."""
+
+    options: NightlyOptions
+    setup: Setup
+    night: Tonight
+    began_s: float
 
     def measure_and_judge(self) -> None:
-        """What is wrong before the first step is the command line's; then it is a failure."""
-        night = self.night
-        try:
-            self.setup = set_up(self.options)
-            night.machine = self.setup.machine
-            run = self._measure(self.setup)
-            if not night.ended:
-                self._judge(self.setup, run)
-        except (KeyboardInterrupt, Interrupted):
-            night.ended, night.code = f"interrupted, {report.START_AGAIN}", EXIT_FAILED
-        except Exception as error:
-            night.code = EXIT_FAILED
-            if isinstance(error, HostbenchError) and not night.machine:
-                night.code = error.exit_code
-            end = "broken off" if night.code == EXIT_FAILED else "nothing measured"
-            night.ended = f"{end}: {_in_words(error)}"
+        """Measure, hold the run against those before, and keep what was concluded; a scratch run is
+        not judged. What is damaged is named."""
+        run, night, setup = self._measure(), self.night, self.setup
+        if night.ended:
+            return
+        stored = open_history(str(setup.results))
+        if run.header.scratch is None:
+            known, earlier = self._before(stored, run.header.started_at)
+            if earlier:
+                self._hold_against(run, earlier, known)
+            night.new, still = history.slower_by_history(stored, setup.machine, known)
+            night.lists["events"] = list(map(report.event_in_words, night.new))
+            night.lists["still"] = list(map(report.event_in_words, still))
+        night.lists["broken"] += damage(stored)
+        if run.header.scratch is None:
+            nights.write(setup.results, report.concluded(night, run))
 
     def _left_s(self, share: float) -> float:
         """Seconds until so much of the budget is used up."""
         budget_s = self.options.budget or math.inf
-        return max(share * budget_s - (time.monotonic() - self._began_s), 0.0)
+        return max(share * budget_s - (time.monotonic() - self.began_s), 0.0)
 
-    def _measure(self, setup: Setup) -> Run:
+    def _before(self, stored: Results, until: str) -> tuple[list[Night], list[Run]]:
+        """(the nights of this machine, the runs that they left to be held against)."""
+        setup = self.setup
+        known = nights.of_machine(setup.results, setup.machine, warn)
+        return known, history.stored_runs(stored, setup.machine, setup.device, until, known)
+
+    def _measure(self) -> Run:
         night = self.night
-        adopt_left_over(setup)
-        setup = replace(setup, budget_s=self._left_s(FOR_THE_RUN))
+        adopt_left_over(self.setup)
+        setup = replace(self.setup, budget_s=self._left_s(FOR_THE_RUN))
         plan = planned(self.options, setup)
         if self.options.budget is not None and setup.results.is_dir():
-            _, earlier = _before(open_history(str(setup.results)), setup, now())
+            _, earlier = self._before(open_history(str(setup.results)), now())
             num_cases, plan = len(plan.cases), history.that_fits(plan, earlier, setup.budget_s)
             if left := num_cases - len(plan.cases):
                 text = "did not fit into --budget: those that were measured last"
@@ -128,22 +166,7 @@ class _Nightly:
             night.code = EXIT_NOTHING_MEASURED
         return run
 
-    def _judge(self, setup: Setup, run: Run) -> None:
-        """Hold the run against those before, and measure once more what moved; a scratch run is not
-        judged. What is damaged is named."""
-        night, stored = self.night, open_history(str(setup.results))
-        if run.header.scratch is None:
-            known, earlier = _before(stored, setup, run.header.started_at)
-            if earlier:
-                self._hold_against(setup, run, earlier, known)
-            night.new, still = history.slower_by_history(stored, setup.machine, known)
-            night.lists["events"] = list(map(report.event_in_words, night.new))
-            night.lists["still"] = list(map(report.event_in_words, still))
-        night.lists["broken"] += damage(stored)
-
-    def _hold_against(
-        self, setup: Setup, run: Run, earlier: Sequence[Run], known: Sequence[Night]
-    ) -> None:
+    def _hold_against(self, run: Run, earlier: Sequence[Run], known: Sequence[Night]) -> None:
         night, launches = self.night, judge.launches_of(run)
         level = judge.runs_before(earlier, known)
         night.held, moved = level.compare(launches), level.suspects(launches)
@@ -157,9 +180,9 @@ class _Nightly:
         night.lists["skipped"] = history.with_status("skipped", run, earlier)
         names = judge.to_measure_again(moved, len(launches))
         again, is_same = judge.Comparisons(), old == new
-        if cases := tuple(case for case in setup.cases if str(case) in dict(names)):
+        if cases := tuple(case for case in self.setup.cases if str(case) in dict(names)):
             try:
-                runs = self._measure_again(setup, None if is_same else old, cases)
+                runs = self._measure_again(None if is_same else old, cases)
                 is_same = len(runs) == 1
                 both = {name: launches[name] for name in names if name in runs[-1]}
                 again = level.compare(both, *runs) if is_same else judge.interleaved(*runs)
@@ -171,15 +194,13 @@ class _Nightly:
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
         night.moved = judge.changes(moved, again, same_code=is_same, **facts)
 
-    def _measure_again(
-        self, setup: Setup, before: str | None, cases: tuple[Case, ...]
-    ) -> list[judge.LaunchesOf]:
+    def _measure_again(self, before: str | None, cases: tuple[Case, ...]) -> list[judge.LaunchesOf]:
         """The commit `before` and the working tree, interleaved; one more run where both are the
         same code."""
         num, budget_s = number_of(len(cases), "case"), self._left_s(FOR_MEASURING)
         if not budget_s:
             raise NothingMeasured("--budget is used up")
-        measured = None
+        measured, setup = None, replace(self.setup, budget_s=budget_s)
         with suppress(NothingDiffers):  # commits that touch nothing that is measured
             if before is not None:
                 sides = SideOptions(
@@ -198,53 +219,9 @@ class _Nightly:
                 self.night.lists["remarks"] += both.notes
         if measured is None:
             warn(f"measuring {num} a second time")
-            setup = replace(setup, budget_s=budget_s)
             plan = replace(planned(self.options, setup), cases=cases)
             measured = measure(setup, plan)  # asv keeps the first
         self.night.about.append(f"measured again: run {' and run '.join(measured.run_ids)}")
         if measured.end == "interrupted":
             raise KeyboardInterrupt
         return list(map(judge.launches_of, measured.runs))
-
-    def keep(self) -> None:
-        """What was concluded, and the summary."""
-        night, run, path = self.night, self.night.run, self.options.summary
-        if self.setup and run and not night.ended and run.header.scratch is None:
-            about = Night(
-                run_id=run.run_id,
-                machine=night.machine,
-                commit=run.header.commit,
-                started_at=run.header.started_at,
-                changes=tuple(night.moved),
-                events=tuple(f"{event.id} {event.commit}" for event in night.new),
-            )
-            with self._beside("the night could not be kept"):
-                nights.write(self.setup.results, about)
-        where = typed_again(self.options, "results")
-        night.lists["remarks"] += report.next_steps(night, program(), where)
-        if path is not None:
-            with self._beside(f"the summary {path} could not be written"):
-                text = f"{markdown(report.blocks(night))}\n"
-                write_file(path, text.encode(errors="replace"))
-
-    @contextmanager
-    def _beside(self, what: str) -> Iterator[None]:
-        """A step beside the measuring: where it fails the night goes on, and says so."""
-        try:
-            yield
-        except Exception as error:
-            self.night.lists["broken"].append(f"{what}: {_in_words(error)}")
-
-
-def _before(stored: Results, setup: Setup, until: str) -> tuple[list[Night], list[Run]]:
-    """(the nights of this machine, the runs that they left to be held against)."""
-    known = nights.of_machine(setup.results, setup.machine, warn)
-    return known, history.stored_runs(stored, setup.machine, setup.device, until, known)
-
-
-def _in_words(error: Exception) -> str:
-    """A fault of hostbench's own with its traceback on stderr: the summary is due all the same."""
-    if isinstance(error, HostbenchError):
-        return str(error)
-    traceback.print_exception(error)
-    return f"{type(error).__name__}: {error}"

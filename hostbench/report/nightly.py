@@ -16,7 +16,7 @@ from hostbench.judge.night import CONFIRMED, Comparisons, launches_of
 from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
 from hostbench.report.comparison import detectable
 from hostbench.report.write import values
-from hostbench.store.nights import NightChange
+from hostbench.store.nights import Night, NightChange
 from hostbench.store.runs import case_results, launches_in_words
 
 _LISTS = {
@@ -93,6 +93,18 @@ def about(run: Run) -> str:
     commit = f"commit {run.header.commit[:8]}" if run.header.commit else "no commit"
     launches = launches_in_words(run.header.launches, run.measured_launches, True)
     return f"run {run.run_id}: device {run.header.device}, {commit}, {launches}"
+
+
+def concluded(night: Tonight, run: Run) -> Night:
+    """What later nights need of it."""
+    return Night(
+        run_id=run.run_id,
+        machine=night.machine,
+        commit=run.header.commit,
+        started_at=run.header.started_at,
+        changes=tuple(night.moved),
+        events=tuple(f"{event.id} {event.commit}" for event in night.new),
+    )
 
 
 def answer(night: Tonight) -> str:

@@ -223,7 +223,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     assert len(story.stored()) == 1
     assert "2 series measured" in story.said and "every case" in story.said
     for step, error in (
-        ("_judge", KeyboardInterrupt()),
+        ("_hold_against", KeyboardInterrupt()),
         ("_measure_again", Interrupted("before the first case")),
     ):
         with monkeypatch.context() as patch:
@@ -253,7 +253,7 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
     assert "summary.md could not be written: read only" in story.answer
     monkeypatch.setattr(nights, "write", _raises(UsageError("No space left on device")))
     assert story.night(4) == EXIT_FAILED
-    assert "the night could not be kept: No space left" in story.answer
+    assert story.answer.startswith("Broken off: No space left")
 
 
 def test_a_second_nightly_measures_nothing(story: Story) -> None:
