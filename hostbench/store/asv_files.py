@@ -92,21 +92,20 @@ def _add(
     one, as asv has it."""
     from asv.runner import BenchmarkResult
 
-    values: list[float | None] = []
-    samples: list[list[float] | None] = []
-    measured: set[int] = set()
-    for index, combination in enumerate(itertools.product(*work.axes.values())):
-        case = Case.of(work.name, dict(zip(work.axes, combination, strict=True)))
-        result = cases.get(case)
-        if result is not None:
-            measured.add(index)
-        is_ok = result is not None and result.status == "ok" and bool(result.seconds)
-        has_failed = result is not None and result.status != "skipped"
-        samples.append([*result.seconds] if result and is_ok else None)
-        values.append(0.0 if is_ok else None if has_failed else math.nan)
-    number = [1 if own else None for own in samples]
+    combinations = itertools.product(*work.axes.values())
+    axes = [dict(zip(work.axes, combination, strict=True)) for combination in combinations]
+    results = [cases.get(Case.of(work.name, values)) for values in axes]
+    samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
+    values = [
+        0.0 if measured else math.nan if result is None or result.status == "skipped" else None
+        for result, measured in zip(results, samples, strict=True)
+    ]
+    number = [1 if measured else None for measured in samples]
+    measured_indices = {index for index, result in enumerate(results) if result is not None}
     result_of_all = BenchmarkResult(values, samples, number, 0, "", None)
-    stored.add_result(benchmark, result_of_all, at, record_samples=True, selected_idx=measured)
+    stored.add_result(
+        benchmark, result_of_all, at, record_samples=True, selected_idx=measured_indices
+    )
 
 
 def _describe(results: Path, benchmarks: list[dict[str, Any]]) -> None:
