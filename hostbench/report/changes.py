@@ -143,10 +143,8 @@ def _resets(events: Iterable[Event]) -> list[str]:
 def summary(chosen: History) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
     effects = sorted(series.detectable for series in chosen.series if series.detectable is not None)
-    num, fewer = (
-        sum(series.judged for series in chosen.series),
-        f"fewer than {FEWEST_POINTS} points",
-    )
+    num = sum(series.judged for series in chosen.series)
+    fewer = f"fewer than {FEWEST_POINTS} points"
     along = "commits" if chosen.axis == "commit" else "the time of the runs"
     line = (
         f"{number_of(num, 'series', 'series')} judged along {along}, "
@@ -294,19 +292,23 @@ def _document(chosen: History, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _event(event: Event) -> dict[str, Any]:
-    names = ("id", "commit", "direction", "near", "status", "kind", "moved", "recent", "fails")
+    names = ("id", "commit", "direction", "near", "status", "kind")
     sides, entry = compared(event), None
     if event.triage is not None:
         until = event.triage.until and event.triage.until.isoformat()
         entry = {**asdict(event.triage), "until": until, "lapsed": event.lapsed or None}
     return {
         **{name: getattr(event, name) for name in names},
+        "effect": sides.pop("effect"),
         "interval": [sides.pop("low"), sides.pop("high")],
         **sides,
         "last_good": event.last and _point(event.last),
         "first_bad": _point(event.first),
         "off_by_at_most": event.slack,
+        "moved": event.moved,
+        "recent": event.recent,
         "triage": entry,
+        "fails": event.fails,
         "cause": {"label": event.cause, "why": evidence_lines(event)},
         "evidence": [structs.asdict(evidence) for evidence in event.evidence],
     }
