@@ -1,4 +1,4 @@
-"""Two commits, machines, versions, environments or runs: what is slower, faster, the same."""
+"""Two commits, machines or runs: what is slower, faster, the same."""
 
 from typing import Any
 
@@ -11,14 +11,7 @@ from words import commit8, plain
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
-KINDS = {
-    "commit": "commits",
-    "machine": "machines",
-    "torch": "torch",
-    "driver": "driver",
-    "environment": "asv environments",
-    "run": "runs",
-}
+KINDS = {"commit": "commits", "machine": "machines", "run": "runs"}
 
 st.title("Compare", anchor=False)
 store = parts.opened()

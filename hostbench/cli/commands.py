@@ -223,9 +223,8 @@ _command(
 )
 _command(
     "compare",
-    "Compare two commits, machines or versions. A side is a commit, branch or tag; or "
-    "machine:NAME, torch:VERSION, driver:VERSION, environment:NAME (asv's), run:ID. A commit or a "
-    "run alone is compared with the level of the runs before it.",
+    "Compare two commits, machines or runs. A side is a commit, branch or tag, machine:NAME or "
+    "run:ID. A commit or a run alone is compared with the level of the runs before it.",
     click.argument("a", metavar="A"),
     click.argument("b", metavar="[B]", required=False),
     _ALL,

@@ -25,9 +25,8 @@ StoredRow = dict[Any, Any]
 Resolve = Callable[[str], str | None]
 """A branch, tag or other name of a commit -> its 40 hex digits; None where git knows it not."""
 
-COLUMNS = {name: name for name in ("machine", "torch", "driver", "environment")} | {"run": "run_id"}
+COLUMNS = {"machine": "machine", "run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""
-_PREFIXES = ", ".join(f"{name}:" for name in COLUMNS)
 _IN_TIME = ("commit", "run_id")
 """Sides of which one is older than the other."""
 LEVEL = "level"
@@ -99,18 +98,16 @@ def chosen(
 def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     prefix, colon, value = text.partition(":")
     if colon and prefix not in COLUMNS:
-        raise UsageError(f"cannot read {text!r}: a side is a commit, or begins with {_PREFIXES}")
+        raise UsageError(f"cannot read {text!r}: a side is a commit, machine:NAME or run:ID")
     if colon and not value:
         raise UsageError(f"{text!r} names no {prefix}: write one after the colon")
     column = COLUMNS[prefix] if colon else "commit"
     judged = _judged(runs, column)
     values = judged[column].astype("string")
-    if column in ("run_id", "environment"):
+    if column == "run_id":
         matches = values.str.startswith(value)
-    elif colon:
+    elif column == "machine":
         matches = values == value
-        if column != "machine" and not matches.any():  # `2.13` is `2.13.0+cpu`, not `2.130`
-            matches = values.str.startswith((f"{value}.", f"{value}+"))
     else:
         commit = resolve(text)
         matches = values.str.startswith(commit or text)
@@ -118,7 +115,7 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
         if commit is None and (len(text) < _MIN_DIGITS or not is_stored):
             raise UsageError(
                 f"git knows no {text!r} here, and no stored run's commit begins so; name a branch, "
-                f"a tag, a commit ({_MIN_DIGITS} digits or more), or {_PREFIXES}"
+                f"a tag, a commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
             )
     return SideRuns(text=text, column=column, rows=judged[matches.fillna(False).astype(bool)])
 
@@ -182,9 +179,8 @@ def read(
     first: SideRuns, second: SideRuns, history: Results
 ) -> tuple[dict[Key, TwoSides], list[Lacking], list[str]]:
     """(the series that both sides have, what one lacks, what else there is to know). A series is a
-    case, its version and its machine, unless machines are compared. Of versions and machines only
-    the commits that both sides measured are taken, where there are any. Raises UsageError for
-    sides that are not alike."""
+    case, its version and its machine, unless machines are compared: of these only the commits that
+    both measured are taken, where there are any. Raises UsageError for sides that are not alike."""
     stored = [_rows(side, history) for side in (first, second)]
     if first.column == "machine" and len({*map(_is_simulated, stored)}) > 1:
         raise UsageError(
@@ -231,11 +227,10 @@ def _rows(side: SideRuns, history: Results) -> dict[Key, list[StoredRow]]:
         rows = history.rows(str(machine), list(runs["run_id"]))
         rows = rows[_OF_SIDES].assign(number=_number(rows), few=of_few_launches(rows))
         for row in rows.to_dict("records"):
-            where = where_of(str(machine), str(row["run_id"]))
-            if side.column == "environment":
-                where = str(machine)
-            elif side.column == "machine":
-                where = environment_of(str(row["run_id"])) or ""
+            run_id = str(row["run_id"])
+            where = where_of(str(machine), run_id)
+            if side.column == "machine":
+                where = environment_of(run_id) or ""
             series[*([where] if where else []), str(row["case"]), str(row["version"])].append(row)
     return series
 
@@ -327,8 +322,7 @@ def _confounds(
 ) -> Iterator[str]:
     """`torch 2.12 there, 2.13 here`: of one series, each thing that counts as well. A value that
     only one side knows says nothing. `compared`: the column that the sides are named by."""
-    facts = {"torch"} if compared == "machine" else {"torch", "driver", "hardware"}
-    for fact in sorted(facts - {compared}, reverse=True):
+    for fact in ("torch",) if compared == "machine" else ("torch", "hardware", "driver"):
         there, here = (
             {row[fact] for row in rows if isinstance(row[fact], str) and row[fact]}
             for rows in (first, second)

@@ -17,7 +17,6 @@ from hostbench.core.files import is_url
 from hostbench.core.records import Run
 from hostbench.facts.record import Facts
 from hostbench.store import adopt, archive, index, nights, runs, triage
-from hostbench.store.asv_tree import environment_of
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import AboutRun
 from hostbench.store.table import (
@@ -176,11 +175,9 @@ class Results:
         return setups
 
     def sides(self) -> pd.DataFrame:
-        """What can be said of a run as a whole, to choose what is compared, the oldest first; and
-        `environment`, asv's, of another project's runs."""
+        """What can be said of a run as a whole, to choose what is compared, the oldest first."""
         about = _frame(self._files).drop(columns=["file", "hardware", "source"])
-        sides = about[about["machine"].notna()].drop_duplicates(ignore_index=True)
-        return sides.assign(environment=sides["run_id"].map(environment_of, na_action="ignore"))
+        return about[about["machine"].notna()].drop_duplicates(ignore_index=True)
 
     @cached_property
     def counts(self) -> pd.DataFrame:

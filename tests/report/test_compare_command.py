@@ -199,7 +199,7 @@ def test_runs_and_machines_are_sides_too(
     [
         ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
         ("no-such-branch", EXIT_USAGE, "git knows no 'no-such-branch'"),
-        ("torch:9", EXIT_NOTHING_MEASURED, "no run that may be judged has 'torch:9'"),
+        ("machine:shlf", EXIT_NOTHING_MEASURED, "has 'machine:shlf' (did you mean 'shelf'?)"),
         (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
     ],
 )
@@ -221,16 +221,6 @@ def test_scratch_runs_and_other_machines_are_no_side(
     assert f"no run of '{OLD}' ({OLD[:8]}) that may be judged" in capsys.readouterr().err
     assert main(["compare", OLD, OLD, "--machine", "shlf", *folder]) == EXIT_NOTHING_MEASURED
     assert "no run of machine 'shlf' is stored (did you mean 'shelf'?)" in capsys.readouterr().err
-
-
-def test_a_version_is_named_by_its_beginning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    level(tmp_path, (1.0,), facts={"software": {"torch": "2.1.0"}})
-    stored(tmp_path, NEW, (1.5,), facts={"software": {"torch": "2.13.0+cpu"}})
-    args = ["compare", "torch:2.1", "torch:2.13", "--results", str(tmp_path)]
-    assert main(args) == EXIT_REGRESSION
-    assert "torch:2.1 -> torch:2.13: 1 slower" in capsys.readouterr().out
 
 
 def test_an_old_version_is_another_series(
@@ -268,27 +258,23 @@ def test_failed_skipped_and_not_measured_are_told_apart(
     assert main(["compare", NEW, OLD, *folder]) == EXIT_NOTHING_MEASURED
 
 
-def test_versions_are_compared_at_the_commits_that_both_measured(
+def test_machines_are_compared_at_the_commits_that_both_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The newer torch came with slower commits; where both measured one, nothing differs."""
+    """The right one came with slower commits; at those that both measured nothing differs."""
     folder = ["--results", str(tmp_path), "--format", "json"]
     for number in range(12):
-        commit, seconds = f"{number:040x}", 1.0 if number < 6 else 1.5
-        torch = {"software": {"torch": "2.12" if number < 6 else "2.13"}}
-        stored(tmp_path, commit, (seconds, seconds), facts=torch)
-    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
-    said = json.loads(capsys.readouterr().out)
-    assert {(one["verdict"], one["provisional"]) for one in said["series"]} == {("slower", True)}
-    assert "other commits and dates" in said["notes"][0]
+        machine, seconds = ("left", 1.0) if number < 6 else ("right", 1.5)
+        stored(tmp_path, f"{number:040x}", (seconds, seconds), machine=machine)
+    assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_REGRESSION
+    result = json.loads(capsys.readouterr().out)
+    assert {(row["verdict"], row["provisional"]) for row in result["series"]} == {("slower", True)}
+    assert "other commits and dates" in result["notes"][0]
     for number in range(6):
-        torch = {"software": {"torch": "2.13"}}
-        stored(tmp_path, f"{number:040x}", (1.0,), facts=torch)
-    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
-    said = json.loads(capsys.readouterr().out)
-    told = {one["series"]: (one["verdict"], one["provisional"]) for one in said["series"]}
-    shelf = builders.header().machine
-    assert told == {
-        f"{CASES[0]}@{shelf}": ("same", False),
-        f"{CASES[1]}@{shelf}": ("slower", True),
+        stored(tmp_path, f"{number:040x}", (1.0,), machine="right")
+    assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_REGRESSION
+    rows = json.loads(capsys.readouterr().out)["series"]
+    assert {row["series"]: (row["verdict"], row["provisional"]) for row in rows} == {
+        str(CASES[0]): ("same", False),
+        str(CASES[1]): ("slower", True),
     }
