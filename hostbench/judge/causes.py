@@ -7,6 +7,7 @@ and the same commit measured again. No files: the facts of runs are asked for.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from msgspec import structs
@@ -46,7 +47,7 @@ Clue = tuple[int, Evidence]
 class Differences:
     """What differs between two runs."""
 
-    facts: tuple[Difference, ...] | None
+    facts: tuple[Difference, ...] | None = None
     """Possible causes, the likeliest first; None where a side has no facts."""
     measuring: tuple[str, ...] = ()
     """hostbench's own parameters: `launches 10 -> 20`."""
@@ -55,6 +56,16 @@ class Differences:
     def any(self) -> bool:
         return bool(self.facts or self.measuring)
 
+    @property
+    def changed_to(self) -> set[tuple[str, object]]:
+        """The facts that changed, and what to."""
+        return {(fact.name, fact.after) for fact in self.facts or ()}
+
+    @property
+    def label(self) -> Label:
+        """Of what was not the code."""
+        return "measurement changed" if self.measuring and not self.facts else "environment"
+
 
 class Explainer:
     """Causes of events. All that was judged on one axis is each other's evidence."""
@@ -62,24 +73,24 @@ class Explainer:
     def __init__(
         self, judged: Sequence[JudgedGrid], runs: Mapping[str, AboutRun], facts_of: FactsOf
     ) -> None:
-        self._judged, self._runs, self._facts_of = judged, runs, facts_of
-        self._facts: dict[str, Mapping[str, Facts]] = {}
+        self._judged, self._runs = judged, runs
+        self._facts = cache(lambda run_id: facts_of(runs[run_id]))
 
     def explain(self, event: Event, own: JudgedGrid) -> Event:
         """An event of `own`, which is one of those that were judged, with its cause."""
         if event.is_reset:
             is_version = event.why.startswith("version ")
             label: Label = "measurement changed" if is_version else "environment"
-            evidence = [Evidence(kind="reset", text=event.why)]
-            return structs.replace(event, cause=label, evidence=tuple(evidence))
+            reset = Evidence(kind="reset", text=event.why)
+            return structs.replace(event, cause=label, evidence=(reset,))
         differ, commits = self._across(event)
         if commits:
             clues = self._clues(event, own, differ)
             label = _weighed(event, clues, differ)
             evidence = [fact for _, fact in sorted(clues, key=lambda clue: -abs(clue[0]))]
         else:
-            label, evidence = _of_environment(differ), [Evidence(kind="same commit")]
-        evidence += (Evidence(kind="fact", text=fact_in_words(one)) for one in differ.facts or ())
+            label, evidence = differ.label, [Evidence(kind="same commit")]
+        evidence += (Evidence(kind="fact", text=fact_in_words(fact)) for fact in differ.facts or ())
         evidence += (Evidence(kind="measuring", text=text) for text in differ.measuring)
         if differ.facts is None:
             evidence.append(Evidence(kind="no facts"))
@@ -99,51 +110,49 @@ class Explainer:
         return self._differences(event.around[0], event.around[-1]), commits_of(event)
 
     def _differences(self, old: RunPoint, new: RunPoint) -> Differences:
-        before, after = (self._runs.get(point.run_id) for point in (old, new))
-        if before is None or after is None:
-            return Differences(facts=None)
+        if not {old.run_id, new.run_id} <= self._runs.keys():
+            return Differences()
+        before, after = self._runs[old.run_id], self._runs[new.run_id]
         pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
         measuring = tuple(f"{name} {was} -> {now}" for name, was, now in pairs if was != now)
-        for run in (before, after):
-            if run.run_id not in self._facts:
-                self._facts[run.run_id] = self._facts_of(run)
-        first, second = self._facts[before.run_id], self._facts[after.run_id]
+        first, second = self._facts(old.run_id), self._facts(new.run_id)
         if not (first.get("before") and second.get("before")):
-            return Differences(facts=None, measuring=measuring)
+            return Differences(measuring=measuring)
         facts = tuple(possible_causes.possible(first, second))
         return Differences(facts=facts, measuring=measuring)
 
     def _clues(self, event: Event, own: JudgedGrid, differ: Differences) -> list[Clue]:
         """What speaks for the code, then what speaks for the environment."""
-        beside, (again, stayed) = _beside(event, own), _measured_again(event, own)
+        along, against, num, machine_moved = _beside(event, own)
+        again, stayed = _measured_again(event, own)
         moved, passed = self._elsewhere(event, own)
-        changed = _changed_to(differ)
         # a fact that came to both machines at once is no evidence for the code
+        changed = differ.changed_to
         shared = [
             other.group
             for other in moved
-            if changed and not changed.isdisjoint(_changed_to(self._across(other)[0]))
+            if changed and not changed.isdisjoint(self._across(other)[0].changed_to)
         ]
         elsewhere = [other.group for other in moved if other.group not in shared]
-        unchanged = UNCHANGED if event.case and not beside.machine else 0
-        touched, is_over = beside.along + beside.against, event.status in ("temporary", "recovered")
-        few = PLAIN if touched <= FEW * beside.num else SLIGHT
-        have_stayed = beside.num >= FEWEST_SERIES and touched < MANY * beside.num
+        unchanged = UNCHANGED if event.case and not machine_moved else 0
+        touched, is_over = along + against, event.status in ("temporary", "recovered")
+        few = PLAIN if touched <= FEW * num else SLIGHT
+        have_stayed = num >= FEWEST_SERIES and touched < MANY * num
         alone = bool(passed) and not elsewhere
-        have_moved = beside.along > 0 and beside.along >= MANY * beside.num
+        have_moved = along > 0 and along >= MANY * num
         is_same = differ.facts is not None and not differ.any
         clues: list[tuple[bool, int, EvidenceKind, object]] = [
             (bool(elsewhere), STRONG, "elsewhere", ", ".join(elsewhere)),
             (stayed > again, STRONG, "again stayed", stayed),
-            (have_stayed, few, "others stayed", f"{beside.num - touched} of {beside.num}"),
-            (have_stayed and beside.against > 0, 0, "others against", beside.against),
+            (have_stayed, few, "others stayed", f"{num - touched} of {num}"),
+            (have_stayed and against > 0, 0, "others against", against),
             (is_same, unchanged, "same facts", ""),
-            (beside.machine, -PLAIN, "machine moved", ""),
+            (machine_moved, -PLAIN, "machine moved", ""),
             (again > stayed, -STRONG, "again moved", again),
             (bool(shared), -SLIGHT, "same fact elsewhere", ", ".join(shared)),
             (alone, -PLAIN, "passed", ", ".join(passed)),
             (alone and is_over and not shared, -UNCHANGED, "gone again", ""),
-            (have_moved, -PLAIN, "others moved", f"{beside.along} of {beside.num}"),
+            (have_moved, -PLAIN, "others moved", f"{along} of {num}"),
         ]
         return [
             (weight, Evidence(kind=kind, text=str(text)))
@@ -192,17 +201,13 @@ def commits_of(
         )
         for index, (commit, subject) in enumerate(listed)
     ]
-    return tuple(sorted(evidence, key=lambda one: one.kind != "likely commit"))
+    return tuple(sorted(evidence, key=lambda own: own.kind != "likely commit"))
 
 
 def ends_of(event: Event) -> tuple[str, str | None]:
     """The commits that an event lies between; the second is None where they are one."""
     old = event.around[0].commit
     return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
-
-
-def _of_environment(differ: Differences) -> Label:
-    return "measurement changed" if differ.measuring and not differ.facts else "environment"
 
 
 def _weighed(event: Event, clues: Sequence[Clue], differ: Differences) -> Label:
@@ -217,52 +222,32 @@ def _weighed(event: Event, clues: Sequence[Clue], differ: Differences) -> Label:
         return "code" if code > environment else "machine-wide"
     if code == environment or (differ.facts is None and max(code, environment) < PLAIN):
         return "machine-wide" if is_machine else "unknown"
-    return "code" if code > environment else _of_environment(differ)
+    return "code" if code > environment else differ.label
 
 
-def fact_in_words(one: Difference) -> str:
+def fact_in_words(fact: Difference) -> str:
     """`driver: 580.1 -> 590.2`; the group where it is a GPU's."""
-    name = f"{one.group}.{one.name}" if one.group.startswith("gpu") else one.name
-    sides = ("not set" if side is None else str(side) for side in (one.before, one.after))
+    name = f"{fact.group}.{fact.name}" if fact.group.startswith("gpu") else fact.name
+    sides = ("not set" if side is None else str(side) for side in (fact.before, fact.after))
     return f"{name}: {' -> '.join(sides)}"
-
-
-def _changed_to(differ: Differences) -> set[tuple[str, object]]:
-    """The facts that changed, and what to."""
-    return {(one.name, one.after) for one in differ.facts or ()}
 
 
 # ---- what else moved, and what did not ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beside:
-    """Other series of the machine at an event."""
-
-    machine: bool
-    """The machine has an event of its own that can have begun there."""
-    along: int
-    """Series that moved the same way, of `num` with points on both sides."""
-    num: int
-    against: int
-    """That only moved the other way."""
-
-
-def _beside(event: Event, own: JudgedGrid) -> _Beside:
+def _beside(event: Event, own: JudgedGrid) -> tuple[int, int, int, bool]:
+    """(series of the machine that moved the same way, that only moved the other way, that have
+    points on both sides, whether the machine has an event of its own that can have begun there)."""
     if not event.case:
         along, num = event.moved or (0, 0)
-        return _Beside(machine=False, along=along, num=num, against=0)
+        return along, 0, num, False
     near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
     steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
     others = [e for e in steps if e.case not in ("", event.case)]
     alike = {e.case for e in others if e.direction == event.direction}
     first, last = own.ends
-    return _Beside(
-        machine=any(not e.case for e in steps),
-        along=len(alike),
-        num=int(((first < event.index) & (last >= event.index)).sum()) - 1,
-        against=len({e.case for e in others} - alike),
-    )
+    num = int(((first < event.index) & (last >= event.index)).sum()) - 1
+    return len(alike), len({e.case for e in others} - alike), num, any(not e.case for e in steps)
 
 
 def _stretch(event: Event, own: JudgedGrid) -> tuple[float, float]:
@@ -281,12 +266,12 @@ def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
 def _could_show(event: Event, other: JudgedGrid, stretch: tuple[float, float]) -> bool:
     """Whether a step of that size would have been seen on another machine."""
     row = other.row_of[event.case]
-    judgement = other.judgement(row)
+    judgement = other.machine.own[row] if event.case else other.machine.common
     if judgement is None or judgement.detectable is None:
         return False
     if judgement.detectable > abs(event.effect):
         return False
-    valid = other.valid.any(axis=0) if row < 0 else other.valid[row]
+    valid = other.valid[row] if event.case else other.valid.any(axis=0)
     dates, (start, end) = other.dates[valid], stretch
     each_side = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
     within = np.count_nonzero((start < dates) & (dates < end))
@@ -296,6 +281,9 @@ def _could_show(event: Event, other: JudgedGrid, stretch: tuple[float, float]) -
 
 def _measured_again(event: Event, own: JudgedGrid) -> tuple[int, int]:
     """Of points of commits from before the step, measured again after it: moved, stayed."""
+    reruns = own.grid.reruns
+    if reruns.empty:
+        return 0, 0
     newest = event.around[0].committed_at
     since = max(point.started_at for point in event.around)
     columns = [
@@ -303,9 +291,8 @@ def _measured_again(event: Event, own: JudgedGrid) -> tuple[int, int]:
         for number, point in enumerate(own.grid.columns)
         if point.committed_at <= newest and point.started_at >= since
     ]
-    reruns = own.grid.reruns
-    reruns = reruns[reruns["column"].isin(columns)] if len(reruns) else reruns
-    if event.case and len(reruns):
-        reruns = reruns[reruns["series"] == own.row_of[event.case]]
-    moved = int((reruns["log"] / event.height >= HALF).sum()) if len(reruns) else 0
-    return moved, len(reruns) - moved
+    counts = reruns["column"].isin(columns)
+    if event.case:
+        counts &= reruns["series"] == own.row_of[event.case]
+    moved = reruns.loc[counts, "log"] / event.height >= HALF
+    return int(moved.sum()), int((~moved).sum())

@@ -218,10 +218,6 @@ class JudgedGrid:
     """Of every series, and of the machine; in the order of their place."""
 
     @cached_property
-    def resets(self) -> list[list[int]]:
-        return self.grid.resets
-
-    @cached_property
     def row_of(self) -> dict[str, int]:
         """Case -> its row; the machine itself, which has none, is the case ""."""
         return {"": -1} | {case: row for row, case in enumerate(self.grid.cases)}
@@ -239,35 +235,19 @@ class JudgedGrid:
 
     @cached_property
     def ends(self) -> tuple[Integers, Integers]:
-        """Of each series the columns of its first and of its last point; -1 without one."""
-        number = np.where(self.valid, np.arange(len(self.grid.columns)), -1)
-        first = np.where(self.valid.any(axis=1), self.valid.argmax(axis=1), -1)
-        return first, number.max(axis=1, initial=-1)
+        """Of each series the columns of its first and of its last point."""
+        last = len(self.grid.columns) - 1 - self.valid[:, ::-1].argmax(axis=1)
+        return self.valid.argmax(axis=1), last
 
     @cached_property
     def bounds(self) -> Integers:
         """Of each event."""
-        return np.array([e.bounds for e in self.events], dtype=np.int64).reshape(-1, 2)
+        return np.array([event.bounds for event in self.events], dtype=np.int64).reshape(-1, 2)
 
     @cached_property
     def dates(self) -> Floats:
         """Of the columns' commits, in seconds since the epoch."""
         return np.array([column.committed_at.timestamp() for column in self.grid.columns])
-
-    def judgement(self, row: int) -> Judgement | None:
-        return self.machine.common if row < 0 else self.machine.own[row]
-
-    @cached_property
-    def machine_steps(self) -> list[tuple[Change, Bools]]:
-        """Each step of the machine, and which series took part in it."""
-        common = self.machine.common
-        steps = [change for change in common.changes if change.kind == "step"] if common else []
-        return [(step, _ways(self.grid.logs, step) / step.height >= MOVED_SHARE) for step in steps]
-
-    def changes_of(self, row: int) -> list[Change]:
-        """The changes of a series, and the steps of its machine that it took part in."""
-        along = [step for step, series in self.machine_steps if series[row]]
-        return [*self.machine.own[row].changes, *along]
 
 
 def judge_grid(grid: Grid) -> JudgedGrid:
@@ -284,33 +264,39 @@ def judge_grid(grid: Grid) -> JudgedGrid:
 
 def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event]:
     """Of one series, or of the machine."""
+    changes = judgement.changes
+    if not changes:
+        return
     logs = grid.logs if row is None else grid.logs[[row]]
-    columns = np.flatnonzero(~np.isnan(logs).all(axis=0))
-    for number, change in enumerate(judgement.changes):
-        place = int(np.searchsorted(columns, change.index))
+    columns = np.flatnonzero(np.isfinite(logs).any(axis=0))
+    starts = [0, *(change.until or change.index for change in changes)]
+    ends = [*(change.index for change in changes[1:]), len(grid.columns)]
+    for number, change in enumerate(changes):
+        edges = starts[number], change.index, change.until or ends[number]
+        start, place, end = np.searchsorted(columns, edges).tolist()
+        old = columns[max(start, place - SETTLED) : place]
+        new = columns[place : min(end, place + SETTLED)]
         slack = _slack(change, judgement.noise)
-        edges = _edges(judgement.changes, number, columns)
-        low, high = _interval(change, judgement.noise, edges, place)
-        before_s, after_s = (None, None) if row is None else _levels(logs[0, columns], place, edges)
-        ends = max(0, place - 1 - slack), min(len(columns) - 1, place + slack)
+        around = columns[max(0, place - 1 - slack) : place + slack + 1]
+        low, high = _interval(change, judgement.noise, place - start, end - place)
         yield Event(
             machine=grid.machine,
             group=grid.group,
             case="" if row is None else grid.cases[row],
-            status=_status(judgement.changes, number),
+            status=_status(change, changes[number + 1 :]),
             effect=change.effect,
             low=low,
             high=high,
-            before_s=before_s,
-            after_s=after_s,
+            before_s=None if row is None else _level(logs[0, old]),
+            after_s=None if row is None else _level(logs[0, new]),
             detectable=judgement.detectable,
             slack=slack,
             index=change.index,
             until_index=change.until,
             last=grid.columns[columns[place - 1]] if place else None,
             first=grid.columns[columns[place]],
-            around=tuple(grid.columns[i] for i in columns[ends[0] : ends[1] + 1]),
-            bounds=(int(columns[ends[0]]), int(columns[ends[1]])),
+            around=tuple(grid.columns[column] for column in around),
+            bounds=(int(around[0]), int(around[-1])),
             moved=_moved(logs, change) if row is None else None,
             why="" if row is None else grid.why_reset.get((row, change.index), ""),
             recent=change.index >= len(grid.columns) - RECENT,
@@ -327,31 +313,15 @@ def _slack(change: Change, noise: float | None) -> int:
     return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
-def _edges(changes: Sequence[Change], number: int, columns: Integers) -> tuple[int, int]:
-    """Places of the event before this one and of the one after it, among the points."""
-    before = changes[number - 1] if number else None
-    start = 0 if before is None else before.until or before.index
-    end = changes[number].until
-    if end is None:
-        later = changes[number + 1 :]
-        end = later[0].index if later else int(columns[-1]) + 1
-    return int(np.searchsorted(columns, start)), int(np.searchsorted(columns, end))
-
-
-def _levels(logs: Floats, place: int, edges: tuple[int, int]) -> tuple[float | None, float | None]:
-    start, end = max(edges[0], place - SETTLED), min(edges[1], place + SETTLED)
-    before, after = (
-        float(np.exp(np.median(points))) if len(points) else None
-        for points in (logs[start:place], logs[place:end])
-    )
-    return before, after
+def _level(logs: Floats) -> float | None:
+    return float(np.exp(np.median(logs))) if len(logs) else None
 
 
 def _interval(
-    change: Change, noise: float | None, edges: tuple[int, int], place: int
+    change: Change, noise: float | None, before: int, after: int
 ) -> tuple[float | None, float | None]:
-    """Of the difference of two medians, with the noise from point to point alone."""
-    before, after = place - edges[0], edges[1] - place
+    """Of the difference of the medians of so many points, with the noise from point to point
+    alone."""
     if noise is None or before <= 0 or after <= 0:
         return None, None
     error = noise * math.sqrt(MEDIAN_VARIANCE * (1 / before + 1 / after))
@@ -359,17 +329,16 @@ def _interval(
     return relative(change.height - half), relative(change.height + half)
 
 
-def _status(changes: Sequence[Change], number: int) -> EventStatus:
-    change = changes[number]
+def _status(change: Change, later: Sequence[Change]) -> EventStatus:
     if change.kind != "step":
         return change.kind
-    height = level = change.height
-    for later in changes[number + 1 :]:
-        if later.kind == "break":
+    level = change.height
+    for other in later:
+        if other.kind == "break":
             return "ended"
-        if later.kind == "step" and later.state == "confirmed":
-            level += later.height
-            if level / height <= RECOVERED:
+        if other.kind == "step" and other.state == "confirmed":
+            level += other.height
+            if level / change.height <= RECOVERED:
                 return "recovered"
     return change.state
 
@@ -378,7 +347,7 @@ def _moved(logs: Floats, change: Change) -> tuple[int, int] | None:
     """Series that go at least half of the machine's way, of those with points on both sides. Both
     ways are over the same points, so that a little that the machine does besides cancels out; None
     where that is so much that these points do not show the step at all."""
-    steps = _ways(logs, change)
+    steps = ways(logs, change.index)
     steps = steps[np.isfinite(steps)]
     way = float(np.median(steps))
     if way / change.height < MOVED_SHARE:
@@ -386,11 +355,11 @@ def _moved(logs: Floats, change: Change) -> tuple[int, int] | None:
     return int((steps / way >= MOVED_SHARE).sum()), len(steps)
 
 
-def _ways(logs: Floats, change: Change) -> Floats:
-    """How far each series goes at a step; NaN without points on both sides."""
-    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
-    after = logs[:, change.index : change.index + MOVED_POINTS]
+def ways(logs: Floats, column: int) -> Floats:
+    """How far each series goes at a column; NaN without points on both sides."""
+    before = logs[:, max(0, column - MOVED_POINTS) : column]
+    after = logs[:, column : column + MOVED_POINTS]
     both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
-    ways = np.full(len(logs), np.nan)
-    ways[both] = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    return ways
+    steps = np.full(len(logs), np.nan)
+    steps[both] = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
+    return steps

@@ -23,25 +23,25 @@ from msgspec import Struct
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.changepoint.detector import log_seconds
-from hostbench.judge.changepoint.levels import Bools
+from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.store.asv_tree import environment_of
 
 Along = Literal["commit", "run-time"]
 NEEDED = (
-    "case commit committed_at run_id started_at version status unit seconds value scratch source "
+    "case commit committed_at run_id started_at version status unit seconds value scratch "
     "device num_samples"
 ).split()
 """Columns of the tidy frame that a history is judged by."""
 SIMULATED = "simulated"
-ORDER: Mapping[Along, tuple[str, ...]] = {
-    "commit": ("committed_at", "started_at"),
-    "run-time": ("started_at",),
+ORDER: Mapping[Along, list[str]] = {
+    "commit": ["committed_at", "started_at"],
+    "run-time": ["started_at"],
 }
 """What a machine's rows stand by, the column that counts most first."""
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
-Codes = npt.NDArray[np.int64]
-_GRID_COLUMNS = ["case", "commit", "committed_at", "run_id", "started_at", "version", "seconds"]
+Reset = tuple[tuple[int, int], str]
+"""(series, column from which on something else is measured), and what: `version 1 -> 2`."""
 
 
 class RunPoint(Struct, frozen=True, kw_only=True):
@@ -64,12 +64,11 @@ class Grid:
     """The environment, or `simulated`; empty of hostbench's own series, and where there is none."""
     columns: tuple[RunPoint, ...] = ()
     cases: tuple[str, ...] = ()
-    logs: Floats
+    logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
     why_reset: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """(series, column from which on something else is measured) -> `version 1 -> 2` or
-    `gpu: A -> B`: baseline resets."""
-    reruns: pd.DataFrame
+    """Baseline resets, as in Reset."""
+    reruns: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Points that stand beside their commit's own, the same code measured again later: `series`,
     `column`, and `log`, how far they are from the commit's first point."""
     left_out: Mapping[str, int]
@@ -85,34 +84,30 @@ class Grid:
 
 
 def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -> list[Grid]:
-    """The grids of one machine's rows: one, or one for each of its environments."""
+    """The grids of one machine's rows: one, or one for each of its settings."""
     counts, left_out = _judged(rows)
     setting = settings(rows)
-    num = len(np.unique(setting.codes))
-    names = sorted(setting.categories[np.unique(setting.codes[counts])])
-    if not names:
-        nothing: dict[str, Any] = {"logs": np.empty((0, 0)), "reruns": pd.DataFrame()}
-        empty = Grid(machine=machine, group=machine, left_out=left_out, **nothing)
-        return [empty] if left_out else []
-    made = list[Grid]()
-    for name in names:
-        own = rows.loc[counts & (setting == name), _GRID_COLUMNS]
-        made.append(
-            Grid(
-                machine=machine,
-                group=group_of(machine, name, num),
-                setting=name,
-                left_out={} if made else left_out,
-                **_points(own, axis, hardware),
-            )
+    names = sorted(setting[counts].unique())
+    if not names and left_out:
+        return [Grid(machine=machine, group=machine, left_out=left_out)]
+    group = group_names(machine, setting)
+    return [
+        _grid(
+            rows[counts & (setting == name).to_numpy()],
+            axis,
+            hardware,
+            machine=machine,
+            group=group[name],
+            setting=name,
+            left_out=left_out if name == names[0] else {},
         )
-    return made
+        for name in names
+    ]
 
 
 def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
     """Valid numbers of runs that may be judged, and what is left out."""
-    ours = rows["scratch"].isna().to_numpy()
-    ok = (rows["status"] == "ok").to_numpy()
+    ours, ok = rows["scratch"].isna().to_numpy(), (rows["status"] == "ok").to_numpy()
     left = {
         "points of scratch runs": int((~ours & ok).sum()),
         "failed points": int((ours & (rows["status"] == "failed").to_numpy()).sum()),
@@ -132,8 +127,6 @@ def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows whose `scratch` says of points with few launches, too, why they are not judged."""
     few = of_few_launches(rows) & (rows["scratch"].isna() & (rows["status"] == "ok")).to_numpy()
-    if not few.any():
-        return rows
     scratch = rows["scratch"].astype(object)
     scratch[few] = [*map(few_launches, rows.loc[few, "num_samples"])]
     return rows.assign(scratch=scratch)
@@ -146,82 +139,90 @@ def of_few_launches(rows: pd.DataFrame) -> Bools:
     return np.asarray((rows["num_samples"] < MIN_LAUNCHES) & ours)
 
 
-def settings(rows: pd.DataFrame) -> pd.Categorical:
+def settings(rows: pd.DataFrame) -> pd.Series:
     """What keeps rows of one machine apart: asv's environment of another project, or a device that
     stands in; empty for hostbench's own."""
-    names = rows["run_id"].map(environment_of, na_action="ignore").astype(object)
-    names = names.where((rows["source"] == "asv") & names.notna(), "")
-    names = names.mask(rows["device"] == SIMULATED, SIMULATED)
-    others = sorted({*names.unique()} - {"", SIMULATED})
-    return pd.Categorical(names, categories=["", SIMULATED, *others])
+    runs = rows.drop_duplicates("run_id")
+    names = {
+        run_id: SIMULATED if device == SIMULATED else environment_of(run_id) or ""
+        for run_id, device in zip(runs["run_id"], runs["device"], strict=True)
+    }
+    return rows["run_id"].map(names).astype("category")
 
 
-def group_of(machine: str, setting: str, num_settings: int) -> str:
-    """What a series' id names after its case: the machine, or machine/setting where it has runs of
-    several settings."""
-    return f"{machine}/{setting}" if setting and num_settings > 1 else machine
+def group_names(machine: str, setting: pd.Series) -> dict[str, str]:
+    """Setting -> what a series' id names after its case: the machine, or machine/setting where it
+    has runs of several settings."""
+    names = setting.unique()
+    return {name: f"{machine}/{name}" if name and len(names) > 1 else machine for name in names}
 
 
-def _points(rows: pd.DataFrame, axis: Along, hardware: HardwareOf) -> dict[str, Any]:
-    """The fields of a grid that these rows, the valid ones of one setting, come to."""
+def point_of(run: Any) -> RunPoint:
+    """Of a row with these columns."""
+    return RunPoint(
+        run_id=run.run_id,
+        commit=run.commit,
+        committed_at=run.committed_at.to_pydatetime(),
+        started_at=run.started_at.to_pydatetime(),
+    )
+
+
+def _grid(rows: pd.DataFrame, axis: Along, hardware: HardwareOf, **names: Any) -> Grid:
+    """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows, axis)
-    case = rows["case"].cat.remove_unused_categories()
-    cases = sorted(case.cat.categories)
+    cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)
+    version = rows["version"].cat
     points = pd.DataFrame(
         {
-            "series": case.cat.set_categories(cases).cat.codes.to_numpy(),
+            "series": rows["case"].cat.set_categories(cases).cat.codes.to_numpy(),
             "column": column,
-            "version": rows["version"].cat.codes.to_numpy(),
+            "version": version.codes.to_numpy(),
             "log": log_seconds(rows["seconds"].to_numpy(dtype=np.float64)),
         }
     )
     reruns = points.head(0)
     if axis == "commit":
         points, reruns = _without_reruns(points, runs)
-    logs, versions = np.full((len(cases), len(runs)), np.nan), np.full((len(cases), len(runs)), -1)
+    shape = len(cases), len(runs)
+    logs, versions = np.full(shape, np.nan), np.full(shape, -1)
     where = points["series"].to_numpy(), points["column"].to_numpy()
     logs[where], versions[where] = points["log"].to_numpy(), points["version"].to_numpy()
-    times, names = runs["started_at"].to_numpy(), list(rows["version"].cat.categories)
-    why = dict(_version_resets(logs, versions, times, names))
-    known = [hardware.get(run_id, {}) for run_id in runs.index]
-    dates = [list(map(pd.Timestamp.to_pydatetime, runs[name])) for name in ORDER["commit"]]
-    about = zip(runs.index, runs["commit"], *dates, strict=True)
-    return {
-        "columns": tuple(
-            RunPoint(run_id=run_id, commit=commit, committed_at=committed_at, started_at=started_at)
-            for run_id, commit, committed_at, started_at in about
-        ),
-        "cases": tuple(cases),
-        "logs": logs,
-        "why_reset": why | dict(_hardware_resets(logs, known)),
-        "reruns": reruns[["series", "column", "log"]],
-    }
+    started, names_of = runs["started_at"].to_numpy(), list(version.categories)
+    resets = dict(_version_resets(logs, versions, started, names_of))
+    resets |= _hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]])
+    return Grid(
+        columns=tuple(map(point_of, runs.itertuples())),
+        cases=tuple(cases),
+        logs=logs,
+        why_reset=resets,
+        reruns=reruns[["series", "column", "log"]],
+        **names,
+    )
 
 
-def _runs(rows: pd.DataFrame, axis: Along) -> tuple[pd.DataFrame, Codes]:
-    """The runs in order, by run_id: `commit`, `committed_at`, `started_at`; and which of them each
+def _runs(rows: pd.DataFrame, axis: Along) -> tuple[pd.DataFrame, Integers]:
+    """The runs in order: `run_id`, `commit`, `committed_at`, `started_at`; and which of them each
     row is of."""
-    run = rows["run_id"].cat.codes.to_numpy()
-    started = rows["started_at"].fillna(rows["committed_at"])
-    about = {"committed_at": rows["committed_at"].array, "started_at": started.array}
-    runs = pd.DataFrame(about).groupby(run).min()
-    first = rows.iloc[np.unique(run, return_index=True)[1]]
-    runs["run_id"], runs["commit"] = first["run_id"].to_list(), first["commit"].to_list()
+    run, about = rows["run_id"].cat.codes, ["run_id", "commit", "committed_at"]
+    runs = rows[about].assign(run=run).drop_duplicates("run").set_index("run")
+    runs = runs.astype({"run_id": object, "commit": object})
+    runs["started_at"] = rows["started_at"].fillna(rows["committed_at"]).groupby(run).min()
     runs["first"] = runs.groupby("commit")["started_at"].transform("min")
     by = ["committed_at", "first", "commit", "started_at"] if axis == "commit" else ["started_at"]
     runs = runs.sort_values([*by, "run_id"])
-    number = np.empty(run.max() + 1, dtype=np.int64)
+    number = np.empty(len(rows["run_id"].cat.categories), dtype=np.int64)
     number[runs.index] = np.arange(len(runs))
-    return runs.set_index("run_id"), number[run]
+    return runs, number[run]
 
 
 def _without_reruns(points: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(points, points of an older commit, measured after a newer one, that had a point already),
     these with `log` counted from the commit's first."""
-    by_time = runs["started_at"].to_numpy().argsort(kind="stable")
-    dates = runs["committed_at"].iloc[by_time]
-    late, when = np.empty(len(runs), dtype=bool), np.empty(len(runs), dtype=np.int64)
-    late[by_time], when[by_time] = dates < dates.cummax(), np.arange(len(runs))
+    when = runs["started_at"].rank(method="first").to_numpy()
+    dates = runs["committed_at"].to_numpy()
+    by_time = when.argsort()
+    late = np.empty(len(runs), dtype=bool)
+    late[by_time] = dates[by_time] < np.maximum.accumulate(dates[by_time])
     if not late.any():
         return points, points.head(0)
     column, commit = points["column"].to_numpy(), pd.factorize(runs["commit"])[0]
@@ -234,12 +235,13 @@ def _without_reruns(points: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFr
 
 
 def _version_resets(
-    logs: Floats, version: Codes, started: npt.NDArray[np.datetime64], names: Sequence[str]
-) -> Iterator[tuple[tuple[int, int], str]]:
+    logs: Floats, version: Integers, started: npt.NDArray[np.datetime64], names: Sequence[str]
+) -> Iterator[Reset]:
     """Where the workload's version is another than before. Where versions interleave (newer
     benchmarks run on older commits) the one that ran last is the newer, and an older one ends where
     it begins: its later points are taken out of `logs`."""
-    for series in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
+    newest = version.max(axis=1, keepdims=True)
+    for series in np.flatnonzero(((version >= 0) & (version != newest)).any(axis=1)):
         row, end = version[series], version.shape[1]
         columns_of = [np.flatnonzero(row == name) for name in np.unique(row[row >= 0])]
         for own in sorted(columns_of, key=lambda own: started[own].max(), reverse=True):
@@ -257,9 +259,7 @@ def short_version(version: str) -> str:
     return version[:8] if len(version) > 16 else version
 
 
-def _hardware_resets(
-    logs: Floats, known: Sequence[Mapping[str, str]]
-) -> Iterator[tuple[tuple[int, int], str]]:
+def _hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Iterator[Reset]:
     """Where a part of the machine is known to be another one than before: in every series, at its
     first point from there on. `known`: of each column; empty where nobody knows."""
     valid, last = ~np.isnan(logs), dict[str, str]()

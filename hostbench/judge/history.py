@@ -1,7 +1,7 @@
 """Everything that is stored, judged: one record of plain values, the same for whoever asks, on
 whatever day. No files: rows come as frames, a machine at a time, and facts are asked for."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -13,16 +13,23 @@ from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import FEWEST_POINTS, longest_piece, relative
-from hostbench.judge.changepoint.levels import Integers
-from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
+from hostbench.judge.events import (
+    MOVED_SHARE,
+    Event,
+    EventStatus,
+    JudgedGrid,
+    judge_grid,
+    ways,
+)
 from hostbench.judge.grid import (
     ORDER,
     SIMULATED,
     Along,
     RunPoint,
     grids,
-    group_of,
+    group_names,
     marked,
+    point_of,
     settings,
 )
 from hostbench.store.runs import AboutRun
@@ -32,8 +39,6 @@ AGO = 20
 SPARKS = 40
 """Values of a series' small picture, at most."""
 _CAME = ("ok", "failed", "skipped")
-_LATER = 1 << 60
-"""More microseconds than any two dates are apart."""
 
 
 class Stopped(Struct, frozen=True, kw_only=True):
@@ -61,7 +66,7 @@ class Series(Struct, frozen=True, kw_only=True):
     value: float | None
     """Its newest number, in its `unit`."""
     unit: str | None
-    why: str
+    why: str = ""
     """Why the detector could not judge it, in words; empty where it could."""
     longest: int | None = None
     """Points of its longest piece between two baseline resets; None where nothing of it may be
@@ -84,8 +89,6 @@ class JudgedGroup(Struct, frozen=True, kw_only=True):
     name: str
     machine: str
     is_simulated: bool
-    has_mode: bool
-    """It has enough series to tell what the machine itself does."""
     left_out: dict[str, int]
     """Why points or series were not judged -> how many."""
 
@@ -112,7 +115,7 @@ def judge_history(
     judged, series = list[JudgedGrid](), list[Series]()
     for machine, rows in tables:
         own = [judge_grid(grid) for grid in grids(rows, machine, axis, hardware)]
-        series += _series(rows, own, machine, axis)
+        series += _series(rows, own, machine, ORDER[axis])
         judged += own
     judged.sort(key=lambda own: (own.grid.machine, own.grid.group))
     explainer = Explainer(judged, runs, facts_of)
@@ -125,7 +128,7 @@ def judge_history(
     return History(
         axis=axis,
         events=tuple(sorted(events, key=order)),
-        series=tuple(sorted(series, key=lambda one: (one.machine, one.group, one.case))),
+        series=tuple(sorted(series, key=lambda own: (own.machine, own.group, own.case))),
         groups=tuple(map(_group, judged)),
         commits={run.commit: run.committed_at for own in judged for run in own.grid.columns},
     )
@@ -139,99 +142,55 @@ def _group(own: JudgedGrid) -> JudgedGroup:
         name=grid.group,
         machine=grid.machine,
         is_simulated=grid.setting == SIMULATED,
-        has_mode=own.machine.common is not None,
         left_out={**grid.left_out, **reruns},
     )
 
 
 def _series(
-    rows: pd.DataFrame, judged: Sequence[JudgedGrid], machine: str, axis: Along
+    rows: pd.DataFrame, judged: Sequence[JudgedGrid], machine: str, order: list[str]
 ) -> Iterator[Series]:
-    kind = settings(rows)
-    newest = _newest(rows, kind, axis)
-    num = newest["setting"].nunique()
-    by_setting = {own.grid.setting: own for own in judged if own.grid.cases}
-    for setting, points in newest.groupby("setting", sort=False):
-        own, stopped = by_setting.get(str(setting)), dict[str, Stopped]()
-        if own is not None:
-            ended = points["scratch"].isna() & (points["status"] != "ok")
-            cases = set(points.loc[ended, "case"]) & own.row_of.keys()
-            here = (kind == setting) & rows["scratch"].isna()
-            stopped = dict(_stopped(rows[here], cases, list(ORDER[axis])) if cases else ())
-        group = group_of(machine, str(setting), num)
-        for point in points.to_dict("records"):
-            case, is_ok = str(point["case"]), point["status"] == "ok"
-            is_timed = point["unit"] == "seconds"
-            value = point["seconds" if is_timed else "value"] if is_ok else None
-            row = None if own is None else own.row_of.get(case)
-            yield Series(
-                id=f"{case}@{group}",
-                machine=machine,
-                group=group,
-                case=case,
-                status=point["status"],
-                points=int(point["points"]),
-                value=None if value is None or np.isnan(value) else float(value),
-                unit=point["unit"] if isinstance(point["unit"], str) else None,
-                stopped=stopped.get(case),
-                **({"why": _why_never(point)} if own is None or row is None else _judged(own, row)),
-            )
-
-
-def _newest(rows: pd.DataFrame, setting: pd.Categorical, axis: Along) -> pd.DataFrame:
-    """A row for each series that a run came to: its newest point, runs that may be judged before
-    scratch ones; its `setting`, and how many numbers of runs that may be judged it has
-    (`points`)."""
-    came, case = rows["status"].isin(_CAME).to_numpy(), rows["case"].cat
-    num = len(setting.categories) * len(case.categories)
-    series = setting.codes.astype(np.int32) * len(case.categories) + case.codes.to_numpy()
-    scratch = rows["scratch"].notna().to_numpy()
-    at = _times(rows[ORDER[axis][0]])
-    at[scratch] -= _LATER
-    last = np.full(num, np.iinfo(np.int64).min)
-    np.maximum.at(last, series[came], at[came])
-    counts = came & ~scratch & (rows["status"] == "ok").to_numpy()
-    points = np.bincount(series[counts], minlength=num)
-    is_last = came & (at == last[series])
-    newest = rows[is_last].assign(setting=setting[is_last], series=series[is_last])
-    newest["at"] = _times(newest["started_at"].fillna(newest["committed_at"]))
-    newest = newest.sort_values("at", kind="stable").drop_duplicates("series", keep="last")
-    newest = newest.sort_values("series")
-    return marked(newest.assign(points=points[newest["series"]]))
-
-
-def _times(dates: pd.Series) -> Integers:
-    """In microseconds; what has no date comes first."""
-    at = dates.to_numpy(dtype="datetime64[us]").view(np.int64)
-    return np.where(dates.isna(), -_LATER, at)
-
-
-def _stopped(
-    rows: pd.DataFrame, cases: Iterable[str], order: list[str]
-) -> Iterator[tuple[str, Stopped]]:
-    """Of rows of one setting, of any status, the cases whose newest runs gave no number."""
-    rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
-    rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
-    newest = rows[rows[order[0]] == rows[order[0]].max()].sort_values(order, kind="stable")
-    came = rows[rows["status"].isin(_CAME) & rows["case"].isin(cases)]
-    for case, own in came.sort_values(order, kind="stable").groupby("case", observed=True):
-        status = own["status"].iloc[-1]
-        without = own[own["status"].eq(status)[::-1].cummin()[::-1]]
-        first = without.iloc[0]
-        yield (
-            str(case),
-            Stopped(
-                status=status,
-                since=RunPoint(
-                    run_id=first["run_id"],
-                    commit=first["commit"],
-                    committed_at=first["committed_at"].to_pydatetime(),
-                    started_at=first["started_at"].to_pydatetime(),
-                ),
-                num_runs=without["run_id"].nunique(),
-                is_newest=without["run_id"].iloc[-1] == newest["run_id"].iloc[-1],
-            ),
+    """Every series that a run came to."""
+    setting, known = settings(rows), dict[tuple[str, str], dict[str, Any]]()
+    newest = _newest(rows.assign(setting=setting), order)
+    for own in judged:
+        name, cases = own.grid.setting, own.grid.cases
+        is_over = (newest["setting"] == name) & (newest["status"] != "ok")
+        over, stopped = set(newest.loc[is_over, "case"]).intersection(cases), dict[str, Stopped]()
+        if over:
+            here = (setting == name) & rows["scratch"].isna()
+            stopped = dict(_stopped(rows[here], over, order))
+        for case, about in zip(cases, _judged(own), strict=True):
+            known[name, case] = {**about, "stopped": stopped.get(case)}
+    groups = group_names(machine, setting)
+    for point in newest.to_dict("records"):
+        group, case = groups[point["setting"]], str(point["case"])
+        value = point["seconds" if point["unit"] == "seconds" else "value"]
+        has_value = point["status"] == "ok" and not pd.isna(value)
+        yield Series(
+            id=f"{case}@{group}",
+            machine=machine,
+            group=group,
+            case=case,
+            status=point["status"],
+            points=point["points"],
+            value=float(value) if has_value else None,
+            unit=point["unit"] if isinstance(point["unit"], str) else None,
+            **known.get((point["setting"], case)) or {"why": _why_never(point)},
         )
+
+
+def _newest(rows: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """A row for each series that a run came to: its newest point, runs that may be judged before
+    scratch ones; and how many numbers of runs that may be judged it has (`points`)."""
+    runs = rows.drop_duplicates("run_id").sort_values(order, na_position="first")
+    ranks = pd.Series(range(len(runs)), index=runs["run_id"].cat.codes)
+    ours = rows["scratch"].isna()
+    rank = rows["run_id"].cat.codes.map(ranks) + len(runs) * ours
+    came = rows["status"].isin(_CAME)
+    about = pd.DataFrame({"rank": rank, "points": ours & (rows["status"] == "ok")})[came]
+    series = about.groupby([rows["setting"][came], rows["case"][came]], observed=True)
+    newest = rows.loc[series["rank"].idxmax()]
+    return marked(newest.assign(points=series["points"].sum().to_numpy()))
 
 
 def _why_never(point: Mapping[Any, Any]) -> str:
@@ -246,30 +205,56 @@ def _why_never(point: Mapping[Any, Any]) -> str:
     return "no point of it comes from a run that may be judged"
 
 
-def _judged(own: JudgedGrid, row: int) -> dict[str, Any]:
-    """What the detector says of one series."""
-    logs, judgement, why, change = own.grid.logs[row], own.machine.own[row], "", None
-    longest = longest_piece(logs, own.resets[row])
-    if not judgement.judged:
-        why = (
-            f"{number_of(longest, 'point')} at most between two baseline resets, "
-            f"{FEWEST_POINTS} are needed"
+def _judged(own: JudgedGrid) -> Iterator[dict[str, Any]]:
+    """What the detector says of each series of a grid."""
+    grid = own.grid
+    since = len(grid.columns) - AGO
+    late = [e for e in own.of_case[""] if e.kind == "step" and e.index >= since]
+    joined = [ways(grid.logs, e.index) / e.height >= MOVED_SHARE for e in late]
+    for row, (case, resets) in enumerate(zip(grid.cases, grid.resets, strict=True)):
+        judgement, logs, why, change = own.machine.own[row], grid.logs[row], "", None
+        longest = longest_piece(logs, resets)
+        if not judgement.judged:
+            why = (
+                f"{number_of(longest, 'point')} at most between two baseline resets, "
+                f"{FEWEST_POINTS} are needed"
+            )
+        elif judgement.detectable is None:
+            why = f"fewer than {FEWEST_POINTS} points have come since its newest baseline reset"
+        else:
+            recent = [e for e in own.of_case.get(case, ()) if e.index >= since]
+            steps = [e.height for e in recent if e.kind == "step"]
+            steps += [e.height for e, series in zip(late, joined, strict=True) if series[row]]
+            change = None if any(e.is_reset for e in recent) else relative(sum(steps))
+        yield {
+            "longest": longest,
+            "judged": judgement.judged,
+            "why": why,
+            "noise": judgement.noise,
+            "detectable": judgement.detectable,
+            "change": change,
+            "sparkline": _sparkline(logs),
+        }
+
+
+def _stopped(
+    rows: pd.DataFrame, cases: Collection[str], order: list[str]
+) -> Iterator[tuple[str, Stopped]]:
+    """Of rows of one setting, of any status, the cases whose newest runs gave no number."""
+    rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
+    rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
+    newest = rows[rows[order[0]] == rows[order[0]].max()].sort_values(order, kind="stable")
+    came = rows[rows["status"].isin(_CAME) & rows["case"].isin(cases)]
+    for case, own in came.sort_values(order, kind="stable").groupby("case", observed=True):
+        status = own["status"].iloc[-1]
+        without = own[own["status"].eq(status)[::-1].cummin()[::-1]]
+        stopped = Stopped(
+            status=status,
+            since=point_of(without.iloc[0]),
+            num_runs=without["run_id"].nunique(),
+            is_newest=without["run_id"].iloc[-1] == newest["run_id"].iloc[-1],
         )
-    elif judgement.detectable is None:
-        why = f"fewer than {FEWEST_POINTS} points have come since its newest baseline reset"
-    else:
-        late = [one for one in own.changes_of(row) if one.index >= len(logs) - AGO]
-        if all(one.kind != "break" for one in late):
-            change = relative(sum(one.height for one in late if one.kind == "step"))
-    return {
-        "longest": longest,
-        "judged": judgement.judged,
-        "why": why,
-        "noise": judgement.noise,
-        "detectable": judgement.detectable,
-        "change": change,
-        "sparkline": _sparkline(logs),
-    }
+        yield str(case), stopped
 
 
 def _sparkline(logs: Floats) -> tuple[float, ...]:
@@ -280,4 +265,4 @@ def _sparkline(logs: Floats) -> tuple[float, ...]:
     if size > 1:
         filled = np.concatenate([points, np.repeat(points[-1], -len(points) % size)])
         points = np.median(filled.reshape(-1, size), axis=1)
-    return tuple(float(f"{one:.4g}") for one in np.exp(points))
+    return tuple(np.exp(points).tolist())
