@@ -17,12 +17,15 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct, convert, field
+from msgspec.structs import asdict
 
 from hostbench import __version__
 from hostbench.core.arrays import Floats
@@ -42,7 +45,6 @@ from hostbench.store import archive
 from hostbench.vcs.repo import run_git
 from tests.known_changes import sessions, throttled
 
-START = datetime(2026, 1, 1, 18, tzinfo=UTC)
 DAY_S, NIGHT_S, RERUN_S = 86_400.0, 8 * 3600.0, 6 * 3600.0
 """From commit to commit, from a commit to its run, and from a run to the second of its commit."""
 APART_S = 120.0
@@ -61,11 +63,10 @@ BRIEF = ("failed", "skipped", "missing", "partial")
 """Kinds that last for one commit where no end is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
-    link: Mapping[str, Any] = field(default_factory=lambda: {"generation": 5, "width": 16})
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    link: dict[str, int] = field(default_factory=lambda: {"generation": 5, "width": 16})
+    facts: dict[str, dict[str, Any]] = {}
     sigma: float = 0.01
     """Noise of each series, from run to run and from launch to launch."""
     sessions: float = 0.0
@@ -77,26 +78,21 @@ class Machine:
 
     def facts_now(self, changed: Mapping[str, Any]) -> Any:
         """The stored facts; `changed` has the values of environment events by `group.name`."""
-        generation, width = self.link["generation"], self.link["width"]
-        rate = packet_bytes_per_s(generation, width)
+        rate = packet_bytes_per_s(**self.link)
         link = Link(host_to_device_bytes_per_s=rate, device_to_host_bytes_per_s=rate)
         groups = Simulation(link=link).all_facts()
-        groups["gpu0"] = {
-            "name": known(f"Simulated GPU, PCIe Gen{generation} x{width}"),
-            "pcie_generation": known(generation),
-            "pcie_width": known(width),
-        }
+        name = "Simulated GPU, PCIe Gen{generation} x{width}".format_map(self.link)
+        pcie = {f"pcie_{key}": known(value) for key, value in self.link.items()}
+        groups["gpu0"] = {"name": known(name), **pcie}
         for group, values in (*FACTS.items(), *self.facts.items()):
-            told = {name: known(value) for name, value in values.items()}
-            groups[group] = {**groups.get(group, {}), **told}
+            groups.setdefault(group, {}).update({key: known(own) for key, own in values.items()})
         for fact, value in changed.items():
             group, _, member = fact.partition(".")
             groups[group][member] = known(value)
         return to_json(groups)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that happens from commit `at` on, and before commit `until` where that is given."""
 
     kind: Kind
@@ -119,7 +115,9 @@ class Event:
     """The commit's message; what somebody did."""
 
     def lasts(self, commit: int) -> bool:
-        return self.at <= commit and (self.until is None or commit < self.until)
+        is_brief = self.until is None and self.kind in BRIEF
+        end = self.at + 1 if is_brief else self.until
+        return self.at <= commit and (end is None or commit < end)
 
     def shows(self, night: "Night") -> bool:
         before = self.rerun and self.at == night.commit and not night.is_rerun
@@ -127,9 +125,6 @@ class Event:
 
     def selects(self, case: Case) -> bool:
         return not self.series or parse_selector(self.series).selects(case)
-
-    def happens_to(self, machine: Machine) -> bool:
-        return self.machine in ("", machine.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,51 +136,44 @@ class Night:
     is_rerun: bool = False
 
 
-class Story:
-    """A story's dict, read. Raises TypeError for an unknown key, ValueError for an event that
-    selects no series."""
+class Story(Struct, kw_only=True, dict=True, forbid_unknown_fields=True):
+    seed: int = 0
+    commits: int = 120
+    num_series: int = field(default=24, name="series")
+    launches: int = 7
+    start: datetime = datetime(2026, 1, 1, 18, tzinfo=UTC)
+    machines: tuple[Machine, ...] = field(name="machine")
+    events: tuple[Event, ...] = field(default=(), name="event")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        unknown = told.keys() - {*"seed commits series launches start machine event".split()}
-        if unknown:
-            raise TypeError(f"unknown in a story: {', '.join(sorted(unknown))}")
-        self.seed, self.commits = told.get("seed", 0), told.get("commits", 120)
-        self.launches = told.get("launches", 7)
-        self.start_s = told.get("start", START).timestamp()
-        self.machines = tuple(Machine(**one) for one in told["machine"])
-        self.works = cases_of(told.get("series", 24))
-        self.events = []
-        for raw in told.get("event", ()):
-            event = Event(**raw)
-            if event.kind in BRIEF and event.until is None:
-                event = Event(**raw, until=event.at + 1)
+    def __post_init__(self) -> None:
+        for event in self.events:
             if not any(event.selects(case) for _, case in self.works):
                 raise ValueError(f"{event.series!r} selects none of the story's series")
-            self.events.append(event)
+
+    @cached_property
+    def works(self) -> list[tuple[Workload, Case]]:
+        return cases_of(self.num_series)
 
     def of(self, machine: Machine, kind: Kind | None = None) -> list[Event]:
-        return [e for e in self.events if e.happens_to(machine) and kind in (None, e.kind)]
+        own = (event for event in self.events if event.machine in ("", machine.name))
+        return [event for event in own if kind in (None, event.kind)]
 
     def nights(self, machine: Machine) -> list[Night]:
         """Every run, the oldest first."""
-        first_s = self.start_s + NIGHT_S + APART_S * self.machines.index(machine)
+        after_s = NIGHT_S + APART_S * self.machines.index(machine)
         nights = []
         for commit in range(self.commits):
             if any(event.lasts(commit) for event in self.of(machine, "missing")):
                 continue
-            started_s = first_s + commit * DAY_S
+            started_s = self.committed_s(commit) + after_s
             nights.append(Night(commit=commit, started_s=started_s))
             if any(event.rerun and event.at == commit for event in self.of(machine)):
                 again_s = started_s + RERUN_S
                 nights.append(Night(commit=commit, started_s=again_s, is_rerun=True))
         return nights
 
-    def changed_facts(self, machine: Machine, night: Night) -> dict[str, Any]:
-        environment = self.of(machine, "environment")
-        return {event.fact: event.value for event in environment if event.shows(night)}
-
     def committed_s(self, number: int) -> float:
-        return float(self.start_s + number * DAY_S)
+        return self.start.timestamp() + number * DAY_S
 
     def messages(self) -> list[str]:
         """One a commit: what the events of the code and of versions say that it did."""
@@ -197,6 +185,7 @@ class Story:
                     messages[event.until] = f'Revert "{messages[event.at]}"'
         return messages
 
+    @cached_property
     def shas(self) -> list[str]:
         """40 hex digits each: the very ones that git gives to such commits."""
         shas: list[str] = []
@@ -226,30 +215,30 @@ def cases_of(num: int) -> list[tuple[Workload, Case]]:
 
 def write(folder: Path, told: Mapping[str, Any], *, git: bool = False) -> Path:
     """Write `folder`/results, which is returned, and `folder`/truth.json; with `git` also a
-    repository of the commits. Raises FileExistsError where the folder holds anything."""
+    repository of the commits. Raises FileExistsError where the folder holds anything, ValueError
+    for what no story has."""
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not an empty folder")
-    story = Story(told)
-    shas, results = story.shas(), folder / "results"
-    run_ids: dict[str, list[str]] = {}
+    story, results = convert(told, Story), folder / "results"
+    events: list[dict[str, Any]] = []
     for machine in story.machines:
-        for run in _runs(story, machine, shas):
+        for run in _runs(story, machine):
             archive.write(results, run)
-            run_ids.setdefault(machine.name, []).append(run.header.run_id)
-    truth = _truth(story, shas, run_ids)
+        events += _truth(story, machine)
+    truth = {"simulated": True, "commits": story.shas, "events": events}
     (folder / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
     if git:
         _repository(folder, story)
     return results
 
 
-def _runs(story: Story, machine: Machine, shas: list[str]) -> Iterator[Run]:
+def _runs(story: Story, machine: Machine) -> Iterator[Run]:
     nights = story.nights(machine)
     rng = np.random.default_rng([story.seed, story.machines.index(machine), 1])
     for night, medians in zip(nights, seconds(story, machine, nights), strict=True):
         logs = rng.normal(0.0, machine.sigma, (story.launches, len(medians)))
         launches = medians * np.exp(logs - np.median(logs, axis=0))
-        yield _run(story, machine, night, shas[night.commit], launches)
+        yield _run(story, machine, night, launches)
 
 
 def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
@@ -270,11 +259,12 @@ def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
     return values
 
 
-def _run(story: Story, machine: Machine, night: Night, commit: str, launches: Floats) -> Run:
+def _run(story: Story, machine: Machine, night: Night, launches: Floats) -> Run:
     """`launches` has shape (launches, series)."""
-    at = iso(night.started_s)
+    at, commit = iso(night.started_s), story.shas[night.commit]
     digits = hashlib.sha256(f"{story.seed} {machine.name} {at}".encode()).hexdigest()[:4]
     events = [event for event in story.of(machine) if event.shows(night)]
+    facts = {event.fact: event.value for event in events if event.kind == "environment"}
     records = _records(story, events, launches, at)
     share = min((e.share for e in events if e.kind == "partial"), default=1.0)
     measured = records[: max(1, round(share * len(records)))]
@@ -296,7 +286,7 @@ def _run(story: Story, machine: Machine, night: Night, commit: str, launches: Fl
     return Run(
         header=header,
         records=tuple(measured),
-        facts={"before": machine.facts_now(story.changed_facts(machine, night))},
+        facts={"before": machine.facts_now(facts)},
         finish=Finish(
             at=iso(night.started_s + LASTED_S),
             status="complete" if measured == records else "interrupted",
@@ -332,50 +322,25 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
     ]
 
 
-def _truth(story: Story, shas: list[str], run_ids: Mapping[str, list[str]]) -> dict[str, Any]:
-    return {
-        "simulated": True,
-        "commits": shas,
-        "machines": [asdict(machine) for machine in story.machines],
-        "series": [str(case) for _, case in story.works],
-        "events": [
-            event_truth
-            for event in story.events
-            for machine in story.machines
-            if event.happens_to(machine)
-            for event_truth in _event_truth(story, event, machine, shas, run_ids[machine.name])
-        ],
-    }
-
-
-def _event_truth(
-    story: Story, event: Event, machine: Machine, shas: list[str], run_ids: list[str]
-) -> Iterator[dict[str, Any]]:
-    """The event on one machine; nothing where no run of it shows it. `index` is the place among
-    the machine's runs of the first that shows it, `until_index` that of the first after it."""
+def _truth(story: Story, machine: Machine) -> Iterator[dict[str, Any]]:
+    """What happened on a machine, where a run of it shows it. `index` is the place among its runs
+    of the first that shows it, `until_index` that of the first after it."""
     nights = story.nights(machine)
-    showing = [index for index, night in enumerate(nights) if event.shows(night)]
-    if event.kind == "missing":
-        first = last = sum(night.commit < event.at for night in nights)
-    elif showing:
-        first, last = showing[0], showing[-1] + 1
-    else:
-        return
-    has_ended = event.until is not None and event.until < story.commits
-    yield {
-        "kind": event.kind,
-        "machine": machine.name,
-        "series": [str(case) for _, case in story.works if event.selects(case)],
-        "effect": event.effect,
-        "first_bad_commit": shas[event.at],
-        "first_bad_run": run_ids[first] if first < len(run_ids) else None,
-        "index": first,
-        "until_commit": shas[event.until or 0] if has_ended else None,
-        "until_index": last if event.until is not None else None,
-        "fact": event.fact or None,
-        "value": event.value,
-        "cause": event.cause,
-    }
+    for event in story.of(machine):
+        showing = [index for index, night in enumerate(nights) if event.shows(night)]
+        if event.kind == "missing":
+            showing = [sum(night.commit < event.at for night in nights)]
+        if showing:
+            has_ended = event.until is not None or event.kind in BRIEF
+            after = showing[-1] + (event.kind != "missing")
+            yield {
+                **asdict(event),
+                "machine": machine.name,
+                "series": [str(case) for _, case in story.works if event.selects(case)],
+                "first_bad_commit": story.shas[event.at],
+                "index": showing[0],
+                "until_index": after if has_ended else None,
+            }
 
 
 def _repository(folder: Path, story: Story) -> None:

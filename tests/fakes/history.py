@@ -71,6 +71,12 @@ def nightly(num: int, **special: Any) -> list[NightlyRun]:
     return [NightlyRun(commit=n, day=n, **special) for n in range(num)]
 
 
+def versions(num: int, new: int) -> list[NightlyRun]:
+    """A commit and a run each night, of the second version from night `new` on."""
+    row = ({"version": "1"}, {"version": "2"})
+    return [NightlyRun(commit=n, day=n, row=row[n >= new]) for n in range(num)]
+
+
 def flat(case: int, run: NightlyRun) -> float:
     return 1.0
 

@@ -4,22 +4,16 @@ import hashlib
 import json
 import math
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from hostbench import facts
-from hostbench.cli import main
-from hostbench.core.errors import EXIT_REGRESSION
-from hostbench.core.records import Run
 from hostbench.judge.changepoint.detector import log_seconds
 from hostbench.judge.changepoint.machine import judge_machine
 from tests.fakes import histories
 from tests.stored import Tree, read_tree
 
-ROOT = Path(__file__).parent.parent.parent
 QUIET = {
     "commits": 80,
     "series": 12,
@@ -98,31 +92,6 @@ def test_a_detector_finds_the_truth_and_nothing_else(
     assert steps == pytest.approx(expected, abs=0.004)
 
 
-def test_facts_and_commits_tell_the_cause(quiet: tuple[dict[str, Any], Tree]) -> None:
-    """A driver changes between two runs of one commit; the code between two of the same facts."""
-    truth, stored = quiet
-    by_machine: dict[str, list[Run]] = {}
-    for run in stored.runs:
-        by_machine.setdefault(str(run.header.machine), []).append(run)
-    seen = {}
-    for event in truth["events"]:
-        every = by_machine[event["machine"]]
-        before, after = every[event["index"] - 1], every[event["index"]]
-        assert after.run_id == event["first_bad_run"]
-        assert after.header.commit == event["first_bad_commit"]
-        both = (facts.from_json(run.facts_before) for run in (before, after))
-        moved = facts.differences(*both)
-        values = [(f"{d.group}.{d.name}", str(d.before), str(d.after)) for d in moved]
-        same_commit = before.header.commit == after.header.commit
-        seen[event["kind"], event["machine"]] = (same_commit, values)
-    assert seen == {
-        ("environment", "simulated-one"): (True, [("nvml.driver", "580.1", "590.7")]),
-        ("environment", "simulated-two"): (False, [("software.torch", "2.12", "2.13")]),
-        ("code", "simulated-one"): (False, []),
-        ("code", "simulated-two"): (False, []),
-    }
-
-
 def test_every_machine_says_that_it_is_simulated(quiet: tuple[dict[str, Any], Tree]) -> None:
     rows = quiet[1].frame
     assert {str(name)[:10] for name in rows["machine"]} == {"simulated-"}
@@ -170,26 +139,4 @@ def test_a_seed_gives_the_same_bytes_in_a_repository(tmp_path: Path) -> None:
         histories.write(tmp_path / "a", told)
     with pytest.raises(ValueError, match="selects none"):
         event = {"kind": "code", "at": 1, "series": "transfer[memory=none]"}
-        histories.Story({**QUIET, "event": [event]})
-
-
-def test_the_script_writes_what_compare_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "story.toml").write_text(
-        "commits = 20\nseries = 12\n[[machine]]\nname = 'simulated-1'\nsigma = 0.002\n"
-        "[[event]]\nkind = 'code'\nat = 10\neffect = 0.1\nseries = 'transfer.device_to_host'\n"
-    )
-    command = [sys.executable, str(ROOT / "scripts/simulate-history"), "made"]
-    done = subprocess.run(
-        [*command, "--story", "story.toml"], check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "20 simulated runs in made/results\n"
-    truth = json.loads(Path("made/truth.json").read_text())
-    args = ["compare", *truth["commits"][9:11], "--results", "made/results", "--format", "json"]
-    assert main(args) == EXIT_REGRESSION
-    series = json.loads(capsys.readouterr().out)["series"]
-    slower = {one["series"] for one in series if one["verdict"] == "slower"}
-    (event,) = truth["events"]
-    assert slower == {f"{case}@{event['machine']}" for case in event["series"]} != set()
+        histories.write(tmp_path / "d", {**QUIET, "event": [event]})

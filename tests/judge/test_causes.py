@@ -10,7 +10,7 @@ from hostbench.judge.causes import Explainer, commits_of
 from hostbench.judge.events import Event, JudgedGrid
 from hostbench.report.changes import evidence_lines as why
 from hostbench.store.runs import AboutRun
-from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha
+from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha, versions
 
 DriverOf = Callable[[str], str | None]
 """The driver of a run, by its id; None where no facts of it are stored."""
@@ -187,10 +187,7 @@ def test_where_the_machine_moved_too() -> None:
 
 
 def test_breaks_say_what_changed() -> None:
-    runs = [
-        NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
-    ]
-    found = judged(runs)
+    found = judged(versions(120, 60))
     event = explained(found, event=found.events[0])
     assert (event.cause, why(event)) == ("measurement changed", ["version 1 -> 2"])
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hostbench.judge.events import Event, JudgedGrid
-from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha
+from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha, versions
 
 
 def own(found: JudgedGrid) -> list[Event]:
@@ -59,29 +59,20 @@ def test_recovered_stays_in_the_list() -> None:
 
 
 def test_a_break_ends_what_was_before_it() -> None:
-    runs = [
-        NightlyRun(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(120)
-    ]
-    found = own(judged(runs, only(3, (40, 1.1))))
-    assert [one.status for one in found if one.case == str(CASES[3])] == ["ended", "break"]
-    assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
+    events = own(judged(versions(120, 80), only(3, (40, 1.1))))
+    assert [one.status for one in events if one.case == str(CASES[3])] == ["ended", "break"]
+    assert {one.why for one in events if one.status == "break"} == {"version 1 -> 2"}
 
 
-def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None:
-    runs = [
-        NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
-    ]
-    found = judged(runs, lambda case, run: 1.3 if run.commit >= 60 else 1.0)
-    assert {one.status for one in found.events} == {"break"} and len(found.events) == 10
-    assert found.events[0].effect == pytest.approx(0.3, abs=0.02)
-
-
-def test_a_machine_that_was_replaced_is_a_break_and_no_regression() -> None:
-    hardware = {f"run{n:06.1f}": {"gpu": "A" if n < 60 else "B"} for n in range(120)}
-    found = judged(
-        nightly(120), lambda case, run: 1.5 if run.commit >= 60 else 1.0, hardware=hardware
-    )
-    assert {(one.status, one.why) for one in found.events} == {("break", "gpu: A -> B")}
+@pytest.mark.parametrize("why", ["version 1 -> 2", "gpu: A -> B"])
+def test_another_version_or_machine_is_a_break_and_no_regression(why: str) -> None:
+    is_version = why.startswith("version")
+    hardware = {f"run{n:06.1f}": {"gpu": "A" if n < 60 or is_version else "B"} for n in range(120)}
+    runs = versions(120, 60) if is_version else nightly(120)
+    level = lambda case, run: 1.3 if run.commit >= 60 else 1.0  # noqa: E731
+    events = judged(runs, level, hardware=hardware).events
+    assert {(one.status, one.why) for one in events} == {("break", why)} and len(events) == 10
+    assert events[0].effect == pytest.approx(0.3, abs=0.02)
 
 
 def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
@@ -117,11 +108,8 @@ def test_partial_runs_do_not_blur_the_machine() -> None:
 
 
 def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
-    """Ten runs of one commit before, and thirty after the machine changed."""
-    runs = [NightlyRun(commit=0, day=n) for n in range(60)]
-    (one,) = judged(
-        [NightlyRun(commit=0, day=r.day, cases=(3,)) for r in runs],
-        lambda case, run: 1.1 if run.day >= 30 else 1.0,
-    ).events
-    assert one.commit == "run0030.0" and one.first and one.last
+    """Thirty runs of one commit before the machine changed, and thirty after."""
+    runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(60)]
+    (one,) = judged(runs, lambda case, run: 1.1 if run.day >= 30 else 1.0).events
+    assert one.commit == "run0030.0" and one.last
     assert one.first.commit == one.last.commit == sha(0)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hostbench.judge.grid import Along, Grid, grids, marked
 from hostbench.judge.history import judge_history
-from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
+from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha, versions
 
 
 def places(found: Grid) -> list[tuple[int, str]]:
@@ -95,8 +95,7 @@ def test_what_has_no_number_any_more() -> None:
 
 
 def test_a_new_version_resets_the_baseline() -> None:
-    runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
-    found = grid(runs)
+    found = grid(versions(12, 6))
     assert found.resets == [[6]] * len(CASES)
     assert found.why_reset[3, 6] == "version 1 -> 2"
 
@@ -122,28 +121,22 @@ def test_another_machine_under_the_same_name_resets_every_baseline() -> None:
     assert grid(later, hardware=known).resets[1] == [7]
 
 
-def test_environments_of_another_project_are_lines_of_their_own() -> None:
+def test_environments_of_another_project_and_stand_ins_are_lines_of_their_own() -> None:
     def asv(day: int, env: str) -> NightlyRun:
-        run_id = f"asv-{sha(day)[:8]}-{env}"
-        return NightlyRun(commit=day, day=day, row={"source": "asv", "run_id": run_id})
+        return NightlyRun(commit=day, day=day, row={"run_id": f"asv-{sha(day)[:8]}-{env}"})
+
+    def lines(*runs: NightlyRun) -> list[tuple[str, str, int]]:
+        every = grids(rows(runs, flat), "box", "commit", {})
+        return [(own.group, own.setting, len(own.columns)) for own in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
-    assert grid(one).group == "box"
-    two = grids(rows([*one, asv(1, "conda-py3.12")], flat), "box", "commit", {})
-    assert [(g.group, len(g.columns)) for g in two] == [
-        ("box/conda-py3.11", 3),
-        ("box/conda-py3.12", 1),
-    ]
-    ours = [*nightly(3), asv(4, "hostbench-py3.11")]
-    assert len(grid(ours).columns) == 4  # the same series as the runs'
-
-
-def test_a_stand_in_is_never_mixed_with_the_machine() -> None:
-    runs = [*nightly(3), NightlyRun(commit=4, day=4, row={"device": "simulated"})]
-    found = grids(rows(runs, flat), "box", "commit", {})
-    assert [g.group for g in found] == ["box", "box/simulated"]
-    assert [g.setting for g in found] == ["", "simulated"]
-    assert (grid(runs[3:]).group, grid(runs[3:]).setting) == ("box", "simulated")
+    simulated = NightlyRun(commit=4, day=4, row={"device": "simulated"})
+    assert lines(*one) == [("box", "conda-py3.11", 3)]
+    two = [("box/conda-py3.11", "conda-py3.11", 3), ("box/conda-py3.12", "conda-py3.12", 1)]
+    assert lines(*one, asv(1, "conda-py3.12")) == two
+    assert lines(*nightly(3), asv(4, "hostbench-py3.11")) == [("box", "", 4)]  # as the runs'
+    assert lines(*nightly(3), simulated) == [("box", "", 3), ("box/simulated", "simulated", 1)]
+    assert lines(simulated) == [("box", "simulated", 1)]
 
 
 def test_points_of_few_launches_are_marked_wherever_they_come_from() -> None:
