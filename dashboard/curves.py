@@ -189,14 +189,17 @@ def _joined(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def drawn(points: pd.DataFrame, x: str, unit: str, height: int) -> Spec:
     """Lines over `x`, a colour and a shape for each way, a dash for each machine or run; bars where
-    all points have one x."""
+    no line has two points."""
     number, columns = UNITS[unit], 2 if height < SMALL else 4
     ways, wheres = (sorted(points[name].unique(), key=words.order) for name in ("way", "where"))
     look = vega.legend(ways, columns=columns) if len(ways) > 1 else None
     color = vega.field("way:N", scale=vega.scale(ways, vega.PALETTE), legend=look)
     told = vega.field("told:N", title="case")
     axis = {"labelExpr": number.label, "tickCount": 5}
-    if points["x"].nunique() == 1:
+    if points.groupby("lane")["x"].nunique().max() == 1:
+        if points["x"].nunique() > 1:
+            at = [words.value(x, f"{number:g}") for number in points["x"]]
+            points = points.assign(lane=points["lane"] + ", " + at)
         lanes = sorted(points["lane"].unique(), key=words.order)
         across = vega.field("y:Q", title=number.title, axis=axis, scale={"zero": True})
         names = {"labelLimit": 200, "ticks": False}

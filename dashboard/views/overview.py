@@ -9,11 +9,14 @@ import data
 import pandas as pd
 import parts
 import streamlit as st
+import words
 from words import ago, plain
 
 from hostbench.core.units import number_of
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
+from hostbench.judge.history import Series
 from hostbench.report import charts as vega
+from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.causes import causes
 
@@ -59,7 +62,7 @@ def card(name: str) -> None:
         return
     told = [one for one in data.answers(store, *own[0]) if one.workload == workload]
     answer = min(told, key=lambda one: UNSURE.get(one.state, 0), default=None)
-    says = f"{answer.question} {answer.verdict}" if answer else "too few of its cases to ask"
+    says = f"{answer.question} {answer.verdict}" if answer else "Too few cases for an answer."
     st.markdown(plain(says.replace(" on the cpu device,", "")))
     rows = curves.prepared(pd.concat([data.rows(store, *key) for key in own]), [workload])
     for axis, usual in question.usual.items():
@@ -88,11 +91,34 @@ def own_card(answer: Answer) -> None:
         st.vega_lite_chart(vega.drawn(answer.chart), alt=says, width="stretch")
 
 
+def trend_card(own: Series) -> None:
+    """A series over its runs."""
+    rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
+    rows = rows[(rows["group"] == own.group) & (rows["status"] != "not measured")]
+    st.markdown(f"**{plain(words.case(own.case))}**")
+    if rows["committed_at"].isna().all():
+        st.caption("no run with a date")
+        return
+    unit = trend.units_of([rows])[0]
+    events = [event for event in judged.events if event.id == own.id]
+    line = trend.trend(rows, own.id, unit, events=events, detectable=own.detectable)
+    spec = trend.chart([line], unit, "", 190)
+    if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs", trend.POINT):
+        parts.go("trend", case=own.case)
+    st.caption(plain(own.machine))
+
+
 workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]
 cards = [partial(card, name) for name in curves.CARDS]
 if not parts.newest(store, workloads):
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    cards = [partial(own_card, answer) for answer in answers if answer.chart][: len(cards)]
+    cards = [partial(own_card, answer) for answer in answers if answer.chart][: len(curves.CARDS)]
+if not cards:  # another project's: of its workloads what changed, then what has the most runs
+    ids = {event.id for event in judged.events}
+    ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))
+    of_workload = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
+    cards = [partial(trend_card, own) for own in ranked if own in of_workload.values()]
+    cards = cards[: len(curves.CARDS)]
 for pair in (cards[:2], cards[2:]):
     for column, draw in zip(st.columns(2), pair, strict=False):
         with column.container(border=True, height="stretch"):

@@ -66,13 +66,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
-is_one_machine = len({group for _, group in lines}) == 1
+is_one_case, is_one_machine = (len(set(column)) == 1 for column in zip(*lines, strict=True))
 series = {own.id: own for own in judged.series}
 drawn: dict[str, trend.Trend] = {}
 for (case, group), own in [*lines.items()][: trend.MOST]:
+    varies = [*([] if is_one_case else [words.case(case)]), *([] if is_one_machine else [group])]
     drawn[f"{case}@{group}"] = trend.trend(
         own,
-        words.case(case) if is_one_machine else f"{words.case(case)}, {group}",
+        ", ".join(varies) or words.case(case),
         unit,
         date,
         [event for event in judged.events if event.id in (f"{case}@{group}", f"machine:{group}")],

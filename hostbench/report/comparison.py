@@ -215,7 +215,8 @@ def in_words(comparisons: Mapping[Key, Comparison]) -> Iterator[str]:
 
 def _notes(comparisons: Mapping[Key, Comparison]) -> Iterator[str]:
     if in_bytes := sum(one.in_bytes for one in comparisons.values()):
-        yield f"{in_bytes} series are memory in bytes: there, slower means more of it"
+        series = number_of(in_bytes, "series", "series")
+        yield f"memory in bytes ({series}): slower means more of it"
     decided = [one for one in comparisons.values() if one.verdict != "undecided"]
     if confounds := dict.fromkeys(what for one in decided for what in one.confounds):
         yield (

@@ -325,6 +325,7 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     assert changes["change"].tolist() == ["+100.0%"]
     (causes,) = tables(open_page("changes", foreign), "machines")
     assert len(causes) == 1 and "asv continuous " in said(open_page("changes", foreign))
+    assert charts(open_page("overview", foreign)) > 1, "trends beside the dots of the runs"
     compared = open_page("compare", foreign)
     assert tables(compared, "verdict")[0]["series"].str.contains("sort").all()
 
