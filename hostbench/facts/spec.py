@@ -15,7 +15,7 @@ from hostbench.facts import cgroup, cpu_time, host, words
 from hostbench.facts.environment import hash_uuid
 from hostbench.facts.nvml import field_value
 from hostbench.facts.record import Value, is_counter
-from hostbench.facts.words import switch, throttle_words, word
+from hostbench.facts.words import HARMLESS, switch, throttle_words, word
 
 HasMoved = Callable[[Value, Value], bool]
 """Whether a fact that always moves has moved far enough to be a cause: old and new in."""
@@ -23,8 +23,6 @@ Watched = Literal["highest", "low percentile under load", "frequent under load"]
 
 NEVER = 0
 LAST = 99
-HARMLESS = frozenset({"none", "idle", "application-clocks"})
-"""Reasons for clocks below the maximum that slow nothing down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

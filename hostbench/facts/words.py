@@ -15,7 +15,9 @@ THROTTLE_WORDS = {
     0x200: "board-limit",
     0x400: "reliability",
 }
-"""NVML's reasons for clocks below the maximum; `idle` and `application-clocks` are harmless."""
+"""NVML's reasons for clocks below the maximum."""
+HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
+"""Reasons that slow nothing down."""
 
 VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
 ADDRESSING = {0: "none", 1: "hmm", 2: "ats"}

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hostbench.core.units import format_rate
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
+from hostbench.facts.words import HARMLESS
 from hostbench.limits.ceiling import Ceiling, host_link, is_on
 
 VerdictKind = Literal[
@@ -23,9 +24,6 @@ VerdictKind = Literal[
     "unknown",
 ]
 Level = Literal["warn", "note", "ok"]
-
-HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
-"""Reasons for lower clocks that mean nothing."""
 
 WIDEST = 16
 """Lanes of the widest slot there is."""

@@ -115,22 +115,36 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "cores"),
+    ("changes", "name", "value"),
     [
-        ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, 2),
+        (
+            {"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"},
+            "num_usable_cores",
+            2,
+        ),
         (
             {
                 "proc/self/cgroup": "4:cpu,cpuacct:/box\n",
                 "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "300000",
                 "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
             },
+            "num_usable_cores",
             3,
         ),
-        ({"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"}, 5),
+        (
+            {"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"},
+            "num_usable_cores",
+            5,
+        ),
+        ({"proc/cpuinfo": "flags : fpu hypervisor\n"}, "virtualized", True),
+        ({"proc/cpuinfo": "CPU part\t: 0xd4f\n"}, "virtualized", None),
+        ({"proc/cpuinfo": "CPU part\t: 0xd4f\n"}, "cpu_model", "Neoverse-V2"),
+        ({".dockerenv": ""}, "container", "docker"),
+        ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "container", "kubernetes"),
     ],
 )
-def test_usable_cores_follow_affinity_and_quota(tmp_path, changes, cores):
-    assert host_facts(tree(tmp_path, **changes))["num_usable_cores"] == known(cores)
+def test_quotas_virtual_machines_and_containers(tmp_path, changes, name, value):
+    assert host_facts(tree(tmp_path, **changes))[name].value == value
 
 
 def test_memory_limits(tmp_path):
@@ -141,30 +155,6 @@ def test_memory_limits(tmp_path):
     (root / "sys/fs/cgroup/memory").mkdir()
     (root / "sys/fs/cgroup/memory/memory.limit_in_bytes").write_text("9223372036854771712")
     assert cgroup.memory_limit_bytes(root) is None
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "virtualized"),
-    [
-        ("model name : x\nflags : fpu hypervisor\n", True),
-        ("model name : x\nflags : fpu\n", False),
-        ("CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n", None),
-    ],
-)
-def test_virtual_machines(tmp_path, cpuinfo, virtualized):
-    host = host_facts(tree(tmp_path, **{"proc/cpuinfo": cpuinfo}))
-    assert host["virtualized"].value is virtualized
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({".dockerenv": ""}, "docker"),
-        ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "kubernetes"),
-    ],
-)
-def test_containers(tmp_path, changes, word):
-    assert host_facts(tree(tmp_path, **changes))["container"] == known(word)
 
 
 def test_collect_puts_the_groups_together(tmp_path):
