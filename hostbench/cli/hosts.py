@@ -14,8 +14,8 @@ from hostbench import __version__, facts
 from hostbench.cli import commands, entry
 from hostbench.cli.measuring import measure
 from hostbench.cli.output import warn
-from hostbench.cli.run import RunOptions, answer
-from hostbench.cli.run_setup import adopt_left_over, chosen_cases, planned, set_up
+from hostbench.cli.run import answer
+from hostbench.cli.run_setup import Measuring, adopt_left_over, chosen_cases, planned, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
@@ -37,14 +37,14 @@ _COMMAND = "torchrun ... -m hostbench.ranks"
 @commands.several(commands.FAMILIES, commands.SELECTION, commands.DEVICE, commands.LAUNCHES)
 @commands.several(commands.DEADLINE, commands.RESULTS)
 def _command(**given: Any) -> int:
-    return execute(RunOptions(**given))
+    return execute(Measuring(**given))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     return entry.main(argv, _command, _PROGRAM)
 
 
-def execute(options: RunOptions) -> int:
+def execute(options: Measuring) -> int:
     """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
     those of `hostbench run`; an agent that was not needed to the end has none of its own."""
     member = Member.from_environ()
@@ -57,7 +57,7 @@ def execute(options: RunOptions) -> int:
     return _conduct(member, options)
 
 
-def _be_agent(member: Member, options: RunOptions) -> int:
+def _be_agent(member: Member, options: Measuring) -> int:
     """Its error is its last word, as every command's: rank 0's are told by rank 0."""
     try:
         launch.serve(member, lambda: _hello(member, options))
@@ -70,7 +70,7 @@ def _be_agent(member: Member, options: RunOptions) -> int:
         return EXIT_FAILED
 
 
-def _hello(member: Member, options: RunOptions) -> Hello:
+def _hello(member: Member, options: Measuring) -> Hello:
     try:
         _, cases, device = chosen_cases(options)
         alike = {"ranks": member.num_ranks, "hostbench": __version__, "torch": version("torch")}
@@ -84,7 +84,7 @@ def _hello(member: Member, options: RunOptions) -> Hello:
         return Hello(member=member, wrong=str(error))
 
 
-def _conduct(member: Member, options: RunOptions) -> int:
+def _conduct(member: Member, options: Measuring) -> int:
     mail = launch.Mail(launch.connect(member, conducts=True))
     was_measured = False
     try:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -205,8 +205,7 @@ def _records(
     """(index of the journal, record)."""
     if not sides:
         launcher = stack.enter_context(Launcher(bar.tick, bar.started))
-        for record in session.records(plan, setup.workloads, launcher, bar):
-            yield 0, record
+        yield from ((0, record) for record in session.records(plan, setup.workloads, launcher, bar))
         return
     first, second = (
         stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
@@ -222,11 +221,22 @@ def _records(
 
     if most is None:
         yield from interleaved(plan)
-        return
+    else:
+        yield from _as_many_as_fit(plan, interleaved, setup.budget_s, most)
+
+
+def _as_many_as_fit(
+    plan: Plan,
+    interleaved: Callable[[Plan], Iterator[tuple[int, CaseRecord]]],
+    budget_s: float,
+    most: int,
+) -> Iterator[tuple[int, CaseRecord]]:
+    """The first launch, which times each case, then as many launches of as many cases as the
+    budget allows, the cheapest cases first."""
     began_s = last_s = time.monotonic()
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     started = set()
-    for index, record in interleaved(plan.first_launch()):
+    for index, record in interleaved(plan.part(0, 1, plan.cases)):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -234,12 +244,12 @@ def _records(
         if record.status != "ok":
             took_s.pop(record.case, None)
         yield index, record
-    costs_s = {case: len(sides) * fmean(times) for case, times in took_s.items() if times}
+    costs_s = {case: 2 * fmean(times) for case, times in took_s.items() if times}
     usual_s = fmean(costs_s.values()) if costs_s else 0.0
     costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
     cheapest_first = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
-    launches, cases = fitting(cheapest_first, setup.budget_s - (last_s - began_s), most)
-    yield from interleaved(plan.later_launches(cases, launches))
+    launches, cases = fitting(cheapest_first, budget_s - (last_s - began_s), most)
+    yield from interleaved(plan.part(1, launches, cases))
 
 
 def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:

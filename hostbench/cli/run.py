@@ -1,7 +1,6 @@
 """`hostbench run`: measure in the foreground, keep everything, also in asv's file of the commit."""
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from hostbench import facts
@@ -19,16 +18,11 @@ from hostbench.store.archive import path_of
 from hostbench.store.runs import case_results, facts_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(Measuring):
-    format: str = "text"
-
-
 def execute(**given: Any) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed, the run was interrupted or
     its device lost, 3 if none has a number, else 0: also of a part that stopped as it was asked
     to."""
-    options = RunOptions(**given)
+    options = Measuring(**given)
     become_subreaper()
     setup = set_up(options)
     adopt_left_over(setup)
@@ -37,7 +31,7 @@ def execute(**given: Any) -> int:
     return EXIT_FAILED if measured.asv_error else code
 
 
-def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) -> int:
+def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -> int:
     """Print what was learnt, and what the whole `command` would tell. Returns the exit code."""
     (run,) = measured.runs
     rows = points.of_run(setup.results, run, warn)
@@ -55,7 +49,7 @@ def answer(options: RunOptions, setup: Setup, measured: Measured, command: str) 
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
 
 
-def _footer(options: RunOptions, setup: Setup, run: Run) -> list[tuple[str, str]]:
+def _footer(options: Measuring, setup: Setup, run: Run) -> list[tuple[str, str]]:
     """Where the run is kept, and the next commands."""
     where = typed_again(options, "results")
     own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked

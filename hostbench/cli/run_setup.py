@@ -43,6 +43,7 @@ class Measuring:
     """Seconds a case."""
     machine: str | None = None
     results: str | None = None
+    format: str = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,15 +55,15 @@ CaseT = TypeVar("CaseT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Cases times launches, less what is already done."""
+    """Cases times launches."""
 
     profile: Profile
     cases: tuple[Case, ...]
     device_override: str | None = None
     """`simulated` in place of the device that each case names; None otherwise."""
     seed: int = 0
-    done: frozenset[tuple[Case, int]] = frozenset()
-    """(case, launch) pairs that an earlier part of the run has measured."""
+    start: int = 0
+    """The first launch; those before it are measured already."""
 
     def families(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(case.family for case in self.cases))
@@ -100,9 +100,7 @@ class Plan:
         Cases of one number of ranks and one backend stay together, so that their ranks are started
         once: then those are shuffled too.
         """
-        cases = [
-            case for case in self.cases if case.family == family and (case, launch) not in self.done
-        ]
+        cases = [case for case in self.cases if case.family == family]
         rng = random.Random(f"{self.seed}-{family}-{launch}")
         rng.shuffle(cases)
         pools = sorted({_ranks(case) for case in cases})
@@ -119,22 +117,16 @@ class Plan:
         first ^= launch % 2
         return first, 1 - first
 
-    def first_launch(self) -> "Plan":
-        return replace(self, profile=replace(self.profile, launches=1))
+    def launches(self) -> range:
+        return range(self.start, self.profile.launches)
 
-    def later_launches(self, cases: tuple[Case, ...], launches: int) -> "Plan":
-        """What a run of these cases and so many launches has after the first."""
-        return replace(
-            self,
-            profile=replace(self.profile, launches=launches),
-            cases=cases,
-            done=frozenset((case, 0) for case in cases),
-        )
+    def part(self, start: int, end: int, cases: tuple[Case, ...]) -> "Plan":
+        """These launches of it, with these of its cases."""
+        return replace(self, profile=replace(self.profile, launches=end), cases=cases, start=start)
 
     def total(self) -> int:
         """Launches to measure, each once for each case; the observing pass is none of them."""
-        done = sum(launch < self.profile.launches for _, launch in self.done)
-        return len(self.cases) * self.profile.launches - done
+        return len(self.cases) * len(self.launches())
 
 
 def fitting(

@@ -64,7 +64,7 @@ def _timed(
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Every launch on one or two sides; cases without a number join `out` and are left out. Of two
     sides each family has its own worker: a side may be a commit whose workers know one alone."""
-    for launch in range(plan.profile.launches):
+    for launch in plan.launches():
         apart = [(family,) for family in plan.families()]
         walks = plan.walks(launch) if len(launchers) == 1 else apart
         for families, variables, ordered in _workers(plan, walks, launch):
@@ -85,16 +85,14 @@ def _timed(
 
 def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
     """Cases to observe: those that enqueue anything, if they are over ranks by a backend whose
-    collectives are work of the device, and that were not observed yet."""
-    number = plan.profile.launches
+    collectives are work of the device."""
     works = ((case, workloads[case.workload]) for case in plan.cases)
-    enqueue = (
+    return {
         case
         for case, work in works
         if not work.is_host_only(case)
         and (work.ranks is None or work.backend_of(case) in ASYNCHRONOUS)
-    )
-    return {case for case in enqueue if (case, number) not in plan.done}
+    }
 
 
 def _observe(

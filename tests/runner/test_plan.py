@@ -1,4 +1,4 @@
-"""What a run measures: choice, order, and the arithmetic of a run that is resumed."""
+"""What a run measures: choice, order, and the launches of its parts."""
 
 import itertools
 from collections.abc import Iterator
@@ -212,17 +212,15 @@ def test_two_sides_share_no_worker() -> None:
         assert all({launch.family} == {c.family for c in launch.cases} for launch in told.launches)
 
 
-def test_what_is_done_is_left_out() -> None:
+def test_a_part_of_a_run_has_its_own_launches_and_cases() -> None:
     whole = plan()
     assert whole.families() == ("transfer", "allocation")
     assert whole.total() == 3 * len(whole.cases)
-    done = frozenset((case, 0) for case in whole.order("transfer", 0)[:3])
-    rest = replace(whole, done=done)
-    assert rest.total() == whole.total() - 3
-    assert len(rest.order("transfer", 0)) == len(whole.order("transfer", 0)) - 3
-    assert not {(case, 0) for case in rest.order("transfer", 0)} & done
-    assert len(rest.order("transfer", 1)) == len(whole.order("transfer", 1))
-    assert sum(len(rest.order(f, n)) for f in rest.families() for n in range(3)) == rest.total()
+    rest = whole.part(1, 3, whole.cases[:2])
+    assert rest.total() == 4 and list(rest.launches()) == [1, 2]
+    found = list(session.records(rest, WORKLOADS, InProcess(), Bar()))  # type: ignore[arg-type]
+    assert {record.launch for record in found} == {1, 2, 3}, "the last observes"
+    assert {record.case for record in found} == set(whole.cases[:2])
 
 
 def enqueueing(whole: Plan) -> set[Case]:
@@ -230,21 +228,6 @@ def enqueueing(whole: Plan) -> set[Case]:
     found = {case for case in whole.cases if not WORKLOADS[case.workload].is_host_only(case)}
     assert found < set(whole.cases)
     return found
-
-
-def test_the_parts_of_a_run_are_the_whole() -> None:
-    """Measured in two parts on the simulated device: every case and launch just once."""
-    whole = plan(
-        device_override="simulated",
-        cases=chosen("transfer", "allocation.part", device="simulated", quick=True),
-    )
-    measured = session.records(whole, WORKLOADS, InProcess(), Bar())  # type: ignore[arg-type]
-    first = [next(measured) for _ in range(11)]
-    rest = replace(whole, done=frozenset((r.case, r.launch) for r in first))
-    second = list(session.records(rest, WORKLOADS, InProcess(), Bar()))  # type: ignore[arg-type]
-    pairs = [(r.case, r.launch) for r in (*first, *second)]
-    assert len(pairs) == len(set(pairs)) == whole.total() + len(enqueueing(whole))  # observed once
-    assert {r.status for r in second} == {"ok"}
 
 
 def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
