@@ -56,16 +56,6 @@ class Crossover:
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakEven:
-    """After how many copies a cost that is paid once has been won back."""
-
-    copies: float = math.nan
-    gain_s: float = math.nan
-    """What each copy gains."""
-    refused: str | None = None
-
-
 def fit(times: Times) -> Fit:
     """The least-squares line of the relative errors, so that every size counts alike.
 
@@ -118,16 +108,6 @@ def crossover(slow: Times, fast: Times) -> Crossover:
     share = -lead[below] / (lead[above] - lead[below])
     nbytes = below * (above / below) ** share
     return Crossover(always=None, nbytes=nbytes, only_below=wins[0], sizes=sizes)
-
-
-def break_even(cost_s: float, slow_s: float, fast_s: float) -> BreakEven:
-    """After how many copies that take `fast_s` instead of `slow_s` a cost has been won back."""
-    if not all(map(math.isfinite, (cost_s, slow_s, fast_s))):
-        return BreakEven(refused="a time is missing")
-    gain_s = slow_s - fast_s
-    if gain_s <= SAME * slow_s:
-        return BreakEven(gain_s=gain_s, refused="no copy gains anything")
-    return BreakEven(copies=max(0.0, cost_s) / gain_s, gain_s=gain_s)
 
 
 def _line(points: Times) -> tuple[float, float]:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.latency import Times, break_even, crossover, fit
+from hostbench.core.latency import Times, crossover, fit
 from hostbench.core.samples import median
 from hostbench.core.units import GB, GIB, KIB, MIB
 from hostbench.device.simulated import Link, SimulatedDevice
@@ -114,23 +114,3 @@ def test_one_may_be_faster_everywhere() -> None:
 def test_a_crossover_that_cannot_be_said(slow: Times, why: str) -> None:
     found = crossover(slow, {KIB: 1.0, MIB: 1.0, GIB: 1.0})
     assert why in str(found.refused) and math.isnan(found.nbytes)
-
-
-def test_pinning_on_the_simulated_machine() -> None:
-    """Locking 64MiB at 2 GB/s and filling them at 20 GB/s, against 8 GB/s pageable, 40 pinned."""
-    size = (64 * MIB,)
-    cold = simulated("pin_and_copy", size, cache="cold", blocking=True)[64 * MIB]
-    pageable = simulated("host_to_device", size, memory="pageable", blocking=True)[64 * MIB]
-    pinned = simulated("host_to_device", size, memory="pinned", blocking=True)[64 * MIB]
-    found = break_even(cold - pinned, pageable, pinned)
-    expected = (1 / 2 + 1 / 20) / (1 / 8 - 1 / 40)
-    assert found.copies == pytest.approx(expected, rel=1e-6) == pytest.approx(5.5)
-
-
-def test_what_gains_nothing_never_pays() -> None:
-    assert break_even(1.0, 0.5, 0.25).copies == 4.0
-    assert break_even(-0.1, 0.5, 0.25).copies == 0.0
-    for fast_s in (0.5, 0.6, 0.499):
-        found = break_even(1.0, 0.5, fast_s)
-        assert found.refused == "no copy gains anything" and math.isnan(found.copies)
-    assert break_even(math.nan, 1.0, 0.5).refused == "a time is missing"

@@ -36,8 +36,8 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 class Breakdown(Question):
     """Which part of creating on the CPU and moving takes how much of it.
 
-    Each part was measured alone, in the launch of the whole; what they leave is said, too: caches
-    make a part alone faster or slower than inside. Asked where the fill was measured alone.
+    Each part was measured alone, in the launch of the whole: caches make it faster or slower than
+    inside. Asked where the fill was measured alone.
     """
 
     also: tuple[str, ...] = (PART,)
@@ -63,13 +63,10 @@ class Breakdown(Question):
         }
         if not shares:
             return self.made(text, "undecided", "undecided: no part of it was measured alone")
-        rest = by_launch(lambda *taken: 1.0 - sum(taken), *shares.values())
         figures = [Figure("the whole", whole.time, "s")]
         for name, share in shares.items():
             alone = units.format_seconds(measured[name].time)
             figures.append(_share(name, share, f"{alone} alone"))
-        if rest and median([*rest.values()]) >= 0:
-            figures.append(_share("in none of them alone", rest))
         figures += [
             Figure(name, None, "share", status="not measured", reason=NOT_ASKED)
             for name in parts
@@ -78,8 +75,8 @@ class Breakdown(Question):
         points = (point(row, name) for name, row in {"the whole": whole, **measured}.items())
         drawn = chart("bar", LANES, TIME, points)
         taken = joined(f"{name} {median([*share.values()]):.0%}" for name, share in shares.items())
-        verdict, notes = f"{taken}; {_left(rest)}", self.at([whole], ())
-        return self.made(text, "figure", verdict, figures, notes=notes, chart=drawn)
+        notes = self.at([whole], ())
+        return self.made(text, "figure", taken, figures, notes=notes, chart=drawn)
 
 
 def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
@@ -93,18 +90,6 @@ def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
         "the device's memory": host if whole.device == "cpu" else device,
         "the copy": first(rows, PART, nbytes=nbytes, part="copy"),
     }
-
-
-def _left(rest: Launches) -> str:
-    """What the parts alone leave of the whole, where the launches establish that there is any."""
-    values = [*rest.values()]
-    low, high = launch_interval(values) if len(values) >= MIN_FOR_INTERVAL else (-1.0, 1.0)
-    if low < 0 < high:
-        return "whether they take as long alone as together is undecided"
-    share = median(values)
-    if share < 0:
-        return f"alone they take {-share:.0%} more than together"
-    return f"{share:.0%} in none of them alone"
 
 
 def _share(label: str, shares: Launches, note: str = "") -> Figure:
@@ -202,17 +187,12 @@ QUESTIONS = (
         where={"fill": FILLS}, each=("fill",), note=peak, screen="{fill} {nbytes}, moved or direct",
         both_ends=True, learnt="{fill} {choice}",
     ),
-    Compare(
-        text="What does an empty tensor cost, created on the CPU and moved, and on the device?",
-        workload=CREATE, where={"fill": "empty"}, baseline={},
-        note=lambda r: "nothing is enqueued or touched" if r.axes["place"] == "direct" else "",
-    ),
     Breakdown(
-        text="Where does the time go of {fill} that is created on the CPU and moved?",
+        text="Where the time of {fill} goes, created on the CPU and moved",
         workload=CREATE, where={"fill": FILLS, "place": "cpu_then_move"}, each=("fill",),
     ),
     Compare(
-        text="What does new memory on the device cost where the allocator's cache is cold?",
+        text="What does device memory cost with a cold allocator cache?",
         workload=MEMORY, where={"memory": "device"},
     ),
     Compare(
@@ -221,7 +201,7 @@ QUESTIONS = (
         beside=lambda row: (MEMORY, {**row.axes, "memory": "pageable", "cache": "warm"}),
     ),
     Fragmentation(
-        text="What does fragmentation cost where {room}, and which allocator setting helps?",
+        text="Which allocator setting wastes least memory, where {room}?",
         workload=MIXED, each=("room",),
     ),
     BatchMemory(

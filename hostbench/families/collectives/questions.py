@@ -5,13 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from hostbench.core.case import AxisValue
-from hostbench.core.efficiency import Launches, by_launch, overlap
 from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
-from hostbench.measure.workload import BACKENDS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
-from hostbench.report.kinds.parts import Efficiencies
 from hostbench.report.rows import Row, Rows, where
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
@@ -50,11 +47,6 @@ def _with_all_reduce(rows: Rows) -> Rows:
     return [replace(row, axes={name: row.axes[name] for name in names}) for row in same + others]
 
 
-def _hidden(serial: Launches, both: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
-    ideal = by_launch(max, parts["communicate_only"], parts["compute_only"])
-    return {"": overlap(serial, both, ideal)}
-
-
 def _transfer(row: Row, rows: Rows) -> Figure:
     """Of a collective to which ranks come one after the other; and the waiting before it."""
     label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
@@ -77,33 +69,31 @@ def _sent(row: Row, rows: Rows) -> Figure:
 BUS: Mapping[str, Any] = {
     "rate": bus_bytes_per_s,
     "rate_name": "bus bandwidth",
-    "undefined": "not defined for one rank, which sends nothing",
 }
 QUESTIONS = (
     Scaling(
         text="How does all-reduce scale?", workload=ALONE,
-        about=lambda row: f"By {BACKENDS.get(row.device, 'an unknown backend')}.",
-        screen="all-reduce, {nbytes}, bus rate", by_size="all-reduce, {ranks}, bus rate", **BUS,
+        screen="all-reduce, {nbytes}, bus rate", **BUS,
     ),
     Scaling(  # by gloo nothing queues up
-        text="How do all-reduces scale, 20 before each synchronize?", workload=QUEUED,
+        text="How does all-reduce scale, 20 before each synchronize?", workload=QUEUED,
         devices=("cuda",), **BUS,
     ),
     Scaling(  # of these sizes the time is latency, and a bandwidth says little
-        text="What does a small all-reduce cost?", workload=ALONE, smallest=True,
-        where={"nbytes": (4 * KIB, 64 * KIB)}, screen="all-reduce, {nbytes}",
+        text="What does a small all-reduce cost?", workload=ALONE,
+        where={"nbytes": 4 * KIB}, screen="all-reduce, {nbytes}",
     ),
     Compare(
-        text="What do 20 small all-reduces before one synchronize save?", workload=QUEUED,
+        text="What does one synchronize after 20 small all-reduces save?", workload=QUEUED,
         where={"nbytes": 4 * KIB}, beside_name="one each",
         beside=lambda row: (ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}),
     ),
     Scaling(
-        text="What does one CUDA graph of 20 small all-reduces cost?", smallest=True,
-        workload="collectives.all_reduce_graph", devices=("cuda",),
+        text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
+        workload="collectives.all_reduce_graph", where={"nbytes": 4 * KIB},
     ),
     Compare(
-        text="What do operations over {num_ranks} cost beside an all-reduce of the same bytes?",
+        text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
         workload=ANY, select=_with_all_reduce, each=("num_ranks",), learnt="",
         where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
         baseline={"operation": "all_reduce"}, screen="collectives, {nbytes}, {num_ranks}",
@@ -114,25 +104,25 @@ QUESTIONS = (
     ),
     Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
     Curve(
-        text="What are latency and bandwidth of {operation}?", workload=ANY, each=("operation",),
+        text="Latency and bandwidth of {operation}", workload=ANY, each=("operation",),
         select=_with_all_reduce, fits=tuple({"num_ranks": num} for num in WORLDS),
     ),
     Parts(
         text="Does an all-reduce hide behind compute?", workload="collectives.with_compute",
-        axis="schedule", serial="serial", ways=("overlapped",), efficiency=_hidden,
+        axis="schedule", serial="serial", ways=("overlapped",), ideal=max,
         parts=("communicate_only", "compute_only"), screen="compute beside an all-reduce",
     ),
     Finding(
-        text="Is the rank named that comes 1 ms late?", workload="collectives.arrival",
+        text="Is a rank that comes 1 ms late named?", workload="collectives.arrival",
         where={"late_us": 1000}, finding="late_rank_named", beside=_transfer, of_call=False,
     ),
     Finding(
-        text="Do ranks send what the backend's algorithm is documented to send?", workload=ANY,
+        text="Does each rank send as many bytes as documented?", workload=ANY,
         where={"operation": WITH_DATA[1:], "nbytes": MIB}, finding="sends_as_documented",
         beside=_sent, of_call=False,
     ),
     Compare(
-        text="What does a job of {num_ranks} wait for before its first result?",
+        text="How long does a job of {num_ranks} take to start?",
         workload="collectives.first", each=("num_ranks",), baseline={},
     ),
 )  # fmt: skip

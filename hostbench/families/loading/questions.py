@@ -15,10 +15,10 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "num_workers": {0: "no workers"},
     "memory": {"pageable": "pin_memory=False", "pinned": "pin_memory=True"},
     "way": {
-        "on_device": "its data on the device",
+        "on_device": "data on the device",
         "blocking": ".to(device)",
         "non_blocking": ".to(device, non_blocking=True)",
-        "side_stream": "a copy on a side stream",
+        "side_stream": "a side stream",
     },
     "prefetch_factor": {
         number: f"prefetch_factor {number}" for number in LOOP.axes["prefetch_factor"]
@@ -51,23 +51,29 @@ def _loop(*varied: str, **more: Any) -> dict[str, Any]:
     return {"workload": LOOP.name, "where": base | more.pop("where", {}), "note": _fed} | more
 
 
+def _on_device(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    """The same step, with nothing to load."""
+    return LOOP.name, {"way": "on_device", "batch_size": row.axes["batch_size"]}
+
+
 QUESTIONS = (
     Scaling(
         text="How many workers does this step need?", over="num_workers", enough=True,
-        beside={"way": "on_device"}, screen="a batch, {memory}",
+        beside=_on_device,
+        beside_name="data on the device", screen="a batch, {memory}",
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(
         text="Does pin_memory=True help, with {way}?", varies="memory", claim={"memory": "pinned"},
         baseline={"memory": "pageable"}, screen="pin_memory=True",
-        short={"memory": {"pageable": "without", "pinned": "with"}},
+        words={"memory": {"pageable": "without it", "pinned": "with it"}},
         **_loop("way", where={"way": ("blocking", "non_blocking")}, each=("way",)),
     ),
     Compare(
-        text="Does a side-stream prefetcher help beyond non_blocking, with {memory}?",
+        text="Does prefetching on a side stream help, with {memory}?",
         varies="way", claim={"way": "side_stream"}, baseline={"way": "non_blocking"},
         screen="prefetch on a side stream",
-        short={"way": {"non_blocking": "without", "side_stream": "with"}},
+        words={"way": {"non_blocking": "without it", "side_stream": "with it"}},
         **_loop("way", where={"way": ("non_blocking", "side_stream")}, each=("memory",)),
     ),
     Compare(
@@ -76,7 +82,7 @@ QUESTIONS = (
         **_loop("prefetch_factor", each=("memory",)),
     ),
     Scaling(
-        text="Which batch size?", over="batch_size", enough=True, per_item=True,
+        text="Which batch size is large enough?", over="batch_size", enough=True, per_item=True,
         **_loop("batch_size", each=("memory",), note=_waits),
     ),
     Compare(

@@ -14,7 +14,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 
 QUESTIONS = (
     Curve(
-        text="What are latency and bandwidth of a message, {direction}?", workload=PAIR,
+        text="Latency and bandwidth of a message, {direction}", workload=PAIR,
         where={"num_ranks": 2}, each=("direction",),
         fits=({"way": "send_recv"}, {"way": "isend_irecv"}, {"way": "batch"}),
     ),
@@ -28,11 +28,11 @@ QUESTIONS = (
         where={"num_ranks": 2, "direction": "both_ways"}, baseline={"way": "send_recv"},
     ),
     Compare(
-        text="Does it matter to whom {num_ranks} send, all at once?", workload=PAIR,
+        text="Does it matter to which rank {num_ranks} send at once?", workload=PAIR,
         each=("num_ranks",), varies="stride", baseline={"stride": 1},
     ),
     Scaling(
-        text="What does a step around a ring reach?", workload="point_to_point.ring",
+        text="How fast is a step around a ring?", workload="point_to_point.ring",
         rate=lambda row: row.nbytes / row.time if row.nbytes else None,
         rate_name="bandwidth of one message",
     ),

@@ -75,14 +75,10 @@ Costs: TypeAlias = Sequence[tuple[Row, Conclusion]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown(Question):
-    """How many times as long a step takes with a trap as without, by the length of a step.
-
-    Yes where the claim holds: of a cost, that it is DEAR at the shortest steps; of a trap that
-    `is_free`, that it costs at most LITTLE at every length.
-    """
+    """How many times as long a step takes with a trap as without, by the length of a step: yes
+    where that is DEAR at the shortest steps."""
 
     trap: str
-    is_free: bool = False
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from (*Question.chosen(self), ("trap", self.trap))
@@ -93,7 +89,7 @@ class Slowdown(Question):
         mine = where(group, trap=(self.trap, "none"))
         if not costs:
             return self.unavailable(text, [row for row in mine if not row.is_valid] or mine)
-        state, verdict = self._free(costs) if self.is_free else self._dear(costs)
+        state, verdict = self._dear(costs)
         if state == "undecided":
             verdict += few_launches([row for row, _ in costs], " (", ")")
         figures = (
@@ -129,15 +125,6 @@ class Slowdown(Question):
             parts.append("5 % or more at every length")
         return state, "; ".join(parts)
 
-    def _free(self, costs: Costs) -> tuple[State, str]:
-        dear = [self._at(row) for row, known in costs if known.verdict == "slower"]
-        unsure = [self._at(row) for row, known in costs if not _at_most(known, LITTLE)]
-        if dear:
-            return "no", f"it costs time at steps of {joined(dear)}"
-        if unsure:
-            return "undecided", f"undecided at steps of {joined(unsure)}"
-        return "yes", "it costs no step more than 5 %"
-
     def _chart(self, group: Rows) -> Chart | None:
         points = [
             Point(
@@ -148,7 +135,7 @@ class Slowdown(Question):
                 high=known.low and 1 / known.low,
                 text=f"{row.case}: {units.format_factor(1 / known.factor)}",
             )
-            for row in _by_length(group, [self.trap] if self.is_free else DRAWN)
+            for row in _by_length(group, DRAWN)
             if (known := _beside_none(row, group))
         ]
         rules = (Rule("50 % more", DEAR), Rule("5 % more", LITTLE))
@@ -179,22 +166,19 @@ def _is_more(known: Conclusion, slowdown: float) -> bool | None:
 LOOP = "synchronization.loop"
 QUESTIONS = (
     Slowdown(
-        text="Does an .item() in each step cost 50 % or more in a tight loop?", workload=LOOP,
+        text="Does .item() in each step cost 50 % or more in a tight loop?", workload=LOOP,
         trap="item",
     ),
     Compare(
-        text="What does each kind of reading cost a step of {step_us}?", workload=LOOP,
+        text="What does reading a result cost in steps of {step_us}?", workload=LOOP,
         where={"step_us": (10, 100, 1_000)}, each=("step_us",), note=waits,
         screen="{choice} per {step_us} step", learnt="{what}",
         screen_each=(
             *({"step_us": 10, "trap": trap} for trap in SHOWN), {"step_us": 1_000, "trap": "item"},
         ),
     ),
-    Slowdown(
-        text="Is access to metadata (t.shape) free?", workload=LOOP, trap="shape", is_free=True
-    ),
     Compare(
-        text="How much does it save to read less often?", workload="synchronization.queued",
+        text="What does reading less often save?", workload="synchronization.queued",
         note=waits,
     ),
     Compare(
@@ -202,7 +186,7 @@ QUESTIONS = (
         screen="100 us wait",
     ),
     Compare(
-        text="Does a CUDA graph save a loop of steps of {step_us} its launches?", workload=LOOP,
+        text="Does a CUDA graph speed up steps of {step_us}?", workload=LOOP,
         where={"step_us": 10, "trap": ("none", "graph")}, each=("step_us",), varies="trap",
         claim={"trap": "graph"},
     ),

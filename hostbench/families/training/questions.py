@@ -127,8 +127,8 @@ QUESTIONS = (
     ),
     Scaling(
         text="How does {wrap} scale, with {batch}?", workload=STEP,
-        where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), alone=_one_process,
-        parts=lambda row: int(row.axes["num_ranks"]) if row.axes["batch"] == "total" else 1,
+        where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), beside=_one_process,
+        beside_name="one process",
     ),
     Held(
         text="Over {num_ranks}, does each hold what the formulas say?", workload=STEP,

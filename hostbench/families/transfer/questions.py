@@ -1,7 +1,6 @@
 """What is asked of the family transfer: how fast, is it asynchronous, does pinned memory pay."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +8,9 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import by_launch
-from hostbench.core.latency import break_even
 from hostbench.core.samples import launch_interval, median
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Figure, Ratio, ScreenLine, State
+from hostbench.report.answer import Answer, Figure, Ratio, ScreenLine, State, joined
 from hostbench.report.kinds import Compare, Curve, Finding, Question
 from hostbench.report.kinds.question import ABOVE, NOT_ASKED, beside_limit, few_launches, why
 from hostbench.report.rows import Row, Rows, first, valid, where
@@ -27,8 +25,6 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "direction": {"h2d": "H2D", "d2h": "D2H"},
     "route": {"peer": "directly", "through_host": "through the host"},
 }
-_COPY = re.compile(r"1 x (?P<way>H2D|D2H) (?P<memory>pageable|pinned), (?P<size>.+) in all")
-
 HEALTHY = 0.9
 """Share of the limit in packets that a link without a fault reaches: 0.90 to 0.99 in what is
 published for PCIe Gen4 and Gen5."""
@@ -44,25 +40,10 @@ def _waits(row: Row) -> str:
     return "not async: the call waits" if is_slow else ""
 
 
-def _crossed(row: Row) -> str:
-    """What the observing pass saw cross, in words; as it is stored where it is something else."""
-    observed = row.findings.get("copies")
-    if not isinstance(observed, str):
-        return "what crossed was not observed"
-    match = _COPY.fullmatch(observed)
-    try:
-        nbytes = units.parse_bytes(match["size"]) if match else None
-    except ValueError:
-        nbytes = None
-    if match is None or nbytes is None:
-        return f"observed {observed}"
-    is_half = nbytes <= 0.75 * (row.nbytes or 0)
-    words = "half of the bytes cross" if is_half else "all bytes cross"
-    if row.workload.endswith("cast"):
-        words += f", cast {'before' if is_half else 'after'} the link"
-    if match["memory"] != str(row.axes["memory"]).replace("registered", "pinned"):
-        words += f", through {match['memory']} memory that torch allocates"
-    return words
+def _copied(row: Row) -> str:
+    """What the observing pass saw cross, as it is stored."""
+    copies = row.findings.get("copies")
+    return f"copied: {copies}" if copies else "what was copied was not observed"
 
 
 def _plain_copy(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
@@ -182,61 +163,43 @@ class PinningPays(Question):
     """
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        counts: list[Figure] = []
         figures: list[Figure] = []
-        gains: list[str] = []
         for nbytes in sorted({int(row.axes["nbytes"]) for row in group}):
             at: dict[str, AxisValue] = {"nbytes": nbytes, "blocking": True}
-            cold, warm = (first(group, self.workload, **at, cache=c) for c in ("cold", "warm"))
+            cold = first(group, self.workload, **at, cache="cold")
             slow, fast = (first(rows, H2D, **at, memory=m) for m in ("pageable", "pinned"))
-            size = units.format_bytes(nbytes)
             if cold and slow and fast:
-                gains.append(conclude(fast.by_launch, slow.by_launch).verdict)
-                counts.append(_won_back(size, cold, slow, fast, gains[-1]))
-                figures.append(counts[-1])
-            if warm and slow:
-                ratio = Ratio("a pageable copy", conclude(warm.by_launch, slow.by_launch))
-                label = f"{size}, pinning anew, warm cache"
-                figures.append(Figure(label, warm.time, "s", ratio=ratio))
-        known = [
-            (shown.value, shown.label.partition(",")[0])
-            for shown in counts
-            if shown.value is not None
-        ]
-        state: State = "figure" if known else "undecided"
-        verdict = "; ".join(f"after {num:.1f} copies of {size}" for num, size in known)
-        if gains and {*gains} <= {"slower", "same"}:
-            state, verdict = "no", "never: no copy gains anything"
-        elif not gains:
-            verdict = "undecided: no size has a cold pin_memory() and both plain copies"
-        elif not known:
-            verdict = "undecided: no copy is established to gain anything"
-            if "faster" in gains:
-                verdict = (
-                    "undecided: a copy gains something, but launches differ too much to say more"
-                )
-        return self.made(text, state, verdict, figures)
+                figures.append(_won_back(units.format_bytes(nbytes), cold, slow, fast))
+        known = [f"{shown.value:.1f} copies of {shown.label}" for shown in figures if shown.value]
+        if known:
+            return self.made(text, "figure", f"after {joined(known)}", figures)
+        if figures and all(shown.status == "refused" for shown in figures):
+            return self.made(text, "no", "never: no copy is faster", figures)
+        why_not = "launches differ too much" if figures else "no size has all three copies"
+        return self.made(text, "undecided", f"undecided: {why_not}", figures)
 
 
-def _won_back(size: str, cold: Row, slow: Row, fast: Row, gain: str) -> Figure:
+def _won_back(label: str, cold: Row, slow: Row, fast: Row) -> Figure:
     """So many copies, where the rule says that a copy gains something, and the launches how many:
     `cold` is pinned anew, `slow` pageable, `fast` pinned before."""
-    label, cost_s = f"{size}, copies", cold.time - fast.time
-    even = break_even(cost_s, slow.time, fast.time)
-    refused = even.refused if gain == "faster" else "no copy is established to gain anything"
-    if refused:
-        return Figure(label, None, "", status="refused", reason=refused)
+    gain = conclude(fast.by_launch, slow.by_launch).verdict
+    if gain != "faster":
+        status = "undecided" if gain == "undecided" else "refused"
+        reason = "no copy is established to gain anything"
+        return Figure(label, None, "", status=status, reason=reason)
 
     def copies(cold_s: float, slow_s: float, fast_s: float) -> float:
         return max(0.0, cold_s - fast_s) / (slow_s - fast_s) if slow_s > fast_s else math.inf
 
+    num = copies(cold.time, slow.time, fast.time)
     counts = by_launch(copies, cold.by_launch, slow.by_launch, fast.by_launch)
     low, high = launch_interval([*counts.values()])
-    if high - low > max(1.0, even.copies) or not low <= even.copies + 1e-9 <= high + 2e-9:
+    if high - low > max(1.0, num) or not low <= num + 1e-9 <= high + 2e-9:
         differ = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
         return Figure(label, None, "", status="undecided", reason=differ)
-    once, each = units.format_seconds(max(0.0, cost_s)), units.format_seconds(even.gain_s)
-    return Figure(label, even.copies, "", note=f"{once} once, {each} gained per copy")
+    once = units.format_seconds(max(0.0, cold.time - fast.time))
+    each = units.format_seconds(slow.time - fast.time)
+    return Figure(label, num, "", note=f"copies: {once} once, {each} gained per copy")
 
 
 def _of_both_alone(row: Row, rows: Rows) -> Figure:
@@ -284,11 +247,11 @@ QUESTIONS = (
     ),
     LinkHealth(text="Is my link fine?", workload=H2D),
     *_ways(
-        Curve, "What do latency and bandwidth make of a copy, {}?", screen="{way} by size",
+        Curve, "Latency and bandwidth by size, {}", screen="{way} by size",
         fits=({"blocking": False, "memory": "pinned"}, {"blocking": True, "memory": "pageable"}),
     ),
     *_ways(
-        Curve, "From which size on is pinned memory faster, {}?", where=SYNC,
+        Curve, "From which size is pinned memory faster, {}?", where=SYNC,
         crossing=("memory", "pageable", "pinned"),
     ),
     PinningPays(
@@ -299,20 +262,18 @@ QUESTIONS = (
         finding="both_at_once", share="both_ways_share", beside=_of_both_alone,
     ),
     _beside_copy(
-        "to_device", "What does tensor.to(device) cost beside a copy_ into place?", "copy_"
+        "to_device", "What does tensor.to(device) cost beside copy_?", "copy_"
     ),
     _beside_copy(
-        "to_host", 'What does tensor.to("cpu") cost beside a copy_ into place?', "copy_"
+        "to_host", 'What does tensor.to("cpu") cost beside copy_?', "copy_"
     ),
     Compare(
-        text="What do a thousand small tensors of {nbytes} in all cost beside one?",
+        text="What do a thousand small tensors ({nbytes} in all) cost beside one?",
         workload="transfer.many_tensors", where={"num_tensors": (1000,)}, each=("nbytes",),
         beside=_one_tensor, beside_name="one tensor", note=_each_tensor,
     ),
-    _beside_copy("strided", "What does copying every second element hide?", note=_crossed),
-    _beside_copy(
-        "cast", "What does a cast on the way (float32 to float16) hide?", note=_crossed
-    ),
+    _beside_copy("strided", "What does copying every second element cost?", note=_copied),
+    _beside_copy("cast", "What does a cast to float16 during the copy cost?", note=_copied),
     Curve(
         text="How fast is a copy inside the device's memory?", workload="transfer.on_device"
     ),

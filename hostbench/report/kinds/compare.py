@@ -185,7 +185,7 @@ class Compare(Question):
         """All choices of a few, or the one that differs most beside its reference."""
         measured, references = valid(here), self._references(here, rows)
         axes, is_named = self._compared(measured), "{choice}" not in self.screen
-        names = {row.case: self.name(row, axes, self.short) for row in measured}
+        names = {row.case: self.name(row, axes) for row in measured}
         compared = [
             (row, other, conclude(row.by_launch, other.by_launch))
             for row in measured

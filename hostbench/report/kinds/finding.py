@@ -13,10 +13,8 @@ from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
+_SAID = {True: "yes", False: "no", None: "it cannot be told"}
 _ALL = {True: "at every size", False: "at no size", None: "not to be told at any size"}
-
-Says = Mapping[bool | None, str]
-"""What is said of a finding that is there, is not, or is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +26,10 @@ class Finding(Question):
 
     finding: str
     also: tuple[str, ...] = ()
-    says: Says = field(
-        default_factory=lambda: {True: "yes", False: "no", None: "it cannot be told"}
-    )
-    stretch: Says = field(
+    stretch: Mapping[bool | None, str] = field(
         default_factory=lambda: {True: "yes", False: "no", None: "not to be told"}
     )
-    """The same for a stretch of sizes."""
+    """What is said of a stretch of sizes where it is there, is not, or is not known."""
     share: str | None = None
     """A finding that says how much, from 0 to 1: figures and chart then show that, in place of
     asyncness."""
@@ -66,7 +61,7 @@ class Finding(Question):
         findings = {_is_shown(row, self.finding) for _, some in known for row in some}
         is_mixed = len(findings) > 1
         shown = next(iter(findings), None)  # none where a row lacks an axis that others have
-        verdict = "not always" if is_mixed else self.says[shown]
+        verdict = "not always" if is_mixed else _SAID[shown]
         if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
             verdict += f": {'; '.join(self._by_size(known, size))}"
         lacking = [f"{name} not known ({unseen(some)})" for name, some in series if not valid(some)]

@@ -1,11 +1,11 @@
 """parts: a whole against its parts alone and the ideal that follows from them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hostbench.core import units
-from hostbench.core.efficiency import Efficiency, Launches
+from hostbench.core.efficiency import Efficiency, by_launch, overlap
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Figure, Ratio, Rule, State, joined
@@ -19,9 +19,6 @@ HIDES, HARDLY = 0.5, 0.1
 BEATEN = 1.05
 """A share whose whole interval is above it says that the ideal is none."""
 
-Efficiencies = Mapping[str, Efficiency]
-"""What the ideal assumes -> the share of the possible gain; the first leads the answer."""
-
 
 class _Way(NamedTuple):
     """A loop beside the serial one."""
@@ -29,33 +26,22 @@ class _Way(NamedTuple):
     name: str
     row: Row
     gain: Conclusion
-    shares: Efficiencies
-    """None of a control."""
-
-    @property
-    def lead(self) -> Efficiency:
-        """By the ideal that leads the answer."""
-        return next(iter(self.shares.values()))
+    hidden: Efficiency | None
+    """The share of the possible gain; None of a control."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Question):
-    """Ways to do the whole (values of `axis`) against `serial` and the ideal.
-
-    `efficiency(serial, way, parts)` gets seconds by launch, the parts' by their names.
-    """
+    """Ways to do the whole (values of `axis`) against `serial` and the ideal."""
 
     axis: str
     serial: str
     ways: tuple[str, ...]
     parts: tuple[str, ...]
-    efficiency: Callable[[Launches, Launches, Mapping[str, Launches]], Efficiencies]
+    ideal: Callable[..., float]
+    """Seconds of the whole at best, from those of each of the parts."""
     controls: tuple[str, ...] = ()
     """Ways that cannot hide anything: shown without an efficiency, and never called best."""
-    control: str = ""
-    """What is said of each of them."""
-    remark: Callable[[Mapping[str, Row]], str] = lambda named: ""
-    """A sentence about all ways of one size."""
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from Question.chosen(self)
@@ -68,43 +54,38 @@ class Parts(Question):
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         here = questions.at_size(group, together=2)
-        named, alone = self._named(here), {str(row.axes[self.axis]): row for row in here}
+        named = self._named(here)
         ways = self._ways(named)
         state, verdict = self._verdict(named, ways)
-        ideals: dict[str, float] = {}
-        for name, share in (pair for way in ways.values() for pair in way.shares.items()):
-            if share.ideal_s is not None:
-                ideals.setdefault(f"ideal of {name}" if name else "ideal", share.ideal_s)
-        bounds = (Figure(name, seconds, "s", note="a bound") for name, seconds in ideals.items())
-        lost = (
-            Figure(self.word(self.axis, name), None, "s", status=row.status, reason=row.reason)
-            for name, row in alone.items()
-            if not row.is_valid
+        figures = [*self._figures(named, ways)]
+        ideal = next((w.hidden.ideal_s for w in ways.values() if w.hidden), None)
+        if ideal is not None:
+            figures.append(Figure("ideal", ideal, "s", note="a bound"))
+        order = [*self.parts, self.serial, *self.controls, *self.ways]
+        drawn = sorted(
+            (row for row in here if row.axes.get(self.axis) in order),
+            key=lambda row: order.index(str(row.axes[self.axis])),
         )
-        figures = (*self._figures(named, ways), *bounds, *lost)
-        notes = tuple(filter(None, (*self.at(here, ()), self.remark(named))))
-        order = [name for name in (*self.parts, self.serial, *self.ways) if name in alone]
-        points = (marks.point(alone[name], self.word(self.axis, name)) for name in order)
-        rules = tuple(Rule(name, seconds) for name, seconds in ideals.items())
+        points = (marks.point(row, self.name(row, [self.axis])) for row in drawn)
+        rules = () if ideal is None else (Rule("ideal", ideal),)
         chart = marks.chart("bar", marks.LANES, marks.TIME, points, rules=rules)
-        return self.made(text, state, verdict, figures, notes=notes, chart=chart)
+        notes = self.at(here, ())
+        return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """The serial loop, the fastest way, the ideal."""
         named = self._named(questions.at_size(group, together=2))
-        ways = [way for way in self._ways(named).values() if way.shares]
-        if not ways:
+        able = [(way, way.hidden) for way in self._ways(named).values() if way.hidden]
+        if not able:
             return
-        best = max(ways, key=lambda way: way.gain.factor)
+        best, hidden = max(able, key=lambda pair: pair[0].gain.factor)
         loops = (named[self.serial], best.row)
         figures = side_by_side((("", figure("", row)) for row in loops), " -> ")
-        ideal, share = next(iter(best.shares.items()))
-        if share.ideal_s is not None and share.ideal_s <= best.row.time:
-            of = f" of {ideal}" if ideal else ""
-            figures += f", ideal{of} {units.format_seconds(share.ideal_s)}"
+        if hidden.ideal_s is not None and hidden.ideal_s <= best.row.time:
+            figures += f", ideal {units.format_seconds(hidden.ideal_s)}"
         verdict, what = answers.difference(best.gain), self.screen.format(**self.words_of(best.row))
-        if share.share is not None:
-            verdict += f", hides {100 * share.share:.0f} %"
+        if hidden.share is not None:
+            verdict += f", hides {100 * hidden.share:.0f} %"
         yield answers.ScreenLine(what, figures, verdict, best.gain, what)
 
     def _named(self, rows: Rows) -> dict[str, Row]:
@@ -114,46 +95,50 @@ class Parts(Question):
     def _ways(self, named: Mapping[str, Row]) -> dict[str, _Way]:
         """Each way that has a number beside serial; no share of a difference that is not
         established."""
-        ways = {}
-        parts = {name: named[name].launches if name in named else {} for name in self.parts}
         serial = named.get(self.serial)
-        for way in self.ways:
-            if serial is None or way not in named:
-                continue
-            row = named[way]
-            gain = conclude(row.by_launch, serial.by_launch)
-            shares: Efficiencies = {}
-            if way not in self.controls:
-                shares = self.efficiency(serial.launches, row.launches, parts)
-            is_known = gain.verdict != "undecided"
-            shares = {n: _within(e) if is_known else e.without_share() for n, e in shares.items()}
-            ways[way] = _Way(self.word(self.axis, way), row, gain, shares)
+        if serial is None:
+            return {}
+        parts = (named[name].launches if name in named else {} for name in self.parts)
+        ideal = by_launch(self.ideal, *parts)
+        ways = {}
+        for way in (*self.controls, *self.ways):
+            if way in named:
+                row = named[way]
+                gain, hidden = conclude(row.by_launch, serial.by_launch), None
+                if way not in self.controls:
+                    hidden = _within(overlap(serial.launches, row.launches, ideal))
+                    hidden = hidden.without_share() if gain.verdict == "undecided" else hidden
+                ways[way] = _Way(self.word(self.axis, way), row, gain, hidden)
         return ways
 
     def _verdict(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> tuple[State, str]:
-        """A way wins where it is established to be faster than serial, and by an efficiency that
-        the launches establish."""
-        able = [way for way in ways.values() if way.shares]
+        """A way wins where it is established to be faster than serial, and by a share that the
+        launches establish."""
+        able = [(way, way.hidden) for way in ways.values() if way.hidden]
         if not able:
             lost = "any other loop" if self.serial in named else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
-        unsure = joined(way.name for way in able if way.gain.verdict == "undecided")
+        faster = [(way, hidden) for way, hidden in able if way.gain.verdict == "faster"]
+        unsure = joined(way.name for way, _ in able if way.gain.verdict == "undecided")
         few = questions.few_launches([*named.values()], " (", ")")
         apart = f"{unsure} cannot be told from serial{few}" if unsure else ""
-        faster = [way for way in able if way.gain.verdict == "faster"]
         if not faster and unsure:
             return "undecided", f"undecided: {apart}"
         if not faster:
             are = "is" if len(able) == 1 else "are"
-            return "no", f"no: {joined(way.name for way in able)} {are} not faster than serial"
-        unsaid = [way for way in faster if way.lead.share is None]
-        reasons = _why_unsaid(unsaid)
-        best = max(faster, key=lambda way: (way.lead.share is not None, way.lead.share or 0.0))
-        state, verdict = _hidden(best) if best.lead.share is not None else ("no", "")
+            return "no", f"no: {joined(way.name for way, _ in able)} {are} not faster than serial"
+        shares = [(hidden.share, way, hidden) for way, hidden in faster if hidden.share is not None]
+        unsaid = [(way, hidden) for way, hidden in faster if hidden.share is None]
+        reasons = "; ".join(f"{w.name}: {h.undecided or h.refused}" for w, h in unsaid)
+        state: State = "no"
+        verdict = ""
+        if shares:
+            state, verdict = _hides(*max(shares, key=lambda known: known[0]))
         if state == "no" and unsaid:
-            best = max(unsaid, key=lambda way: way.gain.factor)
+            best = max((way for way, _ in unsaid), key=lambda way: way.gain.factor)
             factor = units.format_factor(best.gain.factor)
-            return "partly", f"{best.name} is {factor} faster than serial; {reasons}"
+            said = f"{best.name} is {factor} faster than serial"
+            return "partly", f"{said}; how much it hides is not known ({reasons})"
         if state != "yes" and (reasons or apart):
             others = "; ".join(filter(None, [reasons, apart]))
             return "undecided", f"undecided: {others}; of the others: {verdict}"
@@ -161,13 +146,12 @@ class Parts(Question):
 
     def _figures(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> Iterator[Figure]:
         serial = self.word(self.axis, self.serial)
-        for loop in (self.serial, *self.ways, *self.parts):
+        for loop in (self.serial, *self.controls, *self.ways, *self.parts):
             if loop in named:
                 way, label = ways.get(loop), self.word(self.axis, loop)
-                ratio = Ratio(serial, way.gain) if way else None
-                note = self.control if loop in self.controls else ""
-                yield figure(label, named[loop], ratio=ratio, note=note)
-                yield from _share_figures(label, way.shares if way else {})
+                yield figure(label, named[loop], ratio=Ratio(serial, way.gain) if way else None)
+                if way and way.hidden:
+                    yield _share_figure(f"{label}, hidden share", way.hidden)
 
 
 def _within(share: Efficiency) -> Efficiency:
@@ -181,18 +165,17 @@ def _within(share: Efficiency) -> Efficiency:
     return replace(share, share=value, low=low, high=high)
 
 
-def _hidden(best: _Way) -> tuple[State, str]:
+def _hides(share: float, way: _Way, hidden: Efficiency) -> tuple[State, str]:
     """Of a way that is established to be faster than serial."""
-    share, low, high = (end or 0.0 for end in (best.lead.share, best.lead.low, best.lead.high))
+    low, high = hidden.low or 0.0, hidden.high or 0.0
+    verb = "hide" if way.name.endswith("streams") else "hides"
     if low <= HARDLY and high >= HIDES:
         ends = f"from {100 * low:.0f} % to {100 * high:.0f} %"
-        return "undecided", f"undecided: the best, {best.name}, hides {ends}"
-    ideal = next(iter(best.shares))
-    what = f"{ideal} could hide" if ideal else "could be hidden"
-    hidden = f"{100 * share:.0f} % of what {what} is hidden by {best.name} ({_interval(best.lead)})"
+        return "undecided", f"undecided: the best, {way.name}, {verb} {ends}"
+    words = f"{way.name} {verb} {100 * share:.0f} % ({_interval(hidden)})"
     if share >= HIDES:
-        return "yes", f"yes: {hidden}"
-    return ("partly", f"in part: {hidden}") if share >= HARDLY else ("no", f"no: at best {hidden}")
+        return "yes", f"yes: {words}"
+    return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
 
 
 def _interval(share: Efficiency) -> str:
@@ -200,23 +183,11 @@ def _interval(share: Efficiency) -> str:
     return f"{kind} {100 * (share.low or 0.0):.0f} % to {100 * (share.high or 0.0):.0f} %"
 
 
-def _why_unsaid(ways: Sequence[_Way]) -> str:
-    """Of which ways it cannot be said how much they hide, and why."""
-    names: dict[str, list[str]] = {}
-    for way in ways:
-        names.setdefault(str(way.lead.undecided or way.lead.refused), []).append(way.name)
-    reasons = "; ".join(f"{joined(some)}: {reason}" for reason, some in names.items())
-    return f"how much is hidden cannot be said of {reasons}" if ways else ""
-
-
-def _share_figures(way: str, shares: Efficiencies) -> Iterator[Figure]:
-    for ideal, share in shares.items():
-        label = f"{way}, efficiency{f' against {ideal}' if ideal else ''}"
-        if share.share is None:
-            status, reason = "undecided", share.refused or share.undecided
-            status = "refused" if share.refused else status
-            yield Figure(label, None, "share", status=status, reason=reason)
-        elif share.is_few:
-            yield Figure(label, share.share, "share", note=_interval(share))
-        else:
-            yield Figure(label, share.share, "share", low=share.low, high=share.high)
+def _share_figure(label: str, share: Efficiency) -> Figure:
+    if share.share is None:
+        reason = share.refused or share.undecided
+        status = "refused" if share.refused else "undecided"
+        return Figure(label, None, "share", status=status, reason=reason)
+    if share.is_few:
+        return Figure(label, share.share, "share", note=_interval(share))
+    return Figure(label, share.share, "share", low=share.low, high=share.high)

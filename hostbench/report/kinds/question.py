@@ -43,8 +43,6 @@ class Question:
     """Further choosing, also of rows that get an axis from elsewhere."""
     screen: str = ""
     """What the first screen calls it, filled as the text is; empty: only the full report has it."""
-    short: Words = field(default_factory=dict)
-    """In place of the words, where the first screen has little room."""
 
     def check(self) -> None:
         """Raises UsageError where a name is none of the workload's."""
@@ -140,11 +138,9 @@ class Question:
         known = self.words.get(axis, {}).get(value)
         return known if known is not None else axis_word(axis, value)
 
-    def name(self, row: Row, axes: Iterable[str], short: Words | None = None) -> str:
+    def name(self, row: Row, axes: Iterable[str]) -> str:
         """The choices of a row on these axes."""
-        values = ((axis, row.axes[axis]) for axis in axes)
-        names = ((short or {}).get(axis, {}).get(n) or self.word(axis, n) for axis, n in values)
-        return " ".join(filter(None, names))
+        return " ".join(filter(None, (self.word(axis, row.axes[axis]) for axis in axes)))
 
     def words_of(self, row: Row) -> dict[str, str]:
         """Axis -> the words for the choice of a row, as `screen` names them."""

@@ -1,18 +1,18 @@
 """scaling: what more of something makes of a time or a rate: ranks, workers, items in a batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hostbench.core import units
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Point, Ratio, Rule
+from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Ratio, Rule
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.compare import Beside
 from hostbench.report.kinds.question import Question, figure, side_by_side
-from hostbench.report.rows import Row, Rows, first, ordered, size_axis, valid, varying, where
+from hostbench.report.rows import Row, Rows, first, ordered, size_axis, varying, where
 
 RateOf = Callable[[Row], float | None]
 """Bytes per second of a row that has a time and bytes; None where it is not defined."""
@@ -25,10 +25,10 @@ def items_per_s(row: Row, axis: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling(Question):
-    """The figure at each count: a time, or a rate with its share of that at the fewest.
+    """The figure at each count, at the largest size that has a number at a count of 2 or more: a
+    time, or a rate with its share of that at the fewest.
 
-    With `enough` the verdict is the fewest than which no more is faster. Of several sizes it is the
-    largest that has a number at a count of 2 or more, or the smallest.
+    With `enough` the verdict is the fewest than which no more is faster.
     """
 
     over: str = "num_ranks"
@@ -37,41 +37,28 @@ class Scaling(Question):
     """The axis counts what one step does: items per second are shown and compared."""
     rate: RateOf | None = None
     rate_name: str = ""
-    undefined: str = "it is not defined here"
-    """Why, where the rate is None."""
-    beside: Mapping[str, Any] = field(default_factory=dict)
-    """Axes that differ in a case that each is held against: the step without what is counted."""
-    alone: Beside | None = None
-    """The case of one process: what is left of its speed where each of several does as much, or so
-    many parts of it (`parts`)."""
-    parts: Callable[[Row], int] = lambda row: 1
+    beside: Beside | None = None
+    """The case that each time is held against: without what is counted, or of one process."""
+    beside_name: str = ""
     note: Callable[[Row], str] = lambda row: "oversubscribed" if row.is_oversubscribed else ""
-    about: Callable[[Row], str] | None = None
-    """What is said of all counts together, as of the ranks' backend."""
-    smallest: bool = False
-    by_size: str = ""
-    """A second line of the first screen: the rate by size at the fewest that have one."""
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
-        yield from (*Question.chosen(self), (self.over, ()), *self.beside.items())
+        yield from (*Question.chosen(self), (self.over, ()))
 
     def asks(self, group: Rows) -> bool:
-        return Question.asks(self, group) and (not self.enough or self.over in varying(group))
+        is_defined = any(not row.is_valid or self._value(row) is not None for row in group)
+        is_enough = not self.enough or self.over in varying(group)
+        return Question.asks(self, group) and is_defined and is_enough
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        if self.alone is not None:
-            workload, axes = self.alone(group[0])
-            group = [*valid(where(rows, workload, **axes))[:1], *group]
         measured = self._measured(group)
+        if not measured:
+            return self.unavailable(text, [row for row in group if not row.is_valid])
         reference = self._reference(measured, rows)
         figures = [self._figure(row, reference) for row in measured]
-        if all(shown.value is None for shown in figures):
-            return self.unavailable(text, [row for row in group if not row.is_valid])
         state, verdict = (self._fewest if self.enough else self._values)(measured, figures)
-        about = [self.about(measured[0])] if self.about else []
-        limits = marks.limits_in_words(list(filter(None, map(self._rated, measured))))
+        notes = tuple(marks.limits_in_words([*self._rated(measured)]))
         chart = self._chart(group, reference)
-        notes = (*about, *limits)
         return self.made(text, state, verdict, figures, lost=group, notes=notes, chart=chart)
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
@@ -80,27 +67,24 @@ class Scaling(Question):
             yield from self._line_of_difference(measured)
             return
         several = [row for row in measured if self._count(row) > 1] or measured
-        rated = [row for row in several if self._value(row)]
-        if not rated:
+        if not several:
             return
-        shown = rated if len(rated) < 3 else [rated[0], rated[-1]]
-        figures = [self._figure(row, self._reference(rated, rows)) for row in shown]
-        verdict = "oversubscribed" if rated[-1].is_oversubscribed else ""
+        shown = several if len(several) < 3 else [several[0], several[-1]]
+        figures = [self._figure(row, self._reference(several, rows)) for row in shown]
+        verdict = "oversubscribed" if several[-1].is_oversubscribed else ""
         if ratio := figures[-1].ratio:
             share = f"{100 * ratio.conclusion.factor:.0f} % of {ratio.to}"
             is_different = ratio.conclusion.is_different
             verdict = share if is_different else answers.difference(ratio.conclusion)
-        what = self.screen.format(**self.words_of(rated[-1]))
+        words, size = self.words_of(several[-1]), size_axis(group)
         pairs = ((shown.label, shown) for shown in figures)
-        yield answers.ScreenLine(what, side_by_side(pairs), verdict)
-        size = size_axis(group)
-        if self.by_size and size:
-            same = where(rows, self.workload, **{self.over: rated[0].axes[self.over]})
-            rates = [(row, rate) for row in ordered(same, size) if (rate := self._value(row))]
-            if len(rates) > 1:
-                words = ((self.word(size, row.axes[size]), rate) for row, rate in rates[-3:])
-                what = self.by_size.format(ranks=self._name(rated[0]))
-                yield answers.ScreenLine(what, questions.rates_by_size(words), "")
+        yield answers.ScreenLine(self.screen.format(**words), side_by_side(pairs), verdict)
+        same = where(group, **{self.over: several[0].axes[self.over]})
+        rates = [(row, rate) for row in ordered(same, size) if (rate := self._value(row))]
+        if self.rate and size and len(rates) > 1:  # its curve, at the fewest
+            by_size = ((self.word(size, row.axes[size]), rate) for row, rate in rates[-3:])
+            what = self.screen.format(**{**words, size: self._name(several[0])})
+            yield answers.ScreenLine(what, questions.rates_by_size(by_size), "")
 
     def _line_of_difference(self, measured: Rows) -> Iterator[answers.ScreenLine]:
         """The fewest and the count that differs most from it."""
@@ -116,19 +100,20 @@ class Scaling(Question):
         yield answers.ScreenLine(what, figures, verdict, conclusion, f"{what}: {choice}")
 
     def _measured(self, group: Rows) -> list[Row]:
-        """The rows with a number at the one size, the fewest first."""
-        known, size = ordered(group, self.over), size_axis(group)
+        """The rows with a figure at the one size, the fewest first."""
+        known = [row for row in ordered(group, self.over) if self._value(row) is not None]
+        size = size_axis(group)
         if size is None:
             return known
-        sizes = {int(row.axes[size]) for row in known if self._count(row) > 1}
-        sizes = sizes or {int(row.axes[size]) for row in known}
-        return where(known, **{size: min(sizes) if self.smallest else max(sizes)})
+        sizes = [int(row.axes[size]) for row in known if self._count(row) > 1]
+        sizes = sizes or [int(row.axes[size]) for row in known]
+        return where(known, **{size: max(sizes, default=0)})
 
     def _reference(self, measured: Rows, rows: Rows) -> Row | None:
-        """What each is held against: the case without what is counted, or the fewest."""
-        if self.beside:
-            return first(rows, self.workload, **{**self.where, **self.beside})
-        return next(filter(self._value, measured), None) if self.rate or self.alone else None
+        if self.beside is None:
+            return measured[0] if self.rate and measured else None
+        workload, axes = self.beside(measured[0])
+        return first(rows, workload, **axes)
 
     def _fewest(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """The fewest than which no more is faster, and those that are slower."""
@@ -154,11 +139,10 @@ class Scaling(Question):
 
     def _values(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """Each count's figure, and whether the launches establish that they differ."""
-        rated = [shown for shown in figures if shown.value is not None]
-        values = [f"{answers.in_unit(f.value or 0, f.unit)} over {f.label}" for f in rated]
-        verdict = ", ".join(values) if len(rated) > 1 else str(rated[0])
+        values = [f"{answers.in_unit(f.value or 0, f.unit)} over {f.label}" for f in figures]
+        verdict = ", ".join(values) if len(figures) > 1 else str(figures[0])
         size = size_axis(measured)
-        nbytes = measured[0].axes[size] if size else 0
+        nbytes = measured[0].axes[size] if size else 0  # a barrier has none
         at = [self.word(size, nbytes) if size and nbytes else "", self.rate_name]
         verdict = ": ".join(filter(None, [", ".join(filter(None, at)), verdict]))
         compared = [shown.ratio.conclusion.verdict for shown in figures if shown.ratio]
@@ -190,42 +174,32 @@ class Scaling(Question):
         return rate / units.GB if row.nbytes and (rate := self.rate(row)) is not None else None
 
     def _against(self, row: Row, other: Row) -> Conclusion:
-        """By the time of a step, or of so much as the other does in a step."""
-        share = self._done(other) / self._done(row)
+        """By the time of a step, or of so many items or bytes as the other does in a step."""
+        share = 1.0
+        if self._unit != "s":
+            mine, others = ((self._value(r) or 0.0) * r.time for r in (row, other))
+            share = others / mine
         return conclude({n: s * share for n, s in row.by_launch.items()}, other.by_launch)
 
-    def _done(self, row: Row) -> float:
-        """In a step: items, bytes, or the part of one process's work."""
-        return 1 / self.parts(row) if self._unit == "s" else (self._value(row) or 0.0) * row.time
-
     def _figure(self, row: Row, reference: Row | None = None) -> Figure:
-        label, value = self._name(row), self._value(row)
-        if value is None:
-            return Figure(label, None, self._unit, status="refused", reason=self.undefined)
-        ratio, note = None, self.note(row)
+        ratio, label, note = None, self._name(row), self.note(row)
         if reference is not None and reference is not row:
-            to, left = (
-                self.name(reference, self.beside or [self.over]),
-                self._against(row, reference),
-            )
-            share_of = "the speed" if self.alone else "" if self.beside else "that"
-            ratio = Ratio(to, left, share_of=share_of)
-            if self.alone and left.is_different and not left.is_few:
-                between = f"99 % interval {left.low or 0:.0%} to {left.high or 0:.0%}"
-                note = ", ".join(filter(None, [between, note]))
+            to = self.beside_name or self._name(reference)
+            share_of = "that" if self.rate else ""
+            ratio = Ratio(to, self._against(row, reference), share_of=share_of)
         if self._unit == "s":
             return figure(label, row, ratio=ratio, note=note)
-        return Figure(label, value, self._unit, ratio=ratio, note=note)
+        return Figure(label, self._value(row), self._unit, ratio=ratio, note=note)
 
-    def _rated(self, row: Row) -> Row | None:
-        """With this rate in place of its own, and its limits as they are for that."""
-        rate = self._value(row) if self.rate else None
-        if not rate or not row.gb_per_s:
-            return None
-        scale = rate / row.gb_per_s
+    def _rated(self, rows: Rows) -> Iterator[Row]:
+        """Those that have a rate, with their limits as they are for that."""
         names = ("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s")
-        known = ((name, getattr(row, name)) for name in names)
-        return replace(row, **{name: value * scale for name, value in known if value})
+        for row in rows:
+            rate = self._value(row) if self.rate else None
+            if rate and row.gb_per_s:
+                known = ((name, getattr(row, name)) for name in names)
+                scaled = {name: value * rate / row.gb_per_s for name, value in known if value}
+                yield replace(row, **scaled)
 
     def _chart(self, group: Rows, reference: Row | None) -> Chart | None:
         """A rate in bytes over sizes, a line for each count, as of nccl-tests; else over the
@@ -243,10 +217,7 @@ class Scaling(Question):
             for row in group
         ]
         if is_by_size:
-            rules = marks.near_limits(list(filter(None, map(self._rated, group))), points)
-        if self.beside and reference:
-            rules = (Rule(self.name(reference, self.beside), reference.time),)
-        known = ordered(group, self.over) if self.alone else []
-        ideal = (known[0].time * self.parts(known[0]) / self.parts(row) for row in known)
-        curve = tuple(Point(self._count(row), time) for row, time in zip(known, ideal, strict=True))
-        return marks.chart("line", marks.axis_of(x), y, points, rules=rules, curve=curve)
+            rules = marks.near_limits([*self._rated(group)], points)
+        elif self.beside_name and reference:
+            rules = (Rule(self.beside_name, reference.time),)
+        return marks.chart("line", marks.axis_of(x), y, points, rules=rules)
