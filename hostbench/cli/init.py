@@ -3,7 +3,6 @@ stays as it is."""
 
 import contextlib
 import json
-import keyword
 import re
 import tomllib
 from collections.abc import Iterator
@@ -28,23 +27,19 @@ WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
 _COPYING = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
 """Build backends that only copy the files of a package of plain Python."""
-_NO_BUILD = """\
-    // Nothing is built: each commit's files are put on the path as they are.
-    "build_command": [],
-    "install_command": [],
-"""
-_RESULTS = """\
-# What hostbench and asv measure lies here, a folder for each machine, to be committed: files of
-# many machines and commits merge without conflicts. Nobody edits them.
-# Not kept in git: journals of runs in progress, which end up in runs/.
-*.jsonl
-"""
-_IGNORE = """\
-# asv's working copies and pages, and Python's bytecode: made anew whenever they are needed.
-# What is measured goes to %s/, and is kept.
-.asv/
-__pycache__/
-"""
+_NO_BUILD = re.compile(r' +// Nothing is built.*?"install_command": \[\],\n', re.DOTALL)
+"""Those lines of the recipe of asv.conf.json."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Project:
+    """What pyproject.toml and the files of a project say of it."""
+
+    root: Path
+    name: str
+    package: str | None
+    is_built: bool
+    """Whether a commit's package is more than its files as they are."""
 
 
 def execute() -> int:
@@ -58,15 +53,14 @@ def execute() -> int:
     if root != Path.cwd().resolve():
         show(f"in {root}:")
     for path, text in files.items():
-        if path.exists() or path.is_symlink():
-            show(f"left as it is: {path.relative_to(root)}")
-        else:
+        is_there = path.exists() or path.is_symlink()
+        if not is_there:
             write_atomic(path, text.encode(), "make it writable, and try again")
-            show(f"wrote: {path.relative_to(root)}")
+        show(f"{'left as it is' if is_there else 'wrote'}: {path.relative_to(root)}")
     why = _broken(root)
     if why:
         warn(f"{why}; mend that")
-    show("\n".join(_next_steps(project)))
+    show("\n".join(["", *_left_to_do(root), "then:", *_first_commands(project)]))
     return EXIT_FAILED if why else EXIT_OK
 
 
@@ -76,17 +70,6 @@ def recipe(name: str) -> str:
     folders = (package.parent / "docs", package / "_docs")
     paths = (folder / "recipes" / name for folder in folders)
     return next(path for path in paths if path.is_file()).read_text()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Project:
-    """What pyproject.toml and the files of a project say of it."""
-
-    root: Path
-    name: str
-    package: str | None
-    is_built: bool
-    """Whether a commit's package is more than its files as they are."""
 
 
 def _project() -> _Project:
@@ -104,9 +87,9 @@ def _project() -> _Project:
         declared = tomllib.loads(read_stored(path).decode()) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error
-    name = str(_table(declared, "project").get("name") or "")
+    name = _text(declared, "project", "name")
     package = _package(root, name)
-    backend = str(_table(declared, "build-system").get("build-backend", "setuptools"))
+    backend = _text(declared, "build-system", "build-backend") or "setuptools"
     is_built = (root / "setup.py").exists() or not backend.startswith(_COPYING)
     return _Project(
         root=root,
@@ -116,9 +99,9 @@ def _project() -> _Project:
     )
 
 
-def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
-    inner = values.get(name)
-    return inner if isinstance(inner, dict) else {}
+def _text(declared: dict[str, Any], table: str, key: str) -> str:
+    values = declared.get(table)
+    return str(values.get(key) or "") if isinstance(values, dict) else ""
 
 
 def _package(root: Path, project: str) -> str | None:
@@ -131,13 +114,11 @@ def _package(root: Path, project: str) -> str | None:
         name
         for name in copy.names
         if folder != source or (folder / name).is_dir()
-        if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+        if name.replace(".", "_").isidentifier()
     ]
-
-    def normalized(name: str) -> str:
-        return re.sub(r"[-._]+", "-", name).lower()
-
-    alike = (name for name in names if normalized(name) == normalized(project))
+    plain = re.compile(r"[-._]+")
+    wanted = plain.sub("-", project).lower()
+    alike = (name for name in names if plain.sub("-", name).lower() == wanted)
     return next(alike, next(iter(names), None))
 
 
@@ -145,9 +126,8 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     """What there should be, beside pyproject.toml."""
     root = project.root
     benchmarks, results = benchmark_folder(root), asv_results(root)
-    asv = recipe(f"project/{CONFIG}")
-    asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
-    yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
+    asv = recipe(f"project/{CONFIG}").replace("PROJECT", json.dumps(project.name))
+    yield root / CONFIG, _NO_BUILD.sub("", asv) if project.is_built else asv
     yield benchmarks / "__init__.py", ""  # asv wants a package
     if not workload_files(benchmarks):
         if project.package:
@@ -157,8 +137,9 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
             model = asv_config.source_folder(root) / "example_model.py"
             yield model, recipe("project/example_model.py")
             yield benchmarks / "steps.py", recipe("project/steps.py")
-    yield results / ".gitignore", _RESULTS
-    yield root / ".gitignore", _IGNORE % results.relative_to(root).as_posix()
+    yield results / ".gitignore", recipe("project/results.gitignore")
+    ignored = recipe("project/root.gitignore")
+    yield root / ".gitignore", ignored.replace("RESULTS", results.relative_to(root).as_posix())
     for path, name in RECIPES.items():
         yield root / path, recipe(name)
 
@@ -181,10 +162,7 @@ def _broken(root: Path) -> str:
         return str(error)
 
 
-def _next_steps(project: _Project) -> Iterator[str]:
-    """What is left to do, and the commands to begin with."""
-    root = project.root
-    yield ""
+def _left_to_do(root: Path) -> Iterator[str]:
     if lacking := asv_config.without_plugin(root):
         yield f"your {lacking}"
     if visible := [name for name in (".asv/", "__pycache__/") if not _is_ignored(root, name)]:
@@ -193,12 +171,14 @@ def _next_steps(project: _Project) -> Iterator[str]:
     if _is_ignored(root, f"{results}/"):
         yield f"git ignores {results}/: what is measured would stay on this machine; mend that"
     yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
-    yield "then:"
+
+
+def _first_commands(project: _Project) -> Iterator[str]:
+    root, code = project.root, project.package or "example_model"
     commands = {
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
-        f"{program()} ab HEAD": f"after a change of {project.package or 'example_model'}: against "
-        "that commit",
+        f"{program()} ab HEAD": f"after a change of {code}: against that commit",
         f"{program()} dashboard": "what was measured",
     }
     if asv_config.build_commands(root, asv_config.source_folder(root))[1]:

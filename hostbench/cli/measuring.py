@@ -17,7 +17,7 @@ from hostbench.cli.run_setup import Setup
 from hostbench.core.asv_config import without_plugin
 from hostbench.core.case import Case
 from hostbench.core.clock import now
-from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted, UsageError
+from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -74,13 +74,6 @@ def measure(
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device did: then nothing is kept. BrokenError where no more can be written.
     """
-    try:  # before hours of measuring, not after
-        (setup.results / setup.machine / "runs").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write results to {setup.results}: {error.strerror}; make it writable or name "
-            "another folder with --results"
-        ) from error
     headers = _headers(setup, plan, sides, scratch)
     paths = [places.journal_path(setup.results, header.run_id) for header in headers]
     asv_error = ""

@@ -170,7 +170,7 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=_without_empty(environment() | self._variables, self._variables),
+            env=self._environment(),
         )
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
@@ -190,6 +190,12 @@ class Launcher:
                 f"the worker imported {', '.join(strangers)}, it was to measure the copy in "
                 f"{', '.join(package.folders)}; import the package from the workloads alone"
             )
+
+    def _environment(self) -> dict[str, str]:
+        """Of the server: an empty variable of ours unsets it."""
+        unset = {name for name, value in self._variables.items() if not value}
+        joined = environment() | self._variables
+        return {name: value for name, value in joined.items() if name not in unset}
 
     def _next(self, deadline: float) -> AnyMessage | None:
         """The next message; None at the deadline. A server that is gone reads as an exit."""
@@ -263,11 +269,6 @@ class _Pipe:
         return line + b"\n"
 
 
-def _without_empty(variables: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
-    """Of those that are named an empty one is left out."""
-    return {name: value for name, value in variables.items() if value or name not in named}
-
-
 def _message(line: bytes) -> AnyMessage | None:
     """One message; None for an event that only another commit's hostbench knows.
 
@@ -303,14 +304,10 @@ class _InHand:
             look = "; look at nvidia-smi and `dmesg`" if self.device.device == "cuda" else ""
             raise DeviceLost(f"device {self.device.device} does not start: {why}{look}")
         if self.case is not None:
-            yield _lost(self.case, position, why)
-
-
-def _lost(current: Started, position: int, reason: str) -> Outcome:
-    return Outcome(
-        case=current.case,
-        position=position,
-        status="failed",
-        reason=reason,
-        started_at=current.at,
-    )
+            yield Outcome(
+                case=self.case.case,
+                position=position,
+                status="failed",
+                reason=why,
+                started_at=self.case.at,
+            )

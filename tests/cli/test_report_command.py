@@ -27,10 +27,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def store(results: Path, number: int, device: str = "cpu") -> None:
+def store(results: Path, number: int, device: str = "cpu", machine: str = "shelf") -> None:
+    changes = {"run_id": f"run{number}", "device": device, "machine": machine}
     started = f"2026-11-2{number}T12:00:00.000Z"
-    changes = {"run_id": f"run{number}", "started_at": started, "device": device}
-    archive.write(results, run([record(copy_case())], launches=1, **changes))
+    archive.write(results, run([record(copy_case())], launches=1, started_at=started, **changes))
 
 
 @pytest.mark.parametrize("form", ["text", "md", "json", "csv", "html"])
@@ -93,21 +93,40 @@ def test_a_results_folder_that_is_none(
     assert path in err and "--results" in err and err.count("\n") == 1
 
 
-def test_a_simulated_run_is_never_this_machines_newest(
+@pytest.mark.parametrize(
+    ("args", "code", "part"),
+    [
+        ((), EXIT_OK, "run run2"),
+        (("--machine", "table"), EXIT_OK, "run run3"),
+        (("--run", "run1"), EXIT_OK, "run run1"),
+        (("--run", "run4"), EXIT_OK, "run run4"),
+        (("--run", "run"), EXIT_USAGE, "names 5 runs"),
+        (("--run", "gone"), EXIT_USAGE, "'gone' names 0 runs"),
+        (("--machine", "a/b"), EXIT_USAGE, "'a/b'"),
+        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: robot, shelf, table"),
+        (("--machine", "robot"), EXIT_NOTHING_MEASURED, "has only simulated runs"),
+    ],
+)
+def test_which_run_is_taken(
+    args: tuple[str, ...], code: int, part: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """This machine's newest, but for simulated ones, or the one asked for."""
+    store(results, 1)
+    store(results, 2)
+    store(results, 3, machine="table")
+    store(results, 4, "simulated")
+    store(results, 5, "simulated", machine="robot")
+    assert main(["report", *args]) == code
+    text, err = capsys.readouterr()
+    assert part in (err if code else text) and err.count("\n") == bool(code)
+
+
+def test_what_is_damaged_is_named_and_the_rest_shown(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store(results, 1)
-    store(results, 2, "simulated")
+    bad = results / "shelf" / "runs" / "run2.json.gz"
+    bad.write_bytes(b"half")
     assert main(["report"]) == EXIT_OK
-    assert "run run1" in capsys.readouterr().out
-    assert main(["report", "--run", "run2"]) == EXIT_OK
-    assert "run run2" in capsys.readouterr().out
-
-
-def test_only_simulated_runs_are_no_measurement(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store(results, 2, "simulated")
-    assert main(["report"]) == EXIT_NOTHING_MEASURED
-    err = capsys.readouterr().err
-    assert "only simulated runs" in err and "--run run2" in err
+    text, err = capsys.readouterr()
+    assert str(bad) in err and "run run1" in text

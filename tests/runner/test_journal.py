@@ -63,15 +63,6 @@ def test_the_round_trip(tmp_path: Path) -> None:
     assert list(journal.find(tmp_path)) == [path]
 
 
-def test_every_line_is_on_disk_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "run.journal.jsonl"
-    with JournalWriter(path, header()) as writer:
-        for num, one in enumerate(RECORDS):
-            assert len(journal.read(path).records) == num
-            writer.case(one)
-        assert journal.read(path).finish is None
-
-
 def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
     whole = written(tmp_path, finish=False).read_bytes()
     path = tmp_path / "cut.journal.jsonl"
@@ -129,10 +120,13 @@ def test_no_damage_of_bytes_is_more_than_damage(tmp_path: Path, data: st.DataObj
     assert len(read.records) + len(read.damaged) >= len(RECORDS) - 1
 
 
-def test_the_lock_says_alive(tmp_path: Path) -> None:
+def test_every_line_is_on_disk_at_once_and_the_lock_says_alive(tmp_path: Path) -> None:
     path = tmp_path / "run.journal.jsonl"
     with JournalWriter(path, header()) as writer:
-        assert journal.is_alive(path)
+        for num, one in enumerate(RECORDS):
+            assert len(journal.read(path).records) == num
+            writer.case(one)
+        assert journal.read(path).finish is None
         writer.finish("complete", "2026-11-21T12:05:00.000Z")
         assert journal.is_alive(path)
     assert not journal.is_alive(path)
