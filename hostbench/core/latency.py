@@ -76,7 +76,7 @@ def fit(times: Times) -> Fit:
     worst_at = max(errors, key=lambda size: abs(errors[size]))
     result = Fit(error=error, worst=abs(errors[worst_at]), worst_at=worst_at, sizes=sizes)
     if error > MAX_ERROR:
-        return replace(result, refused=f"the times are no straight line: {error:.0%} off in all")
+        return replace(result, refused=f"the times are no straight line: fit error {error:.0%}")
     if latency_s < 0:
         return replace(result, refused="the line through the times has a latency below zero")
     return replace(result, latency_s=latency_s, bytes_per_s=1 / per_byte)

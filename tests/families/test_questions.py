@@ -368,7 +368,7 @@ def test_a_direction_without_a_number_is_named(lost: Callable[[Case, str], CaseR
     assert (back.state, back.verdict) == ("unavailable", f"{status}: no such copy")
     answer = found[ASYNC.format("pinned")]
     assert answer.state == "yes"
-    assert f"device to host not known ({status}: no such copy)" in answer.verdict
+    assert f"device to host unknown ({status}: no such copy)" in answer.verdict
     link = found[LINK]
     assert link.state == "partly"
     assert figure(link, "device to host").status == status

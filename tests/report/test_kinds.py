@@ -223,7 +223,7 @@ def test_a_line_has_latency_bandwidth_and_a_curve() -> None:
     found = figures(answer)
     assert found["pinned: latency"].value == pytest.approx(1e-5)
     assert found["pinned: bandwidth"].value == pytest.approx(50.0)
-    assert found["pinned: half of it from"].value == pytest.approx(5e5)
+    assert found["pinned: half speed at"].value == pytest.approx(5e5)
     assert found["pageable: bandwidth"].value == pytest.approx(10.0)
     assert answer.chart is not None
     rates = [one.y for one in answer.chart.curve]
@@ -237,9 +237,7 @@ def test_no_line_goes_through_times_of_too_many_ranks() -> None:
     answer = only(LINE, *line("pinned", 1e-5, 50.0), *some)
     found = figures(answer)["pageable"]
     assert (found.value, found.status) == (None, "refused")
-    assert "pageable: latency and bandwidth cannot be said, some of the times are over" in (
-        answer.verdict
-    )
+    assert "pageable: no fit: some of the times are over" in (answer.verdict)
     assert figures(answer)["pinned: latency"].value == pytest.approx(1e-5)
 
 

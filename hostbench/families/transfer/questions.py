@@ -238,7 +238,7 @@ QUESTIONS = (
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?", workload=H2D, also=(D2H,),
         finding="asynchronous", where={"blocking": False}, each=("memory",),
-        stretch={True: "async", False: "not async", None: "not to be told"},
+        stretch={True: "async", False: "not async", None: "unknown"},
         screen="non_blocking=True, {memory}",
     ),
     Compare(

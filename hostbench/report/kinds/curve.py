@@ -141,24 +141,24 @@ class Curve(Question):
 def _fit_figures(name: str, line: Fit) -> list[Figure]:
     if line.refused:
         return [Figure(name, None, "s", status="refused", reason=line.refused)]
-    quality = f"{line.error:.0%} off in all"
+    quality = f"fit error {line.error:.0%}"
     return [
         Figure(f"{name}: latency", line.latency_s, "s", note=quality),
         Figure(f"{name}: bandwidth", line.bytes_per_s / GB, "GB/s"),
-        Figure(f"{name}: half of it from", line.half_rate_bytes, "bytes"),
+        Figure(f"{name}: half speed at", line.half_rate_bytes, "bytes"),
     ]
 
 
 def _fit_in_words(line: Fit) -> str:
-    """`latency 12 us, 55.2 GB/s, half of it from 645KiB on (11 sizes, 2% off in all, ...)`."""
+    """`latency 12 us, 55.2 GB/s, half speed at 645KiB (11 sizes, fit error 2%, ...)`."""
     if line.refused:
-        return f"latency and bandwidth cannot be said, {line.refused}"
-    quality = f"{len(line.sizes)} sizes, {line.error:.0%} off in all"
+        return f"no fit: {line.refused}"
+    quality = f"{len(line.sizes)} sizes, fit error {line.error:.0%}"
     if line.worst >= 0.01:
         quality += f", at most {line.worst:.0%} at {units.format_bytes(line.worst_at)}"
     rate = units.format_rate(line.bytes_per_s / GB)
     half, latency = units.about_bytes(line.half_rate_bytes), units.format_seconds(line.latency_s)
-    return f"latency {latency}, {rate}, half of it from {half} on ({quality})"
+    return f"latency {latency}, {rate}, half speed at {half} ({quality})"
 
 
 def _crossed(pairs: Mapping[int, tuple[float, float, Conclusion]], name: str) -> tuple[State, str]:
@@ -181,10 +181,10 @@ def _crossed(pairs: Mapping[int, tuple[float, float, Conclusion]], name: str) ->
     state: State = "partly"
     if cross.refused:
         state = "undecided"
-        verdict = f"no size from which {name} is faster can be said: {cross.refused}"
+        verdict = f"no size from which {name} is faster: {cross.refused}"
     elif cross.always is not None:
         state = "partly" if unsure else "yes" if cross.always else "no"
-        every = f"{'every' if cross.always else 'no'} size{' that is decided,' * bool(unsure)}"
+        every = f"{'every' if cross.always else 'no'} {'decided ' * bool(unsure)}size"
         verdict = f"{name} is faster at {every} {span(cross.sizes)}"
     else:
         about = f"{'about ' * bool(unsure)}{units.about_bytes(cross.nbytes)}"

@@ -13,8 +13,8 @@ from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
-_SAID = {True: "yes", False: "no", None: "it cannot be told"}
-_ALL = {True: "at every size", False: "at no size", None: "not to be told at any size"}
+_SAID = {True: "yes", False: "no", None: "unknown"}
+_ALL = {True: "at every size", False: "at no size", None: "unknown at every size"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Finding(Question):
     finding: str
     also: tuple[str, ...] = ()
     stretch: Mapping[bool | None, str] = field(
-        default_factory=lambda: {True: "yes", False: "no", None: "not to be told"}
+        default_factory=lambda: {True: "yes", False: "no", None: "unknown"}
     )
     """What is said of a stretch of sizes where it is there, is not, or is not known."""
     share: str | None = None
@@ -64,7 +64,7 @@ class Finding(Question):
         verdict = "not always" if is_mixed else _SAID[shown]
         if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
             verdict += f": {'; '.join(self._by_size(known, size))}"
-        lacking = [f"{name} not known ({unseen(some)})" for name, some in series if not valid(some)]
+        lacking = [f"{name} unknown ({unseen(some)})" for name, some in series if not valid(some)]
         figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
         chart = None
         if self.of_call:
