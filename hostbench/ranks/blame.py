@@ -91,6 +91,10 @@ def failure(
         return RankFailure(f"{names[rank]}{lost}: {reply.text}; {states[rank]}", reply.traceback)
     waiting = [state for state in silent.values() if state.left < state.entered]
     without = [rank for rank in replies if all(states[rank].entered < s.entered for s in waiting)]
+    if all(state.in_torch for state in waiting):  # who entered more while others wait called less
+        without += [
+            rank for rank in replies if all(states[rank].entered > s.entered for s in waiting)
+        ]
     if without and len(waiting) == len(silent) and not stopped:
         who = ", ".join(names[rank] for rank in without)
         return RankFailure(f"{who} left out a collective that others wait in: {waiting[0]}")

@@ -23,7 +23,7 @@ from hostbench.measure.workload import Workload, register
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.pool import Deadline, Pool
 
-KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs", "differs")
+KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs", "differs", "leaves out")
 PATIENCE_S = 2.0
 """Of the order in which it goes wrong; the others wait so long for who hangs."""
 
@@ -47,7 +47,7 @@ class Fault:
             num_ranks,
             draw.randrange(num_ranks),
             draw.randrange(6),
-            draw.random() < 0.5 or KINDS[seed % len(KINDS)] == "differs",
+            draw.random() < 0.5 or KINDS[seed % len(KINDS)] in ("differs", "leaves out"),
         )
 
 
@@ -67,11 +67,16 @@ def go_wrong(kind: str, rank: int) -> None:
 
 
 def build(device: Device, **axes: object) -> Step:
-    fault, group, buffer = Fault(**axes), rank_group(), torch.ones(1000)  # type: ignore[arg-type]
-    num_calls = 0
+    fault, group = Fault(**axes), rank_group()  # type: ignore[arg-type]
+    num_calls, leaves_out = 0, fault.kind == "leaves out"
+    buffer = torch.ones(
+        1 if leaves_out else 1000
+    )  # as long as the barrier's: gloo sees no mismatch
 
     def call() -> None:
         if group.rank == fault.culprit and fault.inside and num_calls > fault.iteration:
+            if leaves_out:
+                return
             go_wrong(fault.kind, group.rank)
         dist.all_reduce(buffer)
 

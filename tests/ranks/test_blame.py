@@ -81,7 +81,10 @@ def test_who_is_done_without_the_collective_that_others_wait_in_is_named() -> No
     skipped_it = replace(OUT, entered=6, left=6)
     expected = f"rank 1 on node-a left out a collective that others wait in: {INSIDE}"
     assert reason(done, (IN, skipped_it, IN, IN)) == expected
+    went_on = replace(OUT, entered=9, left=9)
+    assert reason(done, (IN, went_on, IN, IN)) == expected
     assert "left out" not in reason(done, (IN, skipped_it, OUT, IN)), "rank 2 waits in none"
+    assert "left out" not in reason(done, (IN, went_on, ELSEWHERE, IN)), "rank 2 is not in torch"
     assert reason(done, (IN, skipped_it, STOPPED, IN)).startswith(f"rank 2 on node-b {SILENT}")
 
 
