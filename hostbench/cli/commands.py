@@ -20,7 +20,8 @@ completion of commands, options and workloads, for bash (or zsh, fish):
   eval "$(_HOSTBENCH_COMPLETE=bash_source hostbench)"
 
 \b
-exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
+exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured or too little to judge, 4 something
+failed or was interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -53,9 +54,6 @@ class _Time(click.ParamType[float]):
 class _OutputFile(click.Path):
     """A file to be written, looked at before the work and not after it."""
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False)
-
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         path = Path(str(super().convert(value, param, ctx)))
         if not path.parent.is_dir():
@@ -63,7 +61,7 @@ class _OutputFile(click.Path):
         return path
 
 
-_PATH, _FILE = click.Path(path_type=Path), _OutputFile()
+_PATH, _FILE = click.Path(path_type=Path), _OutputFile(dir_okay=False)
 _SECONDS = _Number(0, min_open=True)
 
 

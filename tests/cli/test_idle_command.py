@@ -114,27 +114,34 @@ def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "1 operation of torch on the host" in out
 
 
-def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys)[0] == EXIT_USAGE
-    code, _, err = run(capsys, "--trace", tmp_path / "none.json")
-    assert (code, "none.json" in err) == (EXIT_USAGE, True)
-    code, _, err = run(capsys, "--trace", tmp_path)
-    assert (code, "no trace of PyTorch's profiler" in err) == (EXIT_USAGE, True)
-    code, _, err = run(capsys, "a.json")
-    assert (code, "hostbench idle --trace a.json" in err) == (EXIT_USAGE, True)
-    for words in (
-        ("--keep", "d"),
-        ("--stop",),
-        ("--steps", "3"),
-        ("--warmup", "0"),
-        ("--seconds", "9"),
-    ):
-        code, _, err = run(capsys, "--trace", tmp_path, *words)
-        assert (code, "go with a COMMAND" in err) == (EXIT_USAGE, True)
-    other = tmp_path / "other.json"
-    other.write_text("{}")
-    code, _, err = run(capsys, "--trace", other)
-    assert (code, "no trace of PyTorch's profiler" in err) == (EXIT_FAILED, True)
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        ((), EXIT_USAGE, "say what to look at"),
+        (("--trace", "none.json"), EXIT_USAGE, "none.json"),
+        (("--trace", "empty"), EXIT_USAGE, "no trace of PyTorch's profiler"),
+        (("--trace", "other.json"), EXIT_FAILED, "no trace of PyTorch's profiler"),
+        (("a.json",), EXIT_USAGE, "hostbench idle --trace a.json"),
+        (("--trace", "empty", "--keep", "d"), EXIT_USAGE, "go with a COMMAND"),
+        (("--trace", "empty", "--steps", "3"), EXIT_USAGE, "go with a COMMAND"),
+        (("--trace", "empty", "--stop"), EXIT_USAGE, "go with a COMMAND"),
+        (("--trace", "empty", "--warmup", "0"), EXIT_USAGE, "go with a COMMAND"),
+        (("--trace", "empty", "--seconds", "9"), EXIT_USAGE, "go with a COMMAND"),
+    ],
+)
+def test_mistakes(
+    words: tuple[str, ...],
+    code: int,
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("other.json").write_text("{}")
+    ended, _, err = run(capsys, *words)
+    assert ended == code and part in err and err.count("\n") == 1
 
 
 def test_text_of_a_trace_stays_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
