@@ -1,97 +1,95 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from hostbench.cli import bisect
+from hostbench.cli.bisect import judge_step
 from hostbench.cli.compare import exit_code, of_stored
-from hostbench.cli.measuring import Measured
 from hostbench.cli.output import show_page, typed_again, warn, write_file
-from hostbench.cli.two_codes import MeasuredSides, SideOptions, measure_sides
-from hostbench.core.case import Case, as_typed
+from hostbench.cli.run_setup import Measuring
+from hostbench.cli.two_codes import MeasuredSides, measure_sides
+from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import format_duration, number_of
 from hostbench.families import names as known_families
-from hostbench.report.comparison import Compared, comment, comment_of_nothing, page
+from hostbench.report.comparison import Compared, comment_of_nothing, page
+from hostbench.report.comparison import comment as comment_of
 from hostbench.vcs.repo import about
 from hostbench.vcs.side import WORKING_TREE, Side
 
 _FEW = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbOptions(SideOptions):
-    comment: Path | None = None
-    bisect: bool = False
-    threshold: float = 0.05
-    all: bool = False
-    format: str = "text"
-
-
-def execute(**given: Any) -> int:
+def execute(
+    *,
+    a: str,
+    names: tuple[str, ...],
+    budget: float | None,
+    comment: Path | None,
+    bisect: bool,
+    threshold: float,
+    all: bool,
+    format: str,
+    **measuring: Any,
+) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
     where a case failed or the run was interrupted; with --bisect those of `git bisect run`."""
-    options = AbOptions(**given)
-    if options.bisect:
-        return bisect.judge_step(options, options.threshold)
+    options = Measuring(**measuring)
+    if bisect:
+        return judge_step(options, a, names, budget or math.inf, threshold)
+    words = [*map(quote, (a, *names)), *(f"--case {quote(case)}" for case in options.case)]
+    words += [f"--budget {budget:g}s"] if budget else []
+    more = typed_again(options, "quick", "launches", "device", "deadline")
+    again = f"again: hostbench ab {' '.join(words)}{more}"
+
+    def write_comment(text: str) -> None:
+        if comment is not None:
+            write_file(comment, text.encode())
+
     try:
-        measured = measure_sides(options)
-        both = _compared(options, measured)
+        measured = measure_sides(options, a, names, budget or math.inf)
+        both = _compared(options.results, measured, budget, every=all)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
         answer = "Nothing measured" if nothing else "Failed"
-        _write_comment(options, comment_of_nothing(answer, why, _about(options)))
+        second = [name for name in names[:1] if name not in known_families()]
+        lines = [f"A: {a}", f"B: {[*second, WORKING_TREE][0]}", again]
+        write_comment(comment_of_nothing(answer, why, lines))
         raise
-    again = "hostbench compare " + " ".join(both.typed)
-    again += f" --results {quote(options.results)}" if options.results else ""
-    show_page(options.format, page(both, again, every=options.all))
-    _write_comment(options, comment(both, _about(options, measured)))
-    records = chain(*measured.measured.records)
+    shown_again = f"hostbench compare {' '.join(both.typed)}{typed_again(options, 'results')}"
+    show_page(format, page(both, shown_again, every=all))
+    sides = [
+        f"{letter}: {_called(side)}: {about(Path.cwd(), str(side.code.commit))}"
+        for letter, side in zip("AB", measured.sides, strict=True)
+    ]
+    write_comment(comment_of(both, [*sides, f"machine: {measured.machine}", again]))
+    records = chain.from_iterable(run.records for run in measured.measured.runs)
     failed = any(record.status == "failed" for record in records)
     cut_off = measured.measured.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else exit_code(both)
 
 
-def _compared(options: AbOptions, measured: MeasuredSides) -> Compared:
+def _compared(
+    results: str | None, measured: MeasuredSides, budget: float | None, *, every: bool
+) -> Compared:
     """The two runs that were kept, as `compare` has them, with what there is to say of them."""
     names = _called(measured.sides[0]), _called(measured.sides[1])
-    remarks = [*measured.notes, *_remarks(options, names, measured.measured, measured.cases)]
-    first, second = (f"run:{run_id}" for run_id in measured.measured.run_ids)
+    remarks = [*measured.notes, *_remarks(names, measured, budget, every=every)]
+    first, second = (f"run:{run.run_id}" for run in measured.measured.runs)
     try:
-        return replace(of_stored((first, second), options.results), names=names, remarks=remarks)
+        return replace(of_stored((first, second), results), names=names, remarks=remarks)
     except NothingMeasured:  # every case was skipped on both sides
         for remark in remarks:
             warn(remark)
         raise
-
-
-def _write_comment(options: AbOptions, text: str) -> None:
-    if options.comment is not None:
-        write_file(options.comment, text.encode())
-
-
-def _about(options: AbOptions, both: MeasuredSides | None = None) -> list[str]:
-    """What was compared, and how to do it again; as far as it is known."""
-    words = [*map(quote, (options.a, *options.names))]
-    words += [f"--case {quote(case)}" for case in options.case]
-    words += [f"--budget {options.budget:g}s"] if options.budget else []
-    more = typed_again(options, "quick", "launches", "device", "deadline")
-    again = f"again: hostbench ab {' '.join(words)}{more}"
-    if both is None:
-        second = [name for name in options.names[:1] if name not in known_families()]
-        return [f"A: {options.a}", f"B: {[*second, WORKING_TREE][0]}", again]
-    sides = (
-        f"{letter}: {_called(measured)}: {about(Path.cwd(), str(measured.code.commit))}"
-        for letter, measured in zip("AB", both.sides, strict=True)
-    )
-    return [*sides, f"machine: {both.machine}", again]
 
 
 def _called(side: Side) -> str:
@@ -101,33 +99,32 @@ def _called(side: Side) -> str:
 
 
 def _remarks(
-    options: AbOptions, called: tuple[str, str], measured: Measured, cases: Sequence[Case]
+    names: tuple[str, str], both: MeasuredSides, budget: float | None, *, every: bool
 ) -> Iterator[str]:
     """What was not measured, where each side is kept, and whether it came to its end."""
+    runs, end = both.measured.runs, both.measured.end
     first, second = (
-        {record.case: record.reason for record in records if record.status == "skipped"}
-        for records in measured.records
+        {record.case: record.reason for record in run.records if record.status == "skipped"}
+        for run in runs
     )
     for reason, num in Counter(first[case] for case in first if case in second).items():
-        yield f"skipped on both sides: {num} of {len(cases)} cases: {reason}"
-    num_launches = Counter(record.case for record in measured.records[0])
-    without = {record.case for record in chain(*measured.records) if record.status != "ok"}
+        yield f"skipped on both sides: {num} of {len(both.cases)} cases: {reason}"
+    num_launches = Counter(record.case for record in runs[0].records)
+    without = {record.case for run in runs for record in run.records if record.status != "ok"}
     few = [
         as_typed(str(case))
-        for case in cases
+        for case in both.cases
         if num_launches[case] < MIN_LAUNCHES and case not in without
     ]
-    if options.budget and few:
-        named = few if options.all else few[:_FEW]
+    if budget and few:
+        named = few if every else few[:_FEW]
         more = f" and {len(few) - len(named)} more" * (len(few) > len(named))
         yield (
-            f"{number_of(len(few), 'case')} did not fit into {format_duration(options.budget)} "
+            f"{number_of(len(few), 'case')} did not fit into {format_duration(budget)} "
             f"({MIN_LAUNCHES} launches a side): {', '.join(named)}{more}"
         )
-    for name, run_id in zip(called, measured.run_ids, strict=True):
-        yield f"{name} is run:{run_id}"
-    if measured.end != "complete":
-        num = min(len({record.launch for record in records}) for records in measured.records)
-        yield (
-            f"{measured.end} in launch {num}: what was measured is kept, and judged if it is enough"
-        )
+    for name, run in zip(names, runs, strict=True):
+        yield f"{name} is run:{run.run_id}"
+    if end != "complete":
+        num = min(len({record.launch for record in run.records}) for run in runs)
+        yield f"{end} in launch {num}: what was measured is kept, and judged if it is enough"

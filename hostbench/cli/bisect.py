@@ -5,7 +5,8 @@ import re
 import sys
 import tempfile
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import join, quote
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 from hostbench.cli.history import open_history
 from hostbench.cli.measuring import Measured
 from hostbench.cli.output import show, typed_again, warn
-from hostbench.cli.run_setup import Measuring, check_decides, set_up
-from hostbench.cli.two_codes import MeasuredSides, SideOptions, measure_sides, repository
+from hostbench.cli.run_setup import Measuring, set_up
+from hostbench.cli.two_codes import MeasuredSides, measure_sides, repository
 from hostbench.core.case import as_typed, parse_series
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
@@ -39,23 +40,14 @@ _FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
-_OPTIONS = ("device", "launches", "deadline", "machine", "results")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BisectOptions(Measuring):
-    series: str
-    good: str | None = None
-    bad: str | None = None
-
-
-def execute(**given: Any) -> int:
+def execute(*, series: str, good: str | None, bad: str | None, **measuring: Any) -> int:
     """Exit code 0 where the commit was found, 3 where the ends do not differ today, or only commits
     are left that cannot be measured."""
-    options = BisectOptions(**given)
-    case, root, good, bad = _ends(options)
-    again = {name: getattr(options, name) for name in _OPTIONS}
-    ends = measure_sides(SideOptions(a=good, names=(bad,), case=(case,), **again), scratch="bisect")
+    options = Measuring(**measuring)
+    case, root, good, bad = _ends(options, series, good, bad)
+    ends = measure_sides(replace(options, case=(case,)), good, (bad,), scratch="bisect")
     comparison = _judged(ends.measured)
     last = _in_words("bad", ends, comparison)
     if comparison.effect is None or comparison.verdict not in ("slower", "faster"):
@@ -66,7 +58,7 @@ def execute(**given: Any) -> int:
     threshold = half(comparison.effect)
     show(f"{last}\nfrom {format_change(threshold)} on a commit is bad")
     command = [sys.executable, "-m", "hostbench", "ab", good]
-    options_again = f"--threshold {threshold:.4g}{typed_again(options, *_OPTIONS)}"
+    options_again = f"--threshold {threshold:.4g}{typed_again(options, *measuring)}"
     step = f'{join(command)} "$commit" --bisect --case {quote(case)} {options_again}'
     lines = {bad: last}
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
@@ -104,18 +96,19 @@ def _bisected(
     return repo.git(clone, "bisect", "log")
 
 
-def _ends(options: BisectOptions) -> tuple[str, Path, str, str]:
+def _ends(
+    options: Measuring, text: str, good: str | None, bad: str | None
+) -> tuple[str, Path, str, str]:
     """(case, checkout, good commit, bad commit). Raises UsageError where SERIES is not one case of
     this machine."""
-    check_decides(options)
-    series = parse_series(options.series)
+    series = parse_series(text)
     family = series.case.workload.partition(".")[0]
     check_selects(series.case, load((family,)), "SERIES ")
     setup = set_up(replace(options, families=(family,)), measures=False)
     cases = choose(setup.workloads, setup.device, selectors=[series.case])
     if len(cases) != 1:
         raise UsageError(
-            f"{options.series!r} names {len(cases)} series, a bisection follows one: write more "
+            f"{text!r} names {len(cases)} series, a bisection follows one: write more "
             f"axes, as in {as_typed(str(cases[0]))}"
         )
     if series.machine not in (None, setup.machine):
@@ -124,18 +117,17 @@ def _ends(options: BisectOptions) -> tuple[str, Path, str, str]:
             "leave @machine out to measure it here"
         )
     root, _ = repository(setup.results)
-    good, bad = options.good, options.bad
     if good is None or bad is None:
-        around = _around_newest_step(options, setup.machine, str(cases[0]))
+        around = _around_newest_step(options.results, setup.machine, str(cases[0]))
         good, bad = good or around[0], bad or around[1]
     return str(cases[0]), root, known_commit(root, good), known_commit(root, bad)
 
 
-def _around_newest_step(options: BisectOptions, machine: str, case: str) -> tuple[str, str]:
+def _around_newest_step(results: str | None, machine: str, case: str) -> tuple[str, str]:
     """The commits around the newest step to slower of the series, as `hostbench changes` has it."""
     steps = [
         event
-        for event in history_of(open_history(options.results)).events
+        for event in history_of(open_history(results)).events
         if machine in (event.machine, event.group)
         and event.case == case
         and event.status in ("confirmed", "provisional")
@@ -150,12 +142,14 @@ def _around_newest_step(options: BisectOptions, machine: str, case: str) -> tupl
     return around[0].commit, around[-1].commit
 
 
-def judge_step(options: SideOptions, threshold: float) -> int:
+def judge_step(
+    options: Measuring, a: str, names: Sequence[str], budget_s: float, threshold: float
+) -> int:
     """`ab --bisect`: the exit code that `git bisect run` wants. A commit that cannot be measured is
     skipped. Without the device none can be, and any exit code below 128 would call a commit bad:
     then the bisection stops."""
     try:
-        both = measure_sides(options, scratch="bisect", only_case=True)
+        both = measure_sides(options, a, names, budget_s, scratch="bisect", only_case=True)
         comparison = _judged(both.measured)
         word = side_of(comparison, threshold)
         show(_in_words("skip" if word == "undecided" else word, both, comparison))
@@ -176,16 +170,16 @@ def judge_step(options: SideOptions, threshold: float) -> int:
 
 def _judged(measured: Measured) -> Comparison:
     """Of the one case that was measured. Raises HostbenchError where it has no number."""
-    for records in measured.records:
-        if wrong := next((record for record in records if record.status != "ok"), None):
+    for run in measured.runs:
+        if wrong := next((record for record in run.records if record.status != "ok"), None):
             raise NothingMeasured(f"{wrong.status}: {wrong.reason}")
     if measured.end == "interrupted":
         raise KeyboardInterrupt
     if measured.end == "device lost":
         raise DeviceLost("the device is lost: no commit can be measured before it is back")
     first, second = (
-        [record.seconds for record in records if record.seconds is not None]
-        for records in measured.records
+        [record.seconds for record in run.records if record.seconds is not None]
+        for run in measured.runs
     )
     return compare({"": TwoSides(interleaved=(first, second))})[""]
 
@@ -198,7 +192,7 @@ def _in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:
     if effect is not None and low is not None and high is not None:
         change = f"{format_change(effect)} ({format_interval(low, high)})"
     commit = str(both.sides[1].code.commit)
-    first, second = both.measured.run_ids
+    first, second = (run.run_id for run in both.measured.runs)
     return (
         f"{word:4}  {commit[:8]}  {change:28}  {about(Path.cwd(), commit)}\n"
         f"      hostbench compare run:{first} run:{second}"

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hostbench import __version__
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import parse_seconds
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -31,22 +32,14 @@ _A_SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 # ---- types, and what a shell completes ----------------------------------------------------------
 
 
-class _Number(click.FloatRange):
-    """A finite number within a range."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
-        return number if math.isfinite(number) else self.fail(f"{value} is not finite.", param, ctx)
-
-
 class _Time(click.ParamType[float]):
-    """A time above zero, written with its unit, as seconds."""
+    """A time above zero, with its unit or in seconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         with suppress(ValueError):
-            if (seconds := parse_seconds(value)) > 0:
+            if (seconds := parse_seconds(str(value))) > 0:
                 return seconds
         self.fail(f"{value!r} is no time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
 
@@ -61,8 +54,15 @@ class _OutputFile(click.Path):
         return path
 
 
-_PATH, _FILE = click.Path(path_type=Path), _OutputFile(dir_okay=False)
-_SECONDS = _Number(0, min_open=True)
+class _Effect(click.FloatRange):
+    """A relative change: finite, and above -1."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        effect = float(super().convert(value, param, ctx))
+        return effect if math.isfinite(effect) else self.fail(f"{value} is not finite.", param, ctx)
+
+
+_PATH, _FILE, _TIME = click.Path(path_type=Path), _OutputFile(dir_okay=False), _Time()
 
 
 def _families(context: click.Context, param: click.Parameter, word: str) -> list[str]:
@@ -77,7 +77,7 @@ def _workloads(context: click.Context, param: click.Parameter, word: str) -> lis
     return [name for name in (*names(), *load()) if name.startswith(word)]
 
 
-# ---- options that commands share ----------------------------------------------------------------
+# ---- options ------------------------------------------------------------------------------------
 
 
 def several(*options: Decorator) -> Decorator:
@@ -91,24 +91,30 @@ def several(*options: Decorator) -> Decorator:
     return add
 
 
-def _option(name: str, metavar: str | None, help: str, **settings: Any) -> Decorator:
-    """An option with a value, or a flag where there is no name for one."""
-    settings |= {"metavar": metavar} if metavar else {"is_flag": True}
-    return click.option(*name.split(), help=help, **settings)
+def _option(name: str, metavar: str, help: str, type: Any = None, **settings: Any) -> Decorator:
+    return click.option(*name.split(), metavar=metavar, help=help, type=type, **settings)
 
 
-def _choice(name: str, choices: str, help: str, **settings: Any) -> Decorator:
-    return click.option(name, type=click.Choice(choices.split()), help=help, **settings)
+def _flag(name: str, help: str) -> Decorator:
+    return click.option(name, help=help, is_flag=True)
+
+
+def _choice(name: str, choices: str, help: str, default: str | None = None) -> Decorator:
+    return click.option(name, type=click.Choice(choices.split()), help=help, default=default)
 
 
 def _formats(more: str = "") -> Decorator:
     """`--format`: the same choices everywhere, and what one command has beside them."""
-    return _choice("--format", f"text md json csv {more}", "[default: text]", default="text")
+    return _choice("--format", f"text md json csv {more}", "[default: text]", "text")
 
 
 def _budget(help: str) -> Decorator:
     """`--budget`: the time that a command may take, whatever it does with it."""
-    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", type=_Time())
+    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", _TIME)
+
+
+def _launches(fewest: int) -> Decorator:
+    return _option("--launches", "N", "fresh processes per family (10)", click.IntRange(fewest))
 
 
 FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...", shell_complete=_families)
@@ -120,15 +126,15 @@ _CASES = _option(
     multiple=True,
     shell_complete=_workloads,
 )
-_QUICK = _option(
-    "--quick", None, "a few cases: an answer in a minute or two, never judged nor given to asv"
+SELECTION = several(
+    _CASES,
+    _flag("--quick", "a few cases: an answer in a minute or two, never judged nor given to asv"),
 )
-SELECTION = several(_CASES, _QUICK)
 DEVICE = _choice(
     "--device", "cuda cpu simulated", "default: cuda where NVIDIA hardware is visible, else cpu"
 )
-LAUNCHES = _option("--launches", "N", "fresh processes per family (10)", type=click.IntRange(1))
-DEADLINE = _option("--deadline", "S", "seconds per case (60)", type=_SECONDS)
+LAUNCHES = _launches(1)
+DEADLINE = _option("--deadline", "TIME", "per case (60s)", _TIME)
 RESULTS = _option(
     "--results",
     "DIR",
@@ -139,8 +145,10 @@ _MACHINE = _option(
     "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
 )
 _ONLY_MACHINE = _option("--machine", "NAME", "only this machine's runs")
-_ALL = _option("--all", None, "show what is the same or undecided, too")
+_ALL = _flag("--all", "show what is the same or undecided, too")
 _MEASURING = several(DEVICE, LAUNCHES, DEADLINE, _MACHINE, RESULTS)
+_TWO_SIDES = several(DEVICE, _launches(MIN_LAUNCHES), DEADLINE, _MACHINE, RESULTS)
+"""A verdict needs so many launches of each side."""
 
 
 # ---- the commands -------------------------------------------------------------------------------
@@ -199,7 +207,7 @@ _command(
     FAMILIES,
     _CASES,
     _budget("time for all of it"),
-    _option("--summary", "FILE", "write the summary, in Markdown", type=_FILE),
+    _option("--summary", "FILE", "write the summary, in Markdown", _FILE),
     _formats("html"),
     _MEASURING,
 )
@@ -210,13 +218,8 @@ _command(
     _option("--run", "RUN_ID", "default: the newest run"),
     _MACHINE,
     _formats("html"),
-    _option("--tracebacks", None, "of the failed cases, instead"),
-    _option(
-        "--nvbandwidth",
-        "FILE",
-        "add what `nvbandwidth -j > FILE` measured, beside the run's figures",
-        type=_PATH,
-    ),
+    _flag("--tracebacks", "of the failed cases, instead"),
+    _option("--nvbandwidth", "FILE", "add what `nvbandwidth -j > FILE` measured", _PATH),
     RESULTS,
 )
 _command(
@@ -238,16 +241,16 @@ _command(
     click.argument("names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=_families),
     SELECTION,
     _budget("as many launches, of as many cases, as fit into so long"),
-    _option("--comment", "FILE", "write the answer as Markdown for a pull request", type=_FILE),
-    _option("--bisect", None, "for `git bisect run`: exit 0 good, 1 bad, 125 cannot tell"),
+    _option("--comment", "FILE", "write the answer as Markdown for a pull request", _FILE),
+    _flag("--bisect", "for `git bisect run`: exit 0 good, 1 bad, 125 cannot tell"),
     _option(
         "--threshold",
         "EFFECT",
         "with --bisect: the change from which B is bad (0.05)",
-        type=_Number(-1, min_open=True),
+        _Effect(-1, min_open=True),
         default=0.05,
     ),
-    _MEASURING,
+    _TWO_SIDES,
     _ALL,
     _formats(),
 )
@@ -258,7 +261,7 @@ _command(
     _ONE_SERIES,
     _option("--good", "REV", "last good commit (default: from history)"),
     _option("--bad", "REV", "first bad commit (default: from history)"),
-    _MEASURING,
+    _TWO_SIDES,
 )
 _command(
     "changes",
@@ -266,18 +269,13 @@ _command(
     "'transfer.host_to_device[memory=pinned]@box'.",
     click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=_workloads),
     _ONLY_MACHINE,
-    _choice(
-        "--axis",
-        "commit run-time",
-        "put runs in the order of their commits' dates, or of their own time (commit)",
-        default="commit",
-    ),
+    _choice("--axis", "commit run-time", "runs by commits' dates, or by time (commit)", "commit"),
     _option(
         "--since",
         "COMMIT|DATE",
         "only what began then or later makes exit code 1 (default: the machine's newest 50 runs)",
     ),
-    _option("--all", None, "list what is faster, recovered or temporary, too"),
+    _flag("--all", "list what is faster, recovered or temporary, too"),
     _formats(),
     RESULTS,
 )
@@ -295,7 +293,7 @@ def triage(context: click.Context) -> int | None:
 _EVENT = several(
     _ONE_SERIES,
     click.argument("since", metavar="SINCE"),
-    _choice("--direction", "slower faster", "which way it went (slower)", default="slower"),
+    _choice("--direction", "slower faster", "which way it went (slower)", "slower"),
     RESULTS,
 )
 _OF_EVENT = f"SERIES is {_A_SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
@@ -309,12 +307,7 @@ _command(
     click.argument("state", metavar="STATE"),
     _option("--owner", "NAME", "who looks after it"),
     _option("--note", "TEXT", "why"),
-    _option(
-        "--until",
-        "DATE",
-        "last day on which it counts, as 2027-01-31",
-        type=click.DateTime(["%Y-%m-%d"]),
-    ),
+    _option("--until", "DATE", "its last day, as 2027-01-31", click.DateTime(["%Y-%m-%d"])),
     group=triage,
     does="set_entry",
 )
@@ -329,20 +322,20 @@ _command(
         "--trace",
         "FILE",
         "a trace, .json or .json.gz, or a folder of them; may be repeated",
-        type=_PATH,
+        _PATH,
         multiple=True,
     ),
     _option(
         "--warmup",
         "N",
         "steps of the optimizer that are left out first (5); 0: record from the start",
-        type=click.IntRange(0),
+        click.IntRange(0),
         default=5,
     ),
-    _option("--steps", "N", "steps to record (10)", type=click.IntRange(1), default=10),
-    _option("--seconds", "S", "record no longer than that (30)", type=_SECONDS, default=30),
-    _option("--stop", None, "end the command once all is recorded"),
-    _option("--keep", "DIR", "keep the traces there, for https://ui.perfetto.dev", type=_PATH),
+    _option("--steps", "N", "steps to record (10)", click.IntRange(1), default=10),
+    _option("--seconds", "S", "record no longer than that (30)", _TIME, default=30),
+    _flag("--stop", "end the command once all is recorded"),
+    _option("--keep", "DIR", "keep the traces there, for https://ui.perfetto.dev", _PATH),
     _formats(),
     context_settings={"allow_interspersed_args": False},
 )
@@ -351,13 +344,7 @@ _command(
     "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
     "meanwhile. CASE is family.workload[axis=value,...].",
     click.argument("case", metavar="CASE", shell_complete=_workloads),
-    _option(
-        "-o output",
-        "FILE",
-        "FILE.json or FILE.json.gz, for https://ui.perfetto.dev",
-        type=_FILE,
-        required=True,
-    ),
+    _option("-o output", "FILE", ".json or .json.gz, for ui.perfetto.dev", _FILE, required=True),
     DEVICE,
     DEADLINE,
 )
@@ -365,7 +352,7 @@ _command(
     "list",
     "Name the workloads and their cases.",
     FAMILIES,
-    _option("--cases", None, "every case, one a line"),
+    _flag("--cases", "every case, one a line"),
     _formats(),
 )
 _command(
@@ -383,6 +370,6 @@ _command(
     "dashboard",
     "Open the dashboard over all stored runs.",
     click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
-    _option("--headless", None, "do not open a browser"),
+    _flag("--headless", "do not open a browser"),
     RESULTS,
 )

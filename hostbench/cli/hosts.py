@@ -15,7 +15,7 @@ from hostbench.cli import commands, entry
 from hostbench.cli.measuring import measure
 from hostbench.cli.output import warn
 from hostbench.cli.run import answer
-from hostbench.cli.run_setup import Measuring, adopt_left_over, chosen_cases, planned, set_up
+from hostbench.cli.run_setup import Measuring, chosen_cases, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
@@ -89,7 +89,6 @@ def _conduct(member: Member, options: Measuring) -> int:
     was_measured = False
     try:
         setup = set_up(options)
-        adopt_left_over(setup)
         hellos = launch.greet(mail, member.num_ranks)
         require_alike(hellos)
         num_ranks = Counter(hello.member.node for hello in hellos)
@@ -101,14 +100,14 @@ def _conduct(member: Member, options: Measuring) -> int:
             other_hosts={f"host {number}": host for number, host in enumerate(others, 2)},
             launcher=os.getppid(),
         )
-        plan = planned(options, setup)
         asked = any(RANKS_AXIS in text for text in options.case)
-        cases = plan.cases if asked else cases_of_world(plan.cases, member.num_ranks)
-        plan = replace(plan, cases=_over_ranks(cases, setup.workloads))
+        cases = setup.plan.cases
+        cases = cases if asked else cases_of_world(cases, member.num_ranks)
+        setup = setup.with_cases(_over_ranks(cases, setup.workloads))
         mail.put("world", [hello.member for hello in hellos])
         was_measured = True
         os.environ[launch.VARIABLE] = "1"
-        return answer(options, setup, measure(setup, plan), _COMMAND)
+        return answer(options, setup, measure(setup), _COMMAND)
     finally:
         launch.dismiss(mail, member.num_ranks, was_measured)
 

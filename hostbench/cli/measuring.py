@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import fmean
@@ -22,6 +22,7 @@ from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK
+from hostbench.measure.workload import Workload
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -45,22 +46,13 @@ class Measured:
     asv_error: str = ""
     """Why asv's file lacks the run, though it was meant to be there."""
 
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        return tuple(run.run_id for run in self.runs)
-
-    @property
-    def records(self) -> tuple[tuple[CaseRecord, ...], ...]:
-        """Of each run."""
-        return tuple(run.records for run in self.runs)
-
 
 def measure(
     setup: Setup,
-    plan: Plan,
     sides: Sequence[Side] = (),
     *,
     scratch: str | None = None,
+    budget_s: float = math.inf,
     most: int | None = None,
     tells_asv: bool = False,
 ) -> Measured:
@@ -68,13 +60,14 @@ def measure(
     interleaved. An interrupt ends it early and keeps what there is.
 
     `scratch`: why a run is never judged in a history. `most`: the first launch is timed, and as
-    many launches up to that, of as many cases, follow as the setup's time allows. `tells_asv`: a
-    run that may be judged is written into asv's files too.
+    many launches up to that, of as many cases, follow as `budget_s` allows. `tells_asv`: a run that
+    may be judged is written into asv's files too.
 
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device did: then nothing is kept. BrokenError where no more can be written.
     """
-    headers = _headers(setup, plan, sides, scratch)
+    archive_orphans(setup)
+    headers = _headers(setup, sides, scratch)
     paths = [places.journal_path(setup.results, header.run_id) for header in headers]
     asv_error = ""
     with terminate_as_interrupt():
@@ -83,7 +76,7 @@ def measure(
                 stack.enter_context(JournalWriter(path, header))
                 for path, header in zip(paths, headers, strict=True)
             ]
-            end = _measure_into(journals, setup, plan, sides, most)
+            end = _measure_into(journals, setup, sides, budget_s, most)
             # Workers run the code of the start, but which commit that was can no longer be said.
             is_changed = not sides and setup.look() != setup.checkout
             why = "the checkout changed during the run" if is_changed else None
@@ -99,27 +92,38 @@ def measure(
             if end == "device lost":
                 raise DeviceLost("the device was lost before anything was measured")
             raise Interrupted("interrupted before anything was measured: nothing to keep")
-        parts = [
+        archived = [
             adopt.archive_journal(setup.results, path, run, lambda: setup.machine)
             for path, run in zip(paths, runs, strict=True)
         ]
-    return Measured(runs=tuple(parts), end=end, asv_error=asv_error)
+    return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
 
 
-def _headers(
-    setup: Setup, plan: Plan, sides: Sequence[Side], scratch: str | None
-) -> list[RunHeader]:
+def archive_orphans(setup: Setup) -> None:
+    """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
+    only counted."""
+    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
+    num = 0
+    for old in adopt.adopt_orphans(setup.results, lambda: own_name, warn):
+        num += old.is_complete
+        if not old.is_complete:
+            warn(f"archived run {old.header.run_id} as far as it got before it was killed")
+    if num:
+        warn(f"archived finished runs that waited in their journals: {num}")
+
+
+def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
     """Of runs that begin now: of this checkout, or of each side."""
+    plan = setup.plan
     codes = [side.code for side in sides] or [setup.checkout]
     ids = [places.run_id(code.commit, now()) for code in codes]
-    of_sides = {"by": "hostbench ab"} if sides else {}
     return [
         RunHeader(
             run_id=run_id,
             machine=setup.machine,
             commit=code.commit,
             committed_at=code.committed_at,
-            scratch=_scratch(plan, setup, code) or scratch,
+            scratch=_scratch(setup, code) or scratch,
             profile=plan.profile.name,
             launches=plan.profile.launches,
             device=setup.device,
@@ -128,28 +132,27 @@ def _headers(
             hostbench=__version__,
             planned=tuple(map(str, plan.cases)),
             interleaved_with=other if sides else None,
-            **of_sides,
+            **({"by": "hostbench ab"} if sides else {}),
         )
         for code, run_id, other in zip(codes, ids, reversed(ids), strict=True)
     ]
 
 
-def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
+def _scratch(setup: Setup, code: Checkout) -> str | None:
     """Why this run is never judged nor given to asv; None when it may be."""
+    profile = setup.plan.profile
     if setup.device == MARK and setup.simulation is None:
         return "simulated device"
-    if plan.profile.name == QUICK.name:
+    if profile.name == QUICK.name:
         return "quick"
-    if plan.profile.launches < MIN_LAUNCHES:
-        return few_launches(plan.profile.launches)
-    return code.scratch
+    return few_launches(profile.launches) if profile.launches < MIN_LAUNCHES else code.scratch
 
 
 def _measure_into(
     journals: Sequence[JournalWriter],
     setup: Setup,
-    plan: Plan,
     sides: Sequence[Side],
+    budget_s: float,
     most: int | None,
 ) -> End:
     """Every record as it comes, with the facts before, meanwhile and after."""
@@ -162,20 +165,21 @@ def _measure_into(
         write_facts(when, of_host)
     # A simulation says its own: what this host did meanwhile is none of them.
     meanwhile = write_facts if setup.simulation is None else lambda when, of_host: None
-    bar, end_s = Bar(), time.monotonic() + setup.budget_s
+    bar, end_s = Bar(), time.monotonic() + budget_s
     if math.isfinite(end_s):
         bar.until(end_s)
-    has_record = [False for _ in journals]
+    without_record = set(journals)
     end: End = "complete"
     try:
-        with ExitStack() as stack:
-            stack.enter_context(bar)
-            watch = facts.Watch(meanwhile, setup.device, setup.facts, pid=setup.launcher)
-            stack.enter_context(watch)
-            for index, record in _records(setup, plan, sides, bar, stack, most):
+        with (
+            bar,
+            facts.Watch(meanwhile, setup.device, setup.facts, pid=setup.launcher),
+            closing(_records(setup, sides, bar, end_s, most)) as records,
+        ):
+            for index, record in records:
                 journals[index].case(record)
-                has_record[index] = True
-                if time.monotonic() > end_s and all(has_record):
+                without_record.discard(journals[index])
+                if time.monotonic() > end_s and not without_record:
                     end = "stopped"
                     break
     except KeyboardInterrupt:
@@ -188,48 +192,46 @@ def _measure_into(
 
 
 def _records(
-    setup: Setup,
-    plan: Plan,
-    sides: Sequence[Side],
-    bar: Bar,
-    stack: ExitStack,
-    most: int | None,
-) -> Iterator[tuple[int, CaseRecord]]:
+    setup: Setup, sides: Sequence[Side], bar: Bar, end_s: float, most: int | None
+) -> Generator[tuple[int, CaseRecord]]:
     """(index of the journal, record)."""
+    plan, workloads = setup.plan, setup.workloads
     if not sides:
-        launcher = stack.enter_context(Launcher(bar.tick, bar.started))
-        yield from ((0, record) for record in session.records(plan, setup.workloads, launcher, bar))
+        with Launcher(bar.tick, bar.started) as launcher:
+            for record in session.records(plan, workloads, launcher, bar):
+                yield 0, record
         return
-    first, second = (
-        stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
-        for side in sides
-    )
-
-    def interleaved(part: Plan) -> Iterator[tuple[int, CaseRecord]]:
-        for index, record in session.interleaved(part, setup.workloads, (first, second), bar):
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
+            for side in sides
+        )
+        launchers = first, second
+        if most is None:
+            both = session.interleaved(plan, workloads, launchers, bar)
+        else:
+            both = _that_fit(plan, workloads, launchers, bar, end_s, most)
+        for index, record in both:
             side = sides[index]
             reason = record.reason and record.reason.replace(side.folder, "")
             version = side.versions[str(record.case)]
             yield index, structs.replace(record, version=version, reason=reason)
 
-    if most is None:
-        yield from interleaved(plan)
-    else:
-        yield from _as_many_as_fit(plan, interleaved, setup.budget_s, most)
 
-
-def _as_many_as_fit(
+def _that_fit(
     plan: Plan,
-    interleaved: Callable[[Plan], Iterator[tuple[int, CaseRecord]]],
-    budget_s: float,
+    workloads: Mapping[str, Workload],
+    launchers: tuple[Launcher, Launcher],
+    bar: Bar,
+    end_s: float,
     most: int,
 ) -> Iterator[tuple[int, CaseRecord]]:
-    """The first launch, which times each case, then as many launches of as many cases as the
-    budget allows, the cheapest cases first."""
-    began_s = last_s = time.monotonic()
+    """The first launch, timed; then as many launches of as many cases as fit."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
-    started = set()
-    for index, record in interleaved(plan.part(0, 1, plan.cases)):
+    last_s, started = time.monotonic(), set()
+    for index, record in session.interleaved(
+        plan.part(0, 1, plan.cases), workloads, launchers, bar
+    ):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -237,12 +239,12 @@ def _as_many_as_fit(
         if record.status != "ok":
             took_s.pop(record.case, None)
         yield index, record
-    costs_s = {case: 2 * fmean(times) for case, times in took_s.items() if times}
+    costs_s = {case: len(launchers) * fmean(times) for case, times in took_s.items() if times}
     usual_s = fmean(costs_s.values()) if costs_s else 0.0
     costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
     cheapest_first = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
-    launches, cases = fitting(cheapest_first, budget_s - (last_s - began_s), most)
-    yield from interleaved(plan.part(1, launches, cases))
+    launches, cases = fitting(cheapest_first, end_s - last_s, most)
+    yield from session.interleaved(plan.part(1, launches, cases), workloads, launchers, bar)
 
 
 def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:

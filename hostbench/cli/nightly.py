@@ -14,8 +14,8 @@ from hostbench.cli.history import open_history
 from hostbench.cli.measuring import measure
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import results_folder
-from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
-from hostbench.cli.two_codes import SideOptions, measure_sides
+from hostbench.cli.run_setup import Measuring, Setup, set_up
+from hostbench.cli.two_codes import measure_sides
 from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import (
@@ -46,23 +46,17 @@ FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 """Shares of `--budget`: up to there the run goes, and what is measured once more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightlyOptions(Measuring):
-    summary: Path | None = None
-    format: str = "text"
-
-
-def execute(**given: Any) -> int:
+def execute(*, summary: Path | None, budget: float | None, format: str, **measuring: Any) -> int:
     """The summary is written whatever happened. Exit code 2 for a wrong option, 4 where something
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
-    options, night, began_s = NightlyOptions(**given), Tonight(), time.monotonic()
+    options, night, began_s = Measuring(**measuring), Tonight(), time.monotonic()
     become_subreaper()
     simulations = f"simulations into {options.results or Path.cwd()}"
     with only_one(simulations if options.device == MARK else "this machine"):
         try:
             setup = set_up(options)
             night.machine = setup.machine
-            _Nightly(options, setup, night, began_s).measure_and_judge()
+            _Nightly(options, setup, night, budget or math.inf, began_s).measure_and_judge()
         except (KeyboardInterrupt, Interrupted):
             night.ended, night.code = f"interrupted, {report.START_AGAIN}", EXIT_FAILED
         except Exception as error:
@@ -71,9 +65,9 @@ def execute(**given: Any) -> int:
                 night.code = error.exit_code  # a wrong option: nothing has begun
             end = "broken off" if night.code == EXIT_FAILED else "nothing measured"
             night.ended = f"{end}: {_in_words(error)}"
-        _write_summary(options, night)
+        _write_summary(options, summary, night)
     blocks = report.blocks(night)
-    if options.format == "html" and night.run is not None:
+    if format == "html" and night.run is not None:
         rows = points.of_run(results_folder(options.results), night.run, warn)
         blocks += blocks_of_run(rows, night.run)
     page = Page(
@@ -81,19 +75,19 @@ def execute(**given: Any) -> int:
         table=lambda: report.table(night),
         document=lambda: report.as_json(night),
     )
-    show_page(options.format, page)
+    show_page(format, page)
     return night.exit_code
 
 
-def _write_summary(options: NightlyOptions, night: Tonight) -> None:
+def _write_summary(options: Measuring, path: Path | None, night: Tonight) -> None:
     where = typed_again(options, "results")
     night.lists["remarks"] += report.next_steps(night, program(), where)
-    if options.summary is not None:
+    if path is not None:
         try:
             text = f"{markdown(report.blocks(night))}\n"
-            write_file(options.summary, text.encode(errors="replace"))
+            write_file(path, text.encode(errors="replace"))
         except HostbenchError as error:
-            why = f"the summary {options.summary} could not be written: {error}"
+            why = f"the summary {path} could not be written: {error}"
             night.lists["broken"].append(why)
 
 
@@ -109,9 +103,10 @@ def _in_words(error: Exception) -> str:
 class _Nightly:
     """A night as it goes: an interrupt may end it anywhere."""
 
-    options: NightlyOptions
+    options: Measuring
     setup: Setup
     night: Tonight
+    budget_s: float
     began_s: float
 
     def measure_and_judge(self) -> None:
@@ -134,8 +129,7 @@ class _Nightly:
 
     def _left_s(self, share: float) -> float:
         """Seconds until so much of the budget is used up."""
-        budget_s = self.options.budget or math.inf
-        return max(share * budget_s - (time.monotonic() - self.began_s), 0.0)
+        return max(share * self.budget_s - (time.monotonic() - self.began_s), 0.0)
 
     def _before(self, stored: Results, until: str) -> tuple[list[Night], list[Run]]:
         """(the nights of this machine, the runs that they left to be held against)."""
@@ -144,17 +138,14 @@ class _Nightly:
         return known, history.stored_runs(stored, setup.machine, setup.device, until, known)
 
     def _measure(self) -> Run:
-        night = self.night
-        adopt_left_over(self.setup)
-        setup = replace(self.setup, budget_s=self._left_s(FOR_THE_RUN))
-        plan = planned(self.options, setup)
-        if self.options.budget is not None and setup.results.is_dir():
+        night, setup, budget_s = self.night, self.setup, self._left_s(FOR_THE_RUN)
+        if math.isfinite(budget_s) and setup.results.is_dir():
             _, earlier = self._before(open_history(str(setup.results)), now())
-            num_cases, plan = len(plan.cases), history.that_fits(plan, earlier, setup.budget_s)
-            if left := num_cases - len(plan.cases):
+            setup = replace(setup, plan=history.that_fits(setup.plan, earlier, budget_s))
+            if left := len(self.setup.plan.cases) - len(setup.plan.cases):
                 text = "did not fit into --budget: those that were measured last"
                 night.lists["remarks"].append(f"{number_of(left, 'case')} {text}")
-        measured = measure(setup, plan, tells_asv=True)
+        measured = measure(setup, budget_s=budget_s, tells_asv=True)
         (run,) = measured.runs
         night.run, night.about = run, [report.about(run)]
         night.lists["failed"] = history.with_status("failed", run)
@@ -180,7 +171,7 @@ class _Nightly:
         night.lists["skipped"] = history.with_status("skipped", run, earlier)
         names = judge.to_measure_again(moved, len(launches))
         again, is_same = judge.Comparisons(), old == new
-        if cases := tuple(case for case in self.setup.cases if str(case) in dict(names)):
+        if cases := tuple(case for case in self.setup.plan.cases if str(case) in dict(names)):
             try:
                 runs = self._measure_again(None if is_same else old, cases)
                 is_same = len(runs) == 1
@@ -200,28 +191,27 @@ class _Nightly:
         num, budget_s = number_of(len(cases), "case"), self._left_s(FOR_MEASURING)
         if not budget_s:
             raise NothingMeasured("--budget is used up")
-        measured, setup = None, replace(self.setup, budget_s=budget_s)
+        measured = None
         with suppress(NothingDiffers):  # commits that touch nothing that is measured
             if before is not None:
-                sides = SideOptions(
-                    a=before,
+                options = replace(
+                    self.options,
+                    families=(),
                     case=tuple(map(str, cases)),
-                    budget=None if math.isinf(budget_s) else budget_s,
-                    device=setup.device,
-                    launches=self.options.launches,
-                    deadline=self.options.deadline,
-                    machine=setup.machine,
-                    results=str(setup.results),
+                    device=self.setup.device,
+                    machine=self.setup.machine,
+                    results=str(self.setup.results),
                 )
                 warn(f"measuring {num} interleaved with {before[:8]}")
-                both = measure_sides(sides)
+                both = measure_sides(options, before, (), budget_s)
                 measured = both.measured
                 self.night.lists["remarks"] += both.notes
         if measured is None:
             warn(f"measuring {num} a second time")
-            plan = replace(planned(self.options, setup), cases=cases)
-            measured = measure(setup, plan)  # asv keeps the first
-        self.night.about.append(f"measured again: run {' and run '.join(measured.run_ids)}")
+            setup = self.setup.with_cases(cases)
+            measured = measure(setup, budget_s=budget_s)  # asv keeps the first
+        run_ids = " and run ".join(run.run_id for run in measured.runs)
+        self.night.about.append(f"measured again: run {run_ids}")
         if measured.end == "interrupted":
             raise KeyboardInterrupt
         return list(map(judge.launches_of, measured.runs))

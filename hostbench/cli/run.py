@@ -1,12 +1,13 @@
 """`hostbench run`: measure in the foreground, keep everything, also in asv's file of the commit."""
 
+import math
 import sys
 from typing import Any
 
 from hostbench import facts
 from hostbench.cli.measuring import Measured, measure
 from hostbench.cli.output import program, short, show, terminal, typed_again, warn
-from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
+from hostbench.cli.run_setup import Measuring, Setup, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Run
@@ -18,28 +19,29 @@ from hostbench.store.archive import path_of
 from hostbench.store.runs import case_results, facts_of
 
 
-def execute(**given: Any) -> int:
+def execute(*, format: str, budget: float | None, **measuring: Any) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed, the run was interrupted or
     its device lost, 3 if none has a number, else 0: also of a part that stopped as it was asked
     to."""
-    options = Measuring(**given)
+    options = Measuring(**measuring)
     become_subreaper()
     setup = set_up(options)
-    adopt_left_over(setup)
-    measured = measure(setup, planned(options, setup), tells_asv=True)
-    code = answer(options, setup, measured, f"{program()} run")
+    measured = measure(setup, budget_s=budget or math.inf, tells_asv=True)
+    code = answer(options, setup, measured, f"{program()} run", format)
     return EXIT_FAILED if measured.asv_error else code
 
 
-def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -> int:
+def answer(
+    options: Measuring, setup: Setup, measured: Measured, command: str, format: str = "text"
+) -> int:
     """Print what was learnt, and what the whole `command` would tell. Returns the exit code."""
     (run,) = measured.runs
     rows = points.of_run(setup.results, run, warn)
     footer = _footer(options, setup, run)
-    if options.format == "text":
+    if format == "text":
         show(screen(run, rows, footer, terminal(), command))
     else:
-        show(write(page(rows, run), options.format))
+        show(write(page(rows, run), format))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
     statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":

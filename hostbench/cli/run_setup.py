@@ -1,6 +1,5 @@
 """What is decided before the first case of a run: its cases, device, code, machine and folder."""
 
-import math
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -14,7 +13,6 @@ from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import BrokenError, UsageError
-from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
@@ -22,28 +20,24 @@ from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
-from hostbench.store import adopt
 from hostbench.vcs.repo import Checkout, checkout
 from hostbench.vcs.user_side import another_installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """Which cases, how, and where they are kept: options of every command that measures."""
+    """Options of every command that measures, as `hostbench run --help` explains them."""
 
     families: tuple[str, ...] = ()
     """Without a name the project's own where it has some, else all."""
     case: tuple[str, ...] = ()
     quick: bool = False
-    budget: float | None = None
-    """Seconds, after which it stops."""
     device: str | None = None
     launches: int | None = None
     deadline: float | None = None
-    """Seconds a case."""
+    """Seconds, as each time."""
     machine: str | None = None
     results: str | None = None
-    format: str = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +55,16 @@ class Setup:
     """The checkout once more."""
     device: str
     workloads: dict[str, Workload]
-    cases: tuple[Case, ...]
-    budget_s: float = math.inf
+    plan: Plan
+    """Its cases, in an order of its own."""
     simulation: Simulation | None = None
     other_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """`host 2`, ... -> facts of the hosts beside this one on which its ranks run."""
     launcher: int | None = None
     """The process that started the ranks of this host, where this one did not."""
+
+    def with_cases(self, cases: tuple[Case, ...]) -> "Setup":
+        return replace(self, plan=replace(self.plan, cases=cases))
 
 
 def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> Setup:
@@ -85,28 +82,38 @@ def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> 
     else:
         host_facts = simulation.all_facts()
         collect = partial(dict, host_facts)
-    machine = facts.machine_name(options.machine, host_facts)
-    if device == MARK and MARK not in machine:
-        machine = checked_name(f"{MARK}-{machine}", "--machine")
-    elif device != MARK and MARK in machine:
-        raise UsageError(
-            f"machine {machine!r} is named {MARK}, and this run measures {device}: name it "
-            "otherwise"
-        )
+    plan = Plan(
+        profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
+        cases=cases,
+        device_override=MARK if device == MARK else None,
+        seed=random.SystemRandom().getrandbits(32),
+    )
     return Setup(
         root=root,
         results=results,
-        machine=machine,
+        machine=_machine(options.machine, device, host_facts),
         facts=host_facts,
         collect=collect,
         checkout=look_again(),
         look=look_again,
         device=device,
         workloads=workloads,
-        cases=cases,
-        budget_s=options.budget or math.inf,
+        plan=plan,
         simulation=simulation,
     )
+
+
+def _machine(named: str | None, device: str, host_facts: facts.Facts) -> str:
+    """Simulated runs lie apart. Raises UsageError for a name that says otherwise."""
+    machine = facts.machine_name(named, host_facts)
+    if device == MARK and MARK not in machine:
+        return checked_name(f"{MARK}-{machine}", "--machine")
+    if device != MARK and MARK in machine:
+        raise UsageError(
+            f"machine {machine!r} is named {MARK}, and this run measures {device}: name it "
+            "otherwise"
+        )
+    return machine
 
 
 def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, ...], str]:
@@ -177,34 +184,3 @@ def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation 
     for selector, _ in simulation.slower() if simulation else ():
         check_selects(selector, works, f"{os.environ[VARIABLE]}: slowdown: ")
     return simulation
-
-
-def check_decides(options: Measuring) -> None:
-    """Raises UsageError where two sides would have fewer launches than a verdict needs."""
-    if options.launches is not None and options.launches < MIN_LAUNCHES:
-        raise UsageError(
-            f"--launches {options.launches}: a verdict needs {MIN_LAUNCHES} launches a side; name "
-            f"so many, or leave it out for {STANDARD.launches}"
-        )
-
-
-def adopt_left_over(setup: Setup) -> None:
-    """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
-    only counted."""
-    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
-    adopted = adopt.adopt_orphans(setup.results, lambda: own_name, warn)
-    for old in adopted:
-        if not old.is_complete:
-            warn(f"archived run {old.header.run_id} as far as it got before it was killed")
-    if num := sum(old.is_complete for old in adopted):
-        warn(f"archived finished runs that waited in their journals: {num}")
-
-
-def planned(options: Measuring, setup: Setup) -> Plan:
-    """What a new run measures, in an order of its own."""
-    return Plan(
-        profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
-        cases=setup.cases,
-        device_override=MARK if setup.device == MARK else None,
-        seed=random.SystemRandom().getrandbits(32),
-    )

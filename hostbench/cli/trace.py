@@ -14,13 +14,9 @@ from hostbench.core.lanes import chrome_trace, extent
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import format_seconds, number_of
-from hostbench.device.simulated_file import MARK
 from hostbench.families import check_selects, load
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import STANDARD, Plan, choose
 from hostbench.store.archive import packed
-
-_DEADLINE_S = 60.0
 
 
 def execute(*, case: str, output: Path, device: str | None, deadline: float | None) -> int:
@@ -31,9 +27,9 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     selector = parse_selector(case)
     check_selects(selector, load(), "")
     become_subreaper()
-    setup = set_up(Measuring(case=(case,), device=device), keeps=False)
-    chosen = _only_case(case, choose(setup.workloads, setup.device, selectors=[selector]))
-    outcome = _run(chosen, setup, deadline or _DEADLINE_S)
+    setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
+    chosen = _only_case(case, setup.plan.cases)
+    outcome = _run(chosen, setup)
     about = {
         "case": str(chosen),
         "machine": setup.machine,
@@ -74,17 +70,16 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
     )
 
 
-def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
+def _run(case: Case, setup: Setup) -> Outcome:
     """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
-    device_override = MARK if setup.device == MARK else None
-    plan = Plan(profile=STANDARD, cases=(case,), device_override=device_override)
+    plan = setup.with_cases((case,)).plan
     ((variables, _),) = plan.workers((case.family,), 0)
     launch = Launch(
         family=case.family,
         settings={},
-        device=device_override,
+        device=plan.device_override,
         variables=variables,
-        deadline_s=deadline_s,
+        deadline_s=plan.profile.deadline_s,
         trace=True,
         cases=(case,),
     )

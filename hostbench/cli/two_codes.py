@@ -1,5 +1,6 @@
 """Two codes measured interleaved: a commit against another, or against the working tree."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,13 +8,7 @@ from pathlib import Path
 
 from hostbench.cli.measuring import Measured, measure
 from hostbench.cli.results import results_folder
-from hostbench.cli.run_setup import (
-    Measuring,
-    adopt_left_over,
-    check_decides,
-    planned,
-    set_up,
-)
+from hostbench.cli.run_setup import Measuring, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
@@ -33,13 +28,6 @@ MOST_LAUNCHES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideOptions(Measuring):
-    a: str
-    names: tuple[str, ...] = ()
-    """B, then families; either may be left out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSides:
     """Two sides whose launches were interleaved, and a run of each kept."""
 
@@ -52,37 +40,44 @@ class MeasuredSides:
 
 
 def measure_sides(
-    options: SideOptions, scratch: str | None = None, *, only_case: bool = False
+    options: Measuring,
+    a: str,
+    names: Sequence[str],
+    budget_s: float = math.inf,
+    *,
+    scratch: str | None = None,
+    only_case: bool = False,
 ) -> MeasuredSides:
-    """A run of each side is kept; `scratch`: why no history is judged by them. Raises
-    NothingMeasured where the sides have no case in common, or nothing that is measured differs."""
+    """A run of each side is kept. `names`: B, then families; either may be left out. `scratch`: why
+    no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
+    nothing that is measured differs."""
     become_subreaper()
-    check_decides(options)
-    second, families = _names(options.names)
+    second, families = _names(names)
     root, code = repository(results_folder(options.results))
-    first_commit = side.known_commit(root, options.a)  # refused before torch is asked
+    first_commit = side.known_commit(root, a)  # refused before torch is asked
     second_commit = None if second is None else side.known_commit(root, second)
     # --quick narrows the cases alone; a budget decides itself how many launches there are.
-    launches = MIN_LAUNCHES if options.budget else options.launches or STANDARD.launches
-    most = (options.launches or MOST_LAUNCHES) if options.budget else None
+    has_budget = math.isfinite(budget_s)
+    launches = MIN_LAUNCHES if has_budget else options.launches or STANDARD.launches
+    most = (options.launches or MOST_LAUNCHES) if has_budget else None
     options = replace(options, families=families, launches=launches)
     setup = set_up(options)
-    side.check_differ(root, (options.a, second or WORKING_TREE), first_commit, second_commit)
-    plan = planned(options, setup)
-    if only_case and len(plan.cases) != 1:
-        raise UsageError(f"--bisect takes one case, not {len(plan.cases)}: name it with --case")
+    side.check_differ(root, (a, second or WORKING_TREE), first_commit, second_commit)
+    if only_case and len(setup.plan.cases) != 1:
+        num = len(setup.plan.cases)
+        raise UsageError(f"--bisect takes one case, not {num}: name it with --case")
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
-            side.of_commit(root, options.a, Path(folder, "a")),
+            side.of_commit(root, a, Path(folder, "a")),
             side.of_commit(root, second, Path(folder, "b"))
             if second is not None
             else side.of_working_tree(root, code, Path(folder, "b")),
         )
-        cases, notes = side.comparable(plan.cases, sides)
+        cases, notes = side.comparable(setup.plan.cases, sides)
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
-        adopt_left_over(setup)
-        measured = measure(setup, replace(plan, cases=cases), sides, scratch=scratch, most=most)
+        setup = setup.with_cases(cases)
+        measured = measure(setup, sides, scratch=scratch, budget_s=budget_s, most=most)
     return MeasuredSides(
         machine=setup.machine, sides=sides, measured=measured, cases=cases, notes=tuple(notes)
     )

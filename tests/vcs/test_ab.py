@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from hostbench.cli import ab, measuring
 from hostbench.cli.entry import main
 from hostbench.cli.measuring import Measured
+from hostbench.cli.two_codes import MeasuredSides
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -139,8 +140,14 @@ def test_what_neither_side_can_measure_is_counted() -> None:
     first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
     second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
     runs = (run(first, run_id="a"), run(second, run_id="b"))
-    pair = Measured(runs=tuple(one for one in runs), end="complete")
-    assert [*ab._remarks(ab.AbOptions(a="main"), ("main", "HEAD"), pair, (CASE, lacks, other))] == [
+    cases, measured = (CASE, lacks, other), Measured(runs=runs, end="complete")
+    side = Side(
+        name="", code=Checkout(commit="", committed_at=None, scratch=None), root=Path(), versions={}
+    )
+    both = MeasuredSides(
+        machine="shelf", sides=(side, side), measured=measured, cases=cases, notes=()
+    )
+    assert [*ab._remarks(("main", "HEAD"), both, None, every=False)] == [
         "skipped on both sides: 1 of 3 cases: no pinned memory",
         "main is run:a",
         "HEAD is run:b",
