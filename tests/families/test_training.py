@@ -241,12 +241,17 @@ def answered(*rows: Row) -> dict[str, Answer]:
     return {answer.question: answer for answer in answers(rows)}
 
 
-def test_ranks_beside_one_process() -> None:
-    rows = step(0.010, 1, "plain", "total"), step(0.020, 2, "ddp", "total")
-    answer = answered(*rows)["How does DDP scale, with as many rows in all?"]
-    assert str(answer.figures[0]) == "2 ranks 20 ms (2x slower than one process)"
+@pytest.mark.parametrize(
+    ("batch", "words", "left"),
+    [("per_rank", "the same batch on each rank", "50%"), ("total", "one batch shared out", "25%")],
+)
+def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, words: str, left: str) -> None:
+    """Twice the time of one process: half of its speed, of a shared batch a quarter."""
+    rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
+    answer = answered(*rows)[f"How does DDP scale, with {words}?"]
+    assert f"2 ranks 20 ms ({left} of the speed of one process" in str(answer.figures[1])
     assert answer.chart is not None
-    assert [rule.low for rule in answer.chart.rules] == [0.010]
+    assert [point.y for point in answer.chart.curve] == [0.010, 0.010 / (1 + (batch == "total"))]
 
 
 @pytest.mark.parametrize(

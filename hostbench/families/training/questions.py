@@ -26,7 +26,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "plain": "one process", "ddp": "DDP", "zero1": "ZeRO-1", "fsdp2": "FSDP2",
         "tensor_parallel": "tensor parallelism",
     },
-    "batch": {"per_rank": "as many rows per rank", "total": "as many rows in all"},
+    "batch": {"per_rank": "the same batch on each rank", "total": "one batch shared out"},
     "part": {
         "compute": "compute with the update", "optimizer": "the update alone",
         "communication": "communication alone",
@@ -129,6 +129,7 @@ QUESTIONS = (
         text="How does {wrap} scale, with {batch}?", workload=STEP,
         where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), beside=_one_process,
         beside_name="one process",
+        parts=lambda row: int(row.axes["num_ranks"]) if row.axes["batch"] == "total" else 1,
     ),
     Held(
         text="Over {num_ranks}, does each hold what the formulas say?", workload=STEP,

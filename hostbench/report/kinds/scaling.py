@@ -7,7 +7,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Ratio, Rule
+from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Point, Ratio, Rule
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.compare import Beside
@@ -40,6 +40,9 @@ class Scaling(Question):
     beside: Beside | None = None
     """The case that each time is held against: without what is counted, or of one process."""
     beside_name: str = ""
+    parts: Callable[[Row], int] | None = None
+    """In how many parts each count cuts the work of the case that it is held against: shown is what
+    is left of that one's speed, with its interval, and the ideal in the chart."""
     note: Callable[[Row], str] = lambda row: "oversubscribed" if row.is_oversubscribed else ""
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
@@ -55,6 +58,8 @@ class Scaling(Question):
         if not measured:
             return self.unavailable(text, [row for row in group if not row.is_valid])
         reference = self._reference(measured, rows)
+        if self.parts and reference:
+            group, measured = [reference, *group], [reference, *measured]
         figures = [self._figure(row, reference) for row in measured]
         state, verdict = (self._fewest if self.enough else self._values)(measured, figures)
         notes = tuple(marks.limits_in_words([*self._rated(measured)]))
@@ -175,7 +180,7 @@ class Scaling(Question):
 
     def _against(self, row: Row, other: Row) -> Conclusion:
         """By the time of a step, or of so many items or bytes as the other does in a step."""
-        share = 1.0
+        share = float(self.parts(row)) if self.parts else 1.0
         if self._unit != "s":
             mine, others = ((self._value(r) or 0.0) * r.time for r in (row, other))
             share = others / mine
@@ -185,8 +190,11 @@ class Scaling(Question):
         ratio, label, note = None, self._name(row), self.note(row)
         if reference is not None and reference is not row:
             to = self.beside_name or self._name(reference)
-            share_of = "that" if self.rate else ""
-            ratio = Ratio(to, self._against(row, reference), share_of=share_of)
+            share_of = "that" if self.rate else "the speed" if self.parts else ""
+            ratio = Ratio(to, left := self._against(row, reference), share_of=share_of)
+            if self.parts and left.is_different and not left.is_few:
+                interval = f"99 % interval {left.low or 0:.0%} to {left.high or 0:.0%}"
+                note = ", ".join(filter(None, [interval, note]))
         if self._unit == "s":
             return figure(label, row, ratio=ratio, note=note)
         return Figure(label, self._value(row), self._unit, ratio=ratio, note=note)
@@ -218,6 +226,10 @@ class Scaling(Question):
         ]
         if is_by_size:
             rules = marks.near_limits([*self._rated(group)], points)
-        elif self.beside_name and reference:
+        elif self.beside_name and reference and not self.parts:
             rules = (Rule(self.beside_name, reference.time),)
-        return marks.chart("line", marks.axis_of(x), y, points, rules=rules)
+        curve = tuple[Point, ...]()
+        if self.parts and reference:
+            ideal = {self._count(row): reference.time / self.parts(row) for row in group}
+            curve = tuple(Point(count, ideal[count]) for count in sorted(ideal))
+        return marks.chart("line", marks.axis_of(x), y, points, rules=rules, curve=curve)
