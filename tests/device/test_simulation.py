@@ -218,19 +218,12 @@ def test_it_is_ignored_by_other_devices_and_says_so(
     assert "'simulated-x' is named simulated" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ('[slowdown]\n"transfer.h2d" = 2', ("'transfer.h2d' selects no case", "hostbench list")),
-    ],
-)
-def test_a_bad_file_stops_the_run(
-    text: str, parts: tuple[str, ...], declare: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    declare(text)
+def test_a_bad_file_stops_the_run(declare: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    declare('[slowdown]\n"transfer.h2d" = 2')
     assert simulate() == EXIT_USAGE
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and all(part in err for part in parts), err
+    assert err.count("\n") == 1
+    assert "'transfer.h2d' selects no case" in err and "hostbench list" in err
     assert not Path("results").exists()
 
 
@@ -241,19 +234,8 @@ def test_measured_results_are_no_place_for_it(
     declare(STORY)
     assert simulate() == EXIT_USAGE
     assert "the folder of measured results" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "trace",
-                "transfer.host_to_device[memory=pinned,nbytes=4KiB,blocking=True]",
-                "--device",
-                "simulated",
-                "-o",
-                "a.json",
-            ]
-        )
-        == EXIT_OK
-    )
+    case = "transfer.host_to_device[memory=pinned,nbytes=4KiB,blocking=True]"
+    assert main(["trace", case, "--device", "simulated", "-o", "a.json"]) == EXIT_OK
     assert simulate("--results", "elsewhere") == EXIT_OK
     (one,) = runs_of(stage / "elsewhere")
     assert one.header.scratch == "no git repository"
