@@ -91,8 +91,10 @@ IDLE: dict[str, tuple[list[Add], dict[str, float]]] = {
         {HOST_LATE: 460, SYNCHRONIZATION: 30, LAUNCH_BOUND: 5, QUEUED: 5},
     ),
     "a wait is to blame until the host is ahead again: 50 us, of gaps of 8 us": (
-        [FIRST, sync((62, 112))]
-        + [kernel((at, at + 3), (at + 3, at + 5)) for at in range(115, 215, 10)],
+        [
+            *(FIRST, sync((62, 112))),
+            *(kernel((at, at + 3), (at + 3, at + 5)) for at in range(115, 215, 10)),
+        ],
         {LAUNCH_BOUND: 30, SYNCHRONIZATION: 50},
     ),
     "a copy inside the device is its work": (
