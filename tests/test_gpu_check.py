@@ -1,6 +1,5 @@
 """gpu-check on a machine without a GPU: what it lacks, isolation, time, and the report."""
 
-import inspect
 import json
 import os
 import platform
@@ -8,17 +7,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hostbench import facts
-from hostbench.core.units import GIB, KIB, MIB
+from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.facts.hardware import Hardware
 from tests.gpu import check as gpu_check
-from tests.gpu import conftest as gpu_conftest
-from tests.gpu import report, test_copies
+from tests.gpu import report
 from tests.gpu.check import check
 from tests.gpu.delay import probe_all, table
 
@@ -113,12 +110,6 @@ def test_without_working_cuda_it_says_so_and_exits_4(
     assert capsys.readouterr().err == "gpu-check: torch.cuda does not work: the driver is too old\n"
 
 
-def test_a_folder_that_cannot_be_written_is_a_usage_error(on_a_gpu: Path, capsys) -> None:
-    on_a_gpu.write_text("a file")
-    assert gpu_check.main(["-o", str(on_a_gpu / "deep")]) == 2
-    assert "choose another -o" in capsys.readouterr().err
-
-
 def test_the_report_names_neither_the_machine_nor_its_user(
     on_a_gpu: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,35 +132,6 @@ def test_the_report_names_neither_the_machine_nor_its_user(
     for name, said in written.items():
         assert not [word for word in ("galaxy", "betelgeuse", "zaphod", uuid) if word in said], name
     assert "HOST in ~/x, GPU-UUID" in written["report.md"]
-
-
-class Counting:
-    """As far as the link's counters are asked: each look finds so many bytes more."""
-
-    def __init__(self, step: int) -> None:
-        self.seen, self.step = 0, step
-
-    def bytes_counted(self) -> tuple[int, int]:
-        self.seen += self.step
-        return self.seen, self.seen
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *args, **options: None
-
-
-def test_counters_that_stand_still_are_an_answer_and_no_failure() -> None:
-    noted: list[str] = []
-    look_at: Any = test_copies.test_the_link_counts_the_bytes_of_a_copy
-
-    def look(step: int) -> None:
-        look_at(Counting(step), noted.append, "H2D")
-
-    look(GIB)
-    with pytest.raises(pytest.skip.Exception, match="they do not see this link"):
-        look(0)
-    with pytest.raises(AssertionError):
-        look(MIB)
-    assert len(noted) == 3
 
 
 def test_outcomes_and_figures_are_reported_and_a_failure_stops_no_other_file(
@@ -203,24 +165,6 @@ def test_a_file_that_hangs_is_ended(tmp_path: Path) -> None:
     assert check([path], tmp_path, {}, others_s=1.0) == 4
     (outcome,) = json.loads((tmp_path / "report.json").read_text())["outcomes"]
     assert (outcome["outcome"], outcome["reason"][:15]) == ("failed", "ended after 1 s")
-
-
-def test_after_the_time_files_are_not_reached(tmp_path: Path) -> None:
-    assert check([tmp_path / "test_none.py"], tmp_path, {}, total_s=0.0) == 3
-    (outcome,) = json.loads((tmp_path / "report.json").read_text())["outcomes"]
-    assert (outcome["outcome"], "not reached" in outcome["reason"]) == ("skipped", True)
-
-
-def test_what_this_machine_cannot_do_is_a_skip(tmp_path: Path) -> None:
-    """By the hook of tests/gpu/conftest.py, without torch, which the rest of it imports."""
-    (tmp_path / "conftest.py").write_text(
-        "from collections.abc import Generator\nimport pytest\n"
-        "from hostbench.core.errors import Unavailable\n"
-        + inspect.getsource(gpu_conftest.pytest_runtest_call)
-    )
-    text = "from hostbench.core.errors import Unavailable\ndef test_it(): raise Unavailable('no')"
-    code, (outcome,) = checked(tmp_path, test_unavailable=text)
-    assert (code, outcome["outcome"], outcome["reason"]) == (3, "skipped", "no")
 
 
 def test_the_probe_tells_waiting_from_returning_early() -> None:

@@ -2,13 +2,10 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from hostbench.core.errors import BrokenError, Unavailable
-from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.errors import fatal_reason
 
@@ -94,42 +91,6 @@ def test_launches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     with pytest.raises(BrokenError, match=r"CUDA_LAUNCH_BLOCKING is set: .*; unset it"):
         cuda.CudaDevice()
-
-
-@pytest.fixture
-def hollow(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A CudaDevice whose device is the CPU: its copies and its data are what they are on CUDA."""
-    device = object.__new__(cuda.CudaDevice)
-    device._device = torch.device("cpu")
-    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: None)
-    return device
-
-
-@pytest.mark.parametrize("nbytes", [0, 2 * MIB + 5])
-def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
-    source, target = hollow.host_buffer(nbytes, pinned=False), hollow.buffer(nbytes)
-    hollow.fill_pattern(source, 1)
-    hollow.fill_pattern(target, 2)
-    assert hollow.same_values(source, target) is (nbytes == 0)
-    hollow.copy(target, source, blocking=False)
-    assert hollow.same_values(source, target)
-    assert target.nbytes == nbytes
-
-
-def test_a_reset_empties_both_caches_and_the_peaks(
-    hollow: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[object] = []
-    fakes = SimpleNamespace(
-        empty_cache=lambda: done.append("device cache"),
-        reset_peak_memory_stats=lambda device: done.append(device),
-    )
-    public = SimpleNamespace(empty_host_cache=lambda: done.append("host cache"))
-    monkeypatch.setattr(torch, "cuda", fakes)
-    monkeypatch.setattr(torch, "accelerator", public)
-    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: done.append("waited"))
-    hollow.reset()
-    assert done == ["waited", "device cache", "host cache", hollow._device]
 
 
 def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:

@@ -88,18 +88,6 @@ def test_depth_is_per_step() -> None:
     assert samples.depth == 4
 
 
-@pytest.mark.parametrize("name", ["transfer.host_to_device", "transfer.device_to_host"])
-def test_the_probe_finds_what_cuda_does_at_every_size(name: str) -> None:
-    work = load(("transfer",))[name]
-    for case in work.cases():
-        if case.values["device"] == "cuda":
-            device = SimulatedDevice()
-            result = measure.measure(device, prepare(work, device, case), Settings())
-            expected = work.expected(case) or {"asynchronous": False}  # small and pageable
-            assert result.findings == expected, case
-            assert result.proofs == {"data": "passed"}, case
-
-
 def scripted(
     durations: Iterable[float], settings: Settings, *, host_only: bool = False
 ) -> Measurement:

@@ -66,7 +66,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     """By srun's variables. In its second launch rank 1's agent is killed; else who is drawn."""
     seed, host = random.randrange(2**16), socket.gethostname()
     kinds = cases("fine killed raises exits hangs gone")
-    words = (*MODULE, *kinds, "--launches=2", "--deadline=12", f"--results={results}")
+    words = (*MODULE, *kinds, "--launches=2", "--deadline=8", f"--results={results}")
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port(), "GLOO_SOCKET_IFNAME": "lo"}
     where |= {"SLURM_NTASKS": "2", "SEED": f"{seed}"}
     running = [
@@ -84,7 +84,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
         "killed": " was lost: killed by SIGKILL; after barrier",
         "exits": " was lost: exit code 7; after barrier",
         "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
-        "hangs": " did not answer within 9.6 s: after barrier",
+        "hangs": " did not answer within 6.4 s: after barrier",
     }.items():
         status, text = outcomes[2, kind]
         name = f"rank {culprit_of(kind, 2, seed)} on {host}"
