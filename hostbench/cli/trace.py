@@ -73,7 +73,7 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
 def _run(case: Case, setup: Setup) -> Outcome:
     """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
     plan = setup.with_cases((case,)).plan
-    ((variables, _),) = plan.workers((case.family,), 0)
+    ((_, variables, _),) = plan.workers(0)
     launch = Launch(
         family=case.family,
         settings={},

@@ -68,31 +68,31 @@ class Plan:
     def families(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(case.family for case in self.cases))
 
-    def walks(self, launch: int) -> tuple[tuple[str, ...], ...]:
-        """The families of each worker of a launch, in the order that it walks them: one family; or
-        all that need no ranks, in an order drawn by the seed, where the profile shares workers."""
-        shared = [family for family in self.families() if self._is_shared(family)]
+    def workers(
+        self, launch: int, *, apart: bool = False
+    ) -> Iterator[tuple[tuple[str, ...], dict[str, str], tuple[Case, ...]]]:
+        """Of each worker of a launch its families, in the order that it measures them, what differs
+        from this process's own environment, and the cases in their order.
+
+        A worker has one family; or all that need no ranks, in an order drawn by the seed, where the
+        profile shares workers and they are not to be kept `apart`.
+        """
+        shared = [] if apart else [name for name in self.families() if self._is_shared(name)]
         random.Random(f"{self.seed}-{launch}-walk").shuffle(shared)
-        alone = ((family,) for family in self.families() if family not in shared)
-        return ((tuple(shared),) if shared else ()) + tuple(alone)
+        alone = [(family,) for family in self.families() if family not in shared]
+        for families in [tuple(shared), *alone] if shared else alone:
+            cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
+            for case in (case for family in families for case in self.order(family, launch)):
+                variables = () if self.device_override is not None else _variables(case)
+                cases_of.setdefault(variables, []).append(case)
+            for variables, cases in cases_of.items():
+                yield families, dict(variables), tuple(cases)
 
     def _is_shared(self, family: str) -> bool:
         if not self.profile.shares_workers or self.device_override is not None:
             return False
         cases = [case for case in self.cases if case.family == family]
         return all(case.values["device"] in SLOW_TO_START and not _ranks(case)[0] for case in cases)
-
-    def workers(
-        self, families: Iterable[str], launch: int
-    ) -> Iterator[tuple[dict[str, str], tuple[Case, ...]]]:
-        """The cases of these families, those of one environment together: what of it differs from
-        this process's own, and the cases in the order that a worker walks them."""
-        cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
-        for case in (case for family in families for case in self.order(family, launch)):
-            variables = () if self.device_override is not None else _variables(case)
-            cases_of.setdefault(variables, []).append(case)
-        for variables, cases in cases_of.items():
-            yield dict(variables), tuple(cases)
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.

@@ -1,6 +1,6 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -65,9 +65,7 @@ def _timed(
     """Every launch on one or two sides; cases without a number join `out` and are left out. Of two
     sides each family has its own worker: a side may be a commit whose workers know one alone."""
     for launch in plan.launches():
-        apart = [(family,) for family in plan.families()]
-        walks = plan.walks(launch) if len(launchers) == 1 else apart
-        for families, variables, ordered in _workers(plan, walks, launch):
+        for families, variables, ordered in plan.workers(launch, apart=len(launchers) > 1):
             cases = tuple(case for case in ordered if case not in out)
             progress.dropped((len(ordered) - len(cases)) * len(launchers))
             if not cases:
@@ -106,7 +104,7 @@ def _observe(
     against the times: that is a proof which is unavailable. A profiler that breaks it again and
     again is left alone."""
     number, left, broken = plan.profile.launches, set(wanted), []
-    for families, variables, ordered in _workers(plan, plan.walks(number), number):
+    for families, variables, ordered in plan.workers(number):
         cases = tuple(case for case in ordered if case in wanted)
         if not cases:
             continue
@@ -136,15 +134,6 @@ def _observe(
 def _unavailable(outcome: Outcome, why: str) -> Outcome:
     measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
     return replace(outcome, status="ok", reason=None, traceback=None, measurement=measurement)
-
-
-def _workers(
-    plan: Plan, walks: Iterable[tuple[str, ...]], launch: int
-) -> Iterator[tuple[tuple[str, ...], dict[str, str], tuple[Case, ...]]]:
-    """The families, the environment and the cases of each worker of a launch."""
-    for families in walks:
-        for variables, cases in plan.workers(families, launch):
-            yield families, variables, cases
 
 
 def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:

@@ -46,39 +46,26 @@ def walk(launch: Launch, emit: Emit) -> None:
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
     # What stands in needs no warming up, and its clock may not see what a step does on the host.
     cold = {} if launch.device is None else {"warmup_s": 0.0}
-    settings = convert({**launch.settings, **cold}, measure.Settings)
-    place = _Place(launch, emit)
+    worker = _Worker(launch, emit, convert({**launch.settings, **cold}, measure.Settings))
     for position, case in enumerate(launch.cases):
         emit(Started(case=case, at=time.time()))
         try:
-            outcome = _one(workloads, place, case, position, settings)
+            outcome = worker.reset(_outcome(worker, workloads, case, position))
         except DeviceLost as lost:
             emit(Opened(lost=str(lost)))
             return
-        outcome = _leave_nothing(place.devices, outcome)
         emit(outcome)
         if outcome.fatal:
             return  # ranks that are left die with this process
-    place.close()
+    worker.close()
 
 
-def _one(
-    workloads: Mapping[str, Workload],
-    place: "_Place",
-    case: Case,
-    position: int,
-    settings: measure.Settings,
+def _outcome(
+    worker: "_Worker", workloads: Mapping[str, Workload], case: Case, position: int
 ) -> Outcome:
     outcome = partial(Outcome, case=case, position=position)
     try:
-        work = workloads[case.workload]
-        seen: dict[str, Any] = {}
-        if place.launch.trace:
-            measurement, seen = _traced(work, place, case, settings)
-        elif place.launch.observe:
-            measurement = _evidence(work, place, case)
-        else:
-            measurement = _measured(work, place, case, settings)
+        measurement, seen = worker.measure(workloads[case.workload], case)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
     except DeviceLost:
@@ -100,15 +87,32 @@ def _one(
 
 
 @dataclass(slots=True)
-class _Place:
-    """Where the cases of this launch run."""
+class _Worker:
+    """What the cases of a launch share: the devices and the ranks that were started for them."""
 
     launch: Launch
     emit: Emit
-    devices: dict[str, Device | Unavailable] = field(default_factory=dict)
+    settings: measure.Settings
+    _devices: dict[str, Device | Unavailable] = field(default_factory=dict, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
 
-    def ranks(self) -> "Ranks":
+    def measure(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
+        """(what was measured or observed, the fields of an `Outcome` that show a trace)."""
+        if work.ranks is not None:
+            return self._measure_ranks(work, case)
+        device = self._device(case)
+        if self.launch.observe:
+            return evidence.gather(device, prepare(work, device, case)), {}
+        if not self.launch.trace:
+            settings = self.settings.shortened(work.sampling)
+            return measure.measure(device, prepare(work, device, case), settings), {}
+        # Measured as ever, which warms up and checks the data, on a device that is watched.
+        device = cast(Device, Traced(device, CallLog(device.now)))
+        prepared = prepare(work, device, case)
+        measurement = measure.measure(device, prepared, self.settings)
+        return measurement, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
+
+    def _measure_ranks(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
         """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
         if self.launch.device is not None:
             raise Unavailable(f"the {self.launch.device} device has no ranks")
@@ -116,92 +120,60 @@ class _Place:
             from hostbench.ranks.lockstep import Ranks
 
             self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
-        return self._ranks
+        if self.launch.trace:
+            measurement, lanes = self._ranks.trace(work, case, self.settings)
+            return measurement, {"lanes": lanes, "num_steps": measurement.depth}
+        if self.launch.observe:
+            return self._ranks.observe(work, case), {}
+        return self._ranks.measure(work, case, self.settings), {}
+
+    def _device(self, case: Case) -> Device:
+        """Opened and settled, the same for all cases of the launch; a refusal is remembered too.
+        Raises DeviceLost where it should work and does not."""
+        name = self.launch.device or str(case.values["device"])
+        if name not in self._devices:
+            self.emit(Opening(device=name))
+            try:
+                device = open_device(name, launch=self.launch.number)
+                device.settle()
+                self._devices[name] = device
+            except Unavailable as reason:
+                self._devices[name] = reason
+            except BrokenError as error:
+                raise DeviceLost(str(error)) from error
+            except Exception as error:
+                if fatal_reason(error) is None:
+                    raise
+                why = in_words(error, "")
+                raise DeviceLost(f"device {name} does not start: {why}") from error
+            self.emit(Opened())
+        opened = self._devices[name]
+        if isinstance(opened, Unavailable):
+            raise opened
+        return opened
+
+    def reset(self, outcome: Outcome) -> Outcome:
+        """After every case, also a failed one; a device that cannot be reset ends the process."""
+        if outcome.fatal:
+            return outcome
+        try:
+            for device in self._opened():
+                device.reset()
+        except Exception as error:
+            if outcome.status == "failed":
+                return replace(outcome, fatal=True)
+            broken = {**_failure(error), "fatal": True}
+            return Outcome(case=outcome.case, position=outcome.position, status="failed", **broken)
+        return outcome
 
     def close(self) -> None:
         if self._ranks is not None:
             self._ranks.close()
-        for device in self.devices.values():
-            if not isinstance(device, Unavailable):
-                device.close()
+        for device in self._opened():
+            device.close()
 
-
-def _evidence(work: Workload, place: _Place, case: Case) -> Measurement:
-    """A pass that observes the case; its proofs are judged like those of the timed passes."""
-    if work.ranks is not None:
-        return place.ranks().observe(work, case)
-    device = _open(place, case)
-    return evidence.gather(device, prepare(work, device, case))
-
-
-def _measured(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
-    if work.ranks is None:
-        device = _open(place, case)
-        prepared = prepare(work, device, case)
-        return measure.measure(device, prepared, settings.shortened(work.sampling))
-    return place.ranks().measure(work, case, settings)
-
-
-def _traced(
-    work: Workload, place: _Place, case: Case, settings: measure.Settings
-) -> tuple[Measurement, dict[str, Any]]:
-    """Measured as ever, which warms up and checks the data, on a device that is watched; then one
-    reading: the fields of an `Outcome` that show it."""
-    if work.ranks is not None:
-        measurement, lanes = place.ranks().trace(work, case, settings)
-        return measurement, {"lanes": lanes, "num_steps": measurement.depth}
-    opened = _open(place, case)
-    device = cast(Device, Traced(opened, CallLog(opened.now)))
-    prepared = prepare(work, device, case)
-    measurement = measure.measure(device, prepared, settings)
-    return measurement, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
-
-
-def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:
-    """Reset after every case, also a failed one; a device that cannot be ends the process."""
-    if outcome.fatal:
-        return outcome
-    try:
-        for device in devices.values():
-            if not isinstance(device, Unavailable):
-                device.reset()
-    except Exception as error:
-        if outcome.status == "failed":
-            return replace(outcome, fatal=True)
-        broken = {**_failure(error), "fatal": True}
-        return Outcome(case=outcome.case, position=outcome.position, status="failed", **broken)
-    return outcome
-
-
-def _open(place: _Place, case: Case) -> Device:
-    """The opened device, the same for all cases of the launch; a refusal is remembered too. Raises
-    DeviceLost where it should work and does not."""
-    devices, name = place.devices, place.launch.device or str(case.values["device"])
-    if name not in devices:
-        place.emit(Opening(device=name))
-        try:
-            devices[name] = _started(name, place.launch.number)
-        except Unavailable as reason:
-            devices[name] = reason
-        place.emit(Opened())
-    device = devices[name]
-    if isinstance(device, Unavailable):
-        raise device
-    return device
-
-
-def _started(name: str, launch: int) -> Device:
-    """The device, settled."""
-    try:
-        device = open_device(name, launch=launch)
-        device.settle()
-    except BrokenError as error:
-        raise DeviceLost(str(error)) from error
-    except Exception as error:
-        if fatal_reason(error) is None:
-            raise
-        raise DeviceLost(f"device {name} does not start: {in_words(error, '')}") from error
-    return device
+    def _opened(self) -> list[Device]:
+        return [device for device in self._devices.values() if not isinstance(device, Unavailable)]
 
 
 def _failure(error: BaseException, where: str = "") -> dict[str, Any]:

@@ -224,7 +224,7 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
     def failing(launcher: Launcher) -> dict[str, set[str]]:
         said: dict[str, set[str]] = {}
         for number in range(2):
-            for variables, walked in planned.workers(("reading",), number):
+            for _, variables, walked in planned.workers(number):
                 launch = Launch(
                     family="reading",
                     settings={},
@@ -240,7 +240,7 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
     with Launcher() as launcher:
         said = failing(launcher)
         monkeypatch.setenv("SETTING", "fast")
-        assert {len(walked) for _, walked in planned.workers(("reading",), 0)} == {2, 1}
+        assert {len(walked) for _, _, walked in planned.workers(0)} == {2, 1}
     assert os.environ["OTHER"] == "there"
     assert children() == children_before
     assert all(len(each) == 1 for each in said.values()), "one server for both launches"
