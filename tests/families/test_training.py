@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from hostbench import families
 from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
@@ -18,12 +19,15 @@ from hostbench.families import load
 from hostbench.families.training.model import Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
+from hostbench.measure import workload
 from hostbench.measure.measure import Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import Row
+from hostbench.runner import server
+from tests.conftest import SOAK
 
 WORKLOADS = load(("training",))
 SHORT = Settings(budget_s=0.0, warmup_s=0.0)
@@ -32,14 +36,21 @@ CASES = sorted(
         case
         for work in WORKLOADS.values()
         for case in work.cases()
-        if case.values["device"] == "cpu"
+        if case.values["device"] == "cpu" and (SOAK or int(case.values["num_ranks"]) <= 2)
     ),
     key=lambda case: int(case.values["num_ranks"]),
 )
+"""Over 4 ranks in `make soak` alone; test_over_ranks.py has the collectives of 4."""
 SHAPE = Shape(rows=64, layers=4, width=512)  # two buckets of DDP: 1MiB and 3MiB
 SPLIT = ("fsdp2", "tensor_parallel", "training.reshard", "training.tensor_parallel")
 OWN_PART = "unavailable: each rank holds a part of its own, which parity sees"
 FOUR = {"replicas", "sent", "memory", "parity"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    """As the server that forks launches: else each rank of each pool imports it."""
+    server._import(families.preloads(("training",)))
 
 
 @pytest.fixture(scope="module")
@@ -63,31 +74,6 @@ def test_every_case_passes_its_proofs_or_says_why_it_is_skipped(ranks: Ranks, ca
         wanted = {"sent"}
     split = {"replicas"} & wanted if axes.get("wrap", case.workload) in SPLIT else set()
     assert proofs == dict.fromkeys(wanted, "passed") | dict.fromkeys(split, OWN_PART)
-
-
-def doctored(ranks: Ranks, build: Callable[..., Prepared], num_ranks: int = 2) -> Measurement:
-    """Of a workload that is built so, on every rank."""
-    work = Workload(
-        name="training.step",
-        axes={"device": ("cpu",)},
-        version="1",
-        build=build,
-        ranks=lambda **_: num_ranks,
-    )
-    return measured(ranks, work)
-
-
-def measured(ranks: Ranks, work: Workload) -> Measurement:
-    from hostbench.measure import workload
-
-    before = workload._REGISTRY["training.step"]
-    workload._REGISTRY["training.step"] = work
-    try:
-        ranks.close()  # ranks are forked with this registry
-        return ranks.measure(work, Case.of(work.name, {"device": "cpu"}), SHORT)
-    finally:
-        workload._REGISTRY["training.step"] = before
-        ranks.close()
 
 
 def hook(change: Callable[[Any], Any], trainer: Trainer) -> None:
@@ -152,44 +138,90 @@ def lose_a_gradient(trainer: Trainer) -> None:
     trainer.before_update = lambda: setattr(first, "grad", None)
 
 
+def note_what_is_sent(wrap: str) -> Prepared:
+    """DDP's first bucket holds 1MiB at most, the next up to 25MiB; FSDP2's units are layers."""
+    layer = 512 * 512
+    wanted = {
+        "ddp": [("all_reduce", layer), ("all_reduce", 3 * layer)],
+        "fsdp2": [("all_gather", layer)] * 8 + [("reduce_scatter", layer)] * 4,
+    }[wrap]
+    _, noted = unsent(wrap, Shape(rows=2, layers=4, width=512))
+    return Prepared(step=lambda: None, findings=lambda: {"is_so": sorted(noted) == wanted})
+
+
+def build(device: Device, wrap: str, fault: str) -> Prepared:
+    """Of a step in which something goes wrong, on every rank."""
+    if fault == "sent alone":
+        return note_what_is_sent(wrap)
+    if fault == "leaves early":
+        trainer = Trainer(wrap, replace(SHAPE, micro_batches=4), 1)
+        trainer.synced += trainer.rank == 1
+        return trainer.prepared()
+    trainer = Trainer(wrap, SHAPE)
+    if fault != "none":
+        FAULTS[fault](trainer)
+    return trainer.prepared()
+
+
+FAULTS: dict[str, Callable[[Trainer], None]] = {
+    fault.__name__: fault
+    for fault in (lose_a_bucket, wrong_mean, count_twice, leave_stale, update_once, hold_more,
+                  lose_a_gradient)
+}  # fmt: skip
+FAULTY = Workload(
+    name="faulty.step",
+    axes={"device": ("cpu",), "wrap": ("ddp",), "fault": (*FAULTS,)},
+    version="1",
+    build=build,
+    ranks=lambda **_: 2,
+)
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Iterator[Ranks]:
+    """Two ranks that know that workload; a proof that fails does not end them."""
+    with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
+        patch.setitem(workload._REGISTRY, FAULTY.name, FAULTY)
+        yield pool
+
+
+def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
+    axes = {"device": "cpu", "wrap": wrap, "fault": fault}
+    return pool.measure(FAULTY, Case.of(FAULTY.name, axes), SHORT)
+
+
 @pytest.mark.parametrize(
     ("fault", "wrap", "caught_by"),
     [
-        (None, "ddp", set()),
-        (lose_a_bucket, "ddp", {"replicas", "sent", "parity"}),
-        (wrong_mean, "ddp", {"parity"}),
-        (count_twice, "ddp", {"parity"}),
-        (count_twice, "fsdp2", {"parity"}),
-        (count_twice, "tensor_parallel", {"parity"}),
-        (leave_stale, "zero1", {"replicas", "sent", "parity"}),
-        (update_once, "ddp", {"replicas", "parity"}),
-        (update_once, "fsdp2", {"parity"}),
-        (hold_more, "ddp", {"memory"}),
-        (lose_a_gradient, "ddp", {"memory", "parity"}),
+        ("none", "ddp", set()),
+        ("lose_a_bucket", "ddp", {"replicas", "sent", "parity"}),
+        ("wrong_mean", "ddp", {"parity"}),
+        ("count_twice", "ddp", {"parity"}),
+        ("count_twice", "fsdp2", {"parity"}),
+        ("count_twice", "tensor_parallel", {"parity"}),
+        ("leave_stale", "zero1", {"replicas", "sent", "parity"}),
+        ("update_once", "ddp", {"replicas", "parity"}),
+        ("update_once", "fsdp2", {"parity"}),
+        ("hold_more", "ddp", {"memory"}),
+        ("lose_a_gradient", "ddp", {"memory", "parity"}),
     ],
 )
 def test_what_goes_wrong_fails_the_proofs_that_see_it(
-    ranks: Ranks, fault: Callable[[Trainer], None] | None, wrap: str, caught_by: set[str]
+    faulty: Ranks, fault: str, wrap: str, caught_by: set[str]
 ) -> None:
-    def build(device: Device) -> Prepared:
-        trainer = Trainer(wrap, SHAPE)
-        if fault is not None:
-            fault(trainer)
-        return trainer.prepared()
-
-    proofs = doctored(ranks, build).proofs
+    proofs = measured(faulty, fault, wrap).proofs
     assert {name for name, text in proofs.items() if text.startswith("failed")} == caught_by
     assert proofs.keys() == FOUR
 
 
-def test_a_rank_that_leaves_no_sync_a_step_early_is_named() -> None:
-    def build(device: Device) -> Prepared:
-        trainer = Trainer("ddp", replace(SHAPE, micro_batches=4), 1)
-        trainer.synced += trainer.rank == 1
-        return trainer.prepared()
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp2"])
+def test_what_is_sent_alone_are_the_collectives_of_a_step(faulty: Ranks, wrap: str) -> None:
+    assert measured(faulty, "sent alone", wrap).findings["is_so"]
 
-    with closing(Ranks(10.0)) as short, pytest.raises(RankFailure, match=r"^rank 1 did not answer"):
-        doctored(short, build)
+
+def test_a_rank_that_leaves_no_sync_a_step_early_is_named(faulty: Ranks) -> None:
+    with closing(Ranks(7.0)) as short, pytest.raises(RankFailure, match=r"^rank 1 did not answer"):
+        measured(short, "leaves early", "ddp")
 
 
 def test_most_numbers_change_and_are_exact_in_float32_over_powers_of_two_alone() -> None:
@@ -203,22 +235,6 @@ def test_most_numbers_change_and_are_exact_in_float32_over_powers_of_two_alone()
             assert 4 * same < shape.nbytes / 2
         with pytest.raises(Unavailable, match="a mean over 3 ranks is not exact"):
             one_process(shape, 3, where)
-
-
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp2"])
-def test_what_is_sent_alone_are_the_collectives_of_a_step(ranks: Ranks, wrap: str) -> None:
-    """DDP's first bucket holds 1MiB at most, the next up to 25MiB; FSDP2's units are layers."""
-    layer = 512 * 512
-    of_ddp = [("all_reduce", layer), ("all_reduce", 3 * layer)]
-    of_fsdp2 = [("all_gather", layer)] * 8 + [("reduce_scatter", layer)] * 4
-
-    def build(device: Device) -> Prepared:
-        shape = Shape(rows=2, layers=4, width=512)
-        _, noted = unsent(wrap, shape)
-        wanted = of_ddp if wrap == "ddp" else of_fsdp2
-        return Prepared(step=lambda: None, findings=lambda: {"is_so": sorted(noted) == wanted})
-
-    assert doctored(ranks, build).findings["is_so"]
 
 
 def row(workload: str, seconds: float, findings: dict[str, Any] | None = None, **axes: Any) -> Row:
