@@ -1,6 +1,8 @@
 """Units: three digits for people, exact bytes back."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,44 +11,34 @@ from hypothesis import strategies as st
 from hostbench.core import units
 from hostbench.core.units import GIB, KIB, MIB
 
+TEXTS: list[tuple[Callable[[Any], str], dict[float, str]]] = [
+    (
+        units.format_seconds,
+        {0.00482: "4.82 ms", 1.0: "1 s", 123.4: "123 s", 1e-3: "1 ms", 0.000999: "999 us",
+         2.5e-9: "2.5 ns", 2.5e-10: "0.25 ns", 0.0: "0 ns", -0.002: "-2 ms",
+         math.nan: "n/a", math.inf: "n/a", -math.inf: "n/a"},
+    ),
+    (
+        units.format_bytes,
+        {0: "0 B", 12: "12 B", 1023: "1023 B", KIB: "1KiB", 64 * KIB: "64KiB",
+         3 * MIB // 2: "1.5MiB", 256 * MIB: "256MiB", GIB: "1GiB", -2 * MIB: "-2MiB"},
+    ),
+    (units.format_rate, {55.4321: "55.4 GB/s", 123.45: "123 GB/s"}),
+    (units.format_factor, {2.9: "2.9x", 2.904: "2.9x", 0.5: "0.5x", 12.4: "12x", 100: "100x"}),
+    (
+        units.format_duration,
+        {0: "0:00", -3: "0:00", 5: "0:05", 65: "1:05", 59.6: "1:00", 3723: "1:02:03"},
+    ),
+    (
+        units.format_change,
+        {0.123: "+12.3%", -0.5: "-50.0%", 9.99: "+999.0%", 74.0: "x75", 228158.8: "x228,160"},
+    ),
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.00482, "4.82 ms"),
-        (1.0, "1 s"),
-        (123.4, "123 s"),
-        (1e-3, "1 ms"),
-        (0.000999, "999 us"),
-        (2.5e-9, "2.5 ns"),
-        (2.5e-10, "0.25 ns"),
-        (0.0, "0 ns"),
-        (-0.002, "-2 ms"),
-        (math.nan, "n/a"),
-        (math.inf, "n/a"),
-        (-math.inf, "n/a"),
-    ],
-)
-def test_seconds(seconds: float, text: str) -> None:
-    assert units.format_seconds(seconds) == text
 
-
-@pytest.mark.parametrize(
-    ("nbytes", "text"),
-    [
-        (0, "0 B"),
-        (12, "12 B"),
-        (1023, "1023 B"),
-        (KIB, "1KiB"),
-        (64 * KIB, "64KiB"),
-        (3 * MIB // 2, "1.5MiB"),
-        (256 * MIB, "256MiB"),
-        (GIB, "1GiB"),
-        (-2 * MIB, "-2MiB"),
-    ],
-)
-def test_bytes(nbytes: int, text: str) -> None:
-    assert units.format_bytes(nbytes) == text
+@pytest.mark.parametrize(("form", "texts"), TEXTS, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_number_in_words(form: Callable[[Any], str], texts: dict[float, str]) -> None:
+    assert {number: form(number) for number in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -84,24 +76,6 @@ def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
 def test_rates_are_decimal() -> None:
     assert units.gb_per_s(10**9, 1.0) == 1.0
     assert units.gb_per_s(GIB, 0.5) == 2 * GIB / 1e9
-    assert units.format_rate(55.4321) == "55.4 GB/s"
-    assert units.format_rate(123.45) == "123 GB/s"
-
-
-@pytest.mark.parametrize(
-    ("factor", "text"),
-    [(2.9, "2.9x"), (2.904, "2.9x"), (0.5, "0.5x"), (12.4, "12x"), (100, "100x")],
-)
-def test_factors(factor: float, text: str) -> None:
-    assert units.format_factor(factor) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0:00"), (-3, "0:00"), (5, "0:05"), (65, "1:05"), (59.6, "1:00"), (3723, "1:02:03")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert units.format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -116,13 +90,6 @@ def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         units.parse_seconds(text)
-
-
-def test_a_change_that_is_no_percentage_any_more_is_a_factor() -> None:
-    assert [units.format_change(one) for one in (0.123, -0.5, 9.99, 74.0, 228158.8)] == [
-        *("+12.3%", "-50.0%", "+999.0%"),
-        *("x75", "x228,160"),
-    ]
 
 
 def test_a_number_of_asvs_is_in_its_unit() -> None:
