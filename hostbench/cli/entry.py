@@ -44,8 +44,8 @@ def main(
         if isinstance(stream, TextIOWrapper):  # a file's name may be no text in any encoding
             stream.reconfigure(errors="backslashreplace")
     with terminate_as_interrupt():
-        code = _guarded(lambda: _run(words, command, program))
-        return _guarded(lambda: show("", end="")) or code
+        code = guarded(lambda: _run(words, command, program))
+        return guarded(lambda: show("", end="")) or code
 
 
 def _run(words: list[str], command: click.Command, program: str) -> int | None:
@@ -68,7 +68,8 @@ def _run(words: list[str], command: click.Command, program: str) -> int | None:
         return EXIT_USAGE
 
 
-def _guarded(work: Callable[[], int | None]) -> int:
+def guarded(work: Callable[[], int | None]) -> int:
+    """The exit code of some work; its error is one line on stderr."""
     try:
         return int(work() or EXIT_OK)
     except HostbenchError as error:

@@ -1,7 +1,6 @@
 """`python -m hostbench.ranks`: `hostbench run`, where a launcher has started each rank's agent."""
 
 import os
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,11 +12,10 @@ import click
 from hostbench import __version__, facts
 from hostbench.cli import commands, entry
 from hostbench.cli.measuring import measure
-from hostbench.cli.output import warn
 from hostbench.cli.run import answer
 from hostbench.cli.run_setup import Measuring, chosen_cases, set_up
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
+from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.facts.machine import name_of_hosts
 from hostbench.measure.workload import Workload
@@ -48,26 +46,18 @@ def execute(options: Measuring) -> int:
     """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
     those of `hostbench run`; an agent that was not needed to the end has none of its own."""
     member = Member.from_environ()
-    if member.rank:
-        return _be_agent(member, options)
-    if os.fork() == 0:  # before anything here has a thread
-        die_with_parent()
-        os._exit(_be_agent(member, options))
-    become_subreaper()
-    return _conduct(member, options)
 
-
-def _be_agent(member: Member, options: Measuring) -> int:
-    """Its error is its last word, as every command's: rank 0's are told by rank 0."""
-    try:
+    def be_agent() -> int:
         launch.serve(member, lambda: _hello(member, options))
         return EXIT_OK
-    except HostbenchError as error:
-        warn(str(error))
-        return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        return EXIT_FAILED
+
+    if member.rank:
+        return be_agent()
+    if os.fork() == 0:  # before anything here has a thread
+        die_with_parent()
+        os._exit(entry.guarded(be_agent))
+    become_subreaper()
+    return _conduct(member, options)
 
 
 def _hello(member: Member, options: Measuring) -> Hello:

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from hostbench import __version__
 from hostbench.cli.output import show, warn, write_file
-from hostbench.cli.run_setup import Measuring, Setup, set_up
+from hostbench.cli.run_setup import Measuring, set_up
 from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
 from hostbench.core.lanes import chrome_trace, extent
 from hostbench.core.processes import become_subreaper
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import Outcome
 from hostbench.core.units import format_seconds, number_of
 from hostbench.families import check_selects, load
 from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import Plan
+from hostbench.runner.session import launch_of
 from hostbench.store.archive import packed
 
 
@@ -29,7 +31,7 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     become_subreaper()
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
     chosen = _only_case(case, setup.plan.cases)
-    outcome = _run(chosen, setup)
+    outcome = _run(chosen, setup.with_cases((chosen,)).plan)
     about = {
         "case": str(chosen),
         "machine": setup.machine,
@@ -70,21 +72,11 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
     )
 
 
-def _run(case: Case, setup: Setup) -> Outcome:
+def _run(case: Case, plan: Plan) -> Outcome:
     """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
-    plan = setup.with_cases((case,)).plan
-    ((_, variables, _),) = plan.workers(0)
-    launch = Launch(
-        family=case.family,
-        settings={},
-        device=plan.device_override,
-        variables=variables,
-        deadline_s=plan.profile.deadline_s,
-        trace=True,
-        cases=(case,),
-    )
+    ((_, variables, cases),) = plan.workers(0)
     with Launcher() as launcher:
-        (outcome,) = launcher.run(launch)
+        (outcome,) = launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))
     if outcome.status == "skipped":
         raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {outcome.reason}")
     if not outcome.lanes:

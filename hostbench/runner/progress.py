@@ -34,7 +34,10 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        if self._drawn:
+            self._drawn.stop()
+        with suppress(OSError):
+            self._out.flush()
 
     def begin(self, total: int, min_for_eta: int = 1) -> None:
         """`total`: cases times launches. `min_for_eta`: how many of them tell the time that the
@@ -75,12 +78,6 @@ class Bar:
     def tick(self) -> None:
         """About once a second, while a worker is busy."""
         self._say()
-
-    def end(self) -> None:
-        if self._drawn:
-            self._drawn.stop()
-        with suppress(OSError):
-            self._out.flush()
 
     def _say(self, always: bool = False) -> None:
         now_s = time.monotonic()

@@ -35,7 +35,6 @@ def records(
         yield record
     yield from _observe(plan, workloads, launcher, progress, observed - out)
     progress.dropped(len(observed & out))
-    progress.end()
 
 
 def interleaved(
@@ -52,7 +51,6 @@ def interleaved(
     """
     progress.begin(len(launchers) * plan.total(), len(launchers) * len(plan.cases))
     yield from _timed(plan, workloads, launchers, progress, set())
-    progress.end()
 
 
 def _timed(
@@ -70,7 +68,7 @@ def _timed(
             progress.dropped((len(ordered) - len(cases)) * len(launchers))
             if not cases:
                 continue
-            asked = _launch(plan, launch, cases, variables=variables)
+            asked = launch_of(plan, launch, cases, variables=variables)
             for side in plan.turns(families[0], launch) if len(launchers) > 1 else (0,):
                 progress.walk(f"launch {launch + 1} of {plan.profile.launches}", families)
                 for outcome in launchers[side].run(asked):
@@ -109,7 +107,7 @@ def _observe(
         if not cases:
             continue
         progress.walk("observing", families)
-        asked = _launch(plan, number, cases, observe=True, variables=variables)
+        asked = launch_of(plan, number, cases, observe=True, variables=variables)
         for outcome in launcher.run(asked):
             if outcome.status == "failed" and not outcome.measurement.proofs:
                 broken.append(outcome)
@@ -136,7 +134,8 @@ def _unavailable(outcome: Outcome, why: str) -> Outcome:
     return replace(outcome, status="ok", reason=None, traceback=None, measurement=measurement)
 
 
-def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:
+def launch_of(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:
+    """What a worker is asked for: these cases, as the plan measures them."""
     return Launch(
         family=cases[0].family,
         number=launch,
