@@ -21,6 +21,7 @@ from hostbench.core.units import KIB, MIB
 from hostbench.core.user_project import WORKLOADS
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
+from hostbench.families.allocation import sequence
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk
@@ -188,10 +189,10 @@ def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Machine
 def test_side_streams_hide_the_copies_behind_the_compute(floor: Machine) -> None:
     """By the virtual clock: all but the first copy, and what the host takes to enqueue."""
     serial_s, one_stream_s, copies_s, overlapped_s = (
-        stepped(floor, "overlap.pipeline", nbytes=16 * MIB, schedule=schedule)[1]
+        stepped(floor, "overlap.pipeline", nbytes=8 * MIB, schedule=schedule)[1]
         for schedule in ("serial", "default_stream", "copy_only", "copy_stream")
     )
-    each_s = COSTS.copy_s + 16 * MIB / COSTS.link_bytes_per_s
+    each_s = COSTS.copy_s + 8 * MIB / COSTS.link_bytes_per_s
     assert copies_s == pytest.approx(8 * each_s, rel=0.01)
     assert one_stream_s == pytest.approx(16 * each_s, rel=0.02)
     assert serial_s > one_stream_s
@@ -212,6 +213,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
         mock.patch.object(evidence, "MAX_REPEATS", 4),
         mock.patch.object(measure, "MAX_NUMBER", 4),
         mock.patch.dict(DEPTHS, {10: 10}),
+        mock.patch.object(sequence, "_BATCHES", 3),
     ):
         found = outcomes(family, observe=observe)
     for outcome in found:
