@@ -29,6 +29,7 @@ from hostbench.report.rows import Row
 from hostbench.runner import server
 from tests.conftest import SOAK
 
+pytestmark = [pytest.mark.soak] if SOAK else []
 WORKLOADS = load(("training",))
 SHORT = Settings(budget_s=0.0, warmup_s=0.0)
 CASES = sorted(
