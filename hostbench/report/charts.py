@@ -19,15 +19,9 @@ from hostbench.report.answer import Chart, in_unit
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, GREY, "#8A6D00", "#5B6EE1", "#A33A3A")
 SHAPES = (
-    "circle",
-    "diamond",
-    "square",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "triangle-right",
+    "circle", "diamond", "square", "triangle-up", "triangle-down", "cross", "triangle-right",
     "triangle-left",
-)
+)  # fmt: skip
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 SECONDS = "replace(format(datum.value, '.3~s'), '\u00b5', 'u') + 's'"
 BYTES = (
@@ -66,6 +60,9 @@ _HOURS_MS = 3 * 86_400_000
 """A shorter time is shown in hours."""
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
+_TIP = {"tooltip": [{"field": "text", "type": "nominal", "title": "case"}]}
+_WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
+_FAILED: dict[str, Any] = {"shape": CROSS, "size": 150, "strokeWidth": 2.5}
 Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
@@ -73,8 +70,6 @@ Spec: TypeAlias = dict[str, Any]
 def drawn(chart: Chart) -> Spec:
     """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
     lines and the band are stands over it; its title is the answer's question."""
-    is_bar = chart.mark == "bar"
-    lane, value = ("y", "x") if is_bar else ("x", "y")  # the channels
     points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
     top = max((point.y for point in points), default=0.0)
     rows = [
@@ -86,39 +81,8 @@ def drawn(chart: Chart) -> Spec:
         }
         for point in points
     ]
-    ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
-    look = _value(chart, _ROOM * max(ends, default=1.0) if is_bar else 0.0, top)
-    at = {column: field(f"{column}:Q", **look) for column in ("y", "low", "end")}
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    key = legend(names)
-    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
-    shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    where, dots = {lane: _along(chart, rows)}, {value: at["y"]}
-    tip = {"tooltip": [field("text:N", title="case")]}
-    good = [row for row in rows if row["status"] == "ok"]
-    bad = [row for row in rows if row["status"] != "ok"]
-    known = [row for row in good if row["low"] is not None]
-    whisker: Spec = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
-    cross = {"shape": CROSS, "size": 150, "strokeWidth": 2.5}
-    interval = {**where, value: at["low"], f"{value}2": {"field": "end" if is_bar else "high"}}
-    layers = list(_rules(chart, value, look))
-    if is_bar:
-        pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
-        bar = {"height": {"band": 0.66}, "color": BLUE}
-        text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
-        ends_at = {**where, value: at["end"], "text": field("number:N")}
-        layers.insert(0, layer(rows, "bar", bar, **where, **dots, **tip, opacity=pale))
-        layers.append(layer(known, "rule", whisker | {"color": GREY, "opacity": 1}, **interval))
-        layers.append(layer(rows, "text", text, **ends_at))
-        layers.append(layer(bad, "point", cross | {"color": ORANGE}, **where, **dots))
-    else:
-        curve = [asdict(point) for point in chart.curve]
-        layers.append(layer(curve, "line", {"strokeWidth": 1, "color": GREY}, **where, **dots))
-        layers.append(layer(good, "line", {"strokeWidth": 2}, **where, **dots, **color))
-        layers.append(layer(known, "rule", whisker, **interval, **color))
-        dot = {"size": 60, "filled": True, "opacity": 1}
-        layers.append(layer(good, "point", dot, **where, **dots, **color, **tip, shape=shape))
-        layers.append(layer(bad, "point", cross, **where, **dots, **color, **tip))
+    is_bar = chart.mark == "bar"
+    layers = (_bars if is_bar else _lines)(chart, rows, top)
     height = _LANE_HEIGHT * len({row["lane"] for row in rows}) + 20 if is_bar else _LINE_HEIGHT
     about = [
         f"Band: {rule.label}."
@@ -127,6 +91,64 @@ def drawn(chart: Chart) -> Spec:
         for rule in chart.rules
     ]
     return sized([shown for shown in layers if shown["data"]["values"]], height, about)
+
+
+def _split(rows: Sequence[Spec]) -> tuple[list[Spec], list[Spec], list[Spec]]:
+    """What is fine, what of it has an interval, what is not fine."""
+    good = [row for row in rows if row["status"] == "ok"]
+    known = [row for row in good if row["low"] is not None]
+    return good, known, [row for row in rows if row["status"] != "ok"]
+
+
+def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
+    """A lane for each, with its number behind it."""
+    _, known, bad = _split(rows)
+    ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
+    look = _value(chart, _ROOM * max(ends, default=1.0), top)
+    order = list(dict.fromkeys(row["lane"] for row in rows))
+    axis: Spec = {"labelExpr": "split(datum.value, '\\n')", "labelLimit": 0}
+    axis |= {"labelPadding": 6, "ticks": False, "domain": False}
+    lane = {"y": field("lane:N", title=None, sort=order, axis=axis)}
+    at = {**lane, "x": field("y:Q", **look)}
+    end = {**lane, "x": field("end:Q", **look), "text": field("number:N")}
+    interval = {**lane, "x": field("low:Q", **look), "x2": {"field": "end"}}
+    pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
+    bar = {"height": {"band": 0.66}, "color": BLUE}
+    text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
+    return [
+        layer(rows, "bar", bar, **at, **_TIP, opacity=pale),
+        *_rules(chart, "x", look),
+        layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
+        layer(rows, "text", text, **end),
+        layer(bad, "point", _FAILED | {"color": ORANGE}, **at),
+    ]
+
+
+def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
+    """A line for each series, ticked at the numbers that there are."""
+    good, known, bad = _split(rows)
+    look = _value(chart, 0.0, top)
+    axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
+    axis |= {"labelExpr": _LABELS.get(chart.x.unit, _PLAIN)}
+    axis |= {"labelOverlap": True, "labelFlush": False}
+    along: Spec = {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
+    along |= {"nice": False, "padding": 14}
+    x = {"x": field("x:Q", title=chart.x.title, axis=axis, scale=along)}
+    at = {**x, "y": field("y:Q", **look)}
+    interval = {**x, "y": field("low:Q", **look), "y2": {"field": "high"}}
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    key = legend(names)
+    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    shape = field("series:N", scale=scale(names, SHAPES), legend=key)
+    curve, dot = list(map(asdict, chart.curve)), {"size": 60, "filled": True, "opacity": 1}
+    return [
+        *_rules(chart, "y", look),
+        layer(curve, "line", {"strokeWidth": 1, "color": GREY}, **at),
+        layer(good, "line", {"strokeWidth": 2}, **at, **color),
+        layer(known, "rule", _WHISKER, **interval, **color),
+        layer(good, "point", dot, **at, **color, **_TIP, shape=shape),
+        layer(bad, "point", _FAILED, **at, **color, **_TIP),
+    ]
 
 
 def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
@@ -202,22 +224,6 @@ def _rules(chart: Chart, value: str, look: Spec) -> Iterator[Spec]:
         else:
             dashed = {"color": color, "strokeDash": [6, 4], "strokeWidth": 2}
             yield layer([asdict(rule)], "rule", dashed, **low)
-
-
-def _along(chart: Chart, rows: Sequence[Spec]) -> Spec:
-    """Lanes, or the numbers that there are."""
-    if chart.mark == "bar":
-        order = list(dict.fromkeys(row["lane"] for row in rows))
-        axis: Spec = {"labelExpr": "split(datum.value, '\\n')", "labelLimit": 0}
-        axis |= {"labelPadding": 6, "ticks": False, "domain": False}
-        return field("lane:N", title=None, sort=order, axis=axis)
-    axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
-    axis |= {"labelExpr": _LABELS.get(chart.x.unit, _PLAIN)}
-    axis |= {"labelOverlap": True, "labelFlush": False}
-    along: Spec = {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
-    return field(
-        "x:Q", title=chart.x.title, axis=axis, scale=along | {"nice": False, "padding": 14}
-    )
 
 
 def _value(chart: Chart, end: float, top: float) -> Spec:

@@ -16,15 +16,8 @@ from tests.stored import read_tree
 
 RESULTS = Path(__file__).parents[2] / "results"
 NEXT = [("next", "hostbench report")]
-BUSY = {
-    **FACTS,
-    "host": {
-        **FACTS["host"],
-        "load_average_1min": 3.8,
-        "num_usable_cores": 2,
-        "num_logical_cores": 2,
-    },
-}
+LOAD = {"load_average_1min": 3.8, "num_usable_cores": 2, "num_logical_cores": 2}
+BUSY = {**FACTS, "host": {**FACTS["host"], **LOAD}}
 HOSTILE = "[red]it[/red]\x1b]0;broke\x07\n<b>"
 
 
@@ -91,11 +84,8 @@ def test_what_is_not_established_says_how_large_it_may_be_or_why(tmp_path: Path)
     assert "No difference between two habits is established by these launches." in lines
     assert re.search(r"(no difference seen \(<\d %\)|same within \d %)$", line_of(lines, ".item()"))
     assert line_of(lines, "print(t)").endswith("undecided: launches vary 70 %, load 3.8")
-
-
-def test_few_launches_tell_nothing(tmp_path: Path) -> None:
     cases = {loop("none"): steady(40e-6, 1), loop("item"): steady(90e-6, 1)}
-    lines = shown(tmp_path, timed(cases), launches=1)
+    lines = shown(tmp_path / "few", timed(cases), launches=1)
     assert line_of(lines, ".item()").endswith("undecided: too few launches")
 
 
