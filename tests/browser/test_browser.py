@@ -185,8 +185,9 @@ def test_a_click_on_a_point_leads_to_its_run_and_a_drag_chooses_days(
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_each_page_fits_a_telephone(open_tab: Any, address: str, scheme: str) -> None:
+    """A scheme changes no width: light is looked at on the first page alone."""
     tab = open_tab(NARROW, scheme)
-    for page in PAGES:
+    for page in PAGES if scheme == "dark" else PAGES[:1]:
         tab.goto(f"{address}/{'' if page == 'overview' else page}")
         tab.locator(AT_REST).wait_for(state="attached")
         tab.locator("[data-testid=stVegaLiteChart] svg").first.wait_for(state="attached")
