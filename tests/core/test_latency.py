@@ -90,9 +90,7 @@ def test_the_crossover_is_interpolated_in_the_logarithms() -> None:
 
 def test_one_that_is_faster_only_for_small_copies_says_up_to_where() -> None:
     found = crossover({KIB: 2.0, 64 * KIB: 1.0}, {KIB: 1.0, 64 * KIB: 2.0})
-    assert found.refused is None and found.only_below
-    assert found.nbytes == pytest.approx(8 * KIB, rel=0.1)
-    assert found.only_below and 7 <= found.nbytes / 1024 < 8
+    assert found.refused is None and found.only_below and 7 <= found.nbytes / 1024 < 8
     as_fast = crossover({KIB: 2.0, MIB: 1.0, GIB: 1.0}, dict.fromkeys((KIB, MIB, GIB), 1.0))
     assert as_fast.only_below and KIB < as_fast.nbytes < MIB
 

@@ -61,15 +61,11 @@ FROZEN = set("DEVICES GIB KIB MIB Device Prepared rank_group suite workload".spl
 
 
 @every_workload
-def test_axes_are_the_parameters_and_device_is_first(work: Workload) -> None:
+def test_axes_are_the_parameters_device_is_first_and_it_says_what_is_timed(work: Workload) -> None:
     assert tuple(inspect.signature(work.build).parameters) == tuple(work.axes)
     assert next(iter(work.axes)) == "device"
     assert work.axes["device"] == DEVICES
-
-
-@every_workload
-def test_it_says_what_is_timed(work: Workload) -> None:
-    assert work.question.endswith(".")
+    assert work.question.endswith("."), "it says what is timed"
 
 
 @every_workload
