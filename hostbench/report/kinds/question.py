@@ -244,5 +244,6 @@ def side_by_side(figures: Iterable[tuple[str, Figure]], between: str = ", ") -> 
 
 
 def rates_by_size(rates: Iterable[tuple[str, float]]) -> str:
-    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs."""
-    return ", ".join(f"{size} {rate:.2g}" for size, rate in rates) + " GB/s"
+    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs; of
+    less than 0.1 in one, or the line is too long for the screen."""
+    return ", ".join(f"{size} {rate:.{1 + (rate >= 0.1)}g}" for size, rate in rates) + " GB/s"

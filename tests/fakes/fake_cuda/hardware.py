@@ -189,7 +189,7 @@ class Hardware:
         try:
             yield
         finally:
-            del self._inside[category]
+            self._inside.pop(category, None)  # another thread may have left it first
             self.log.append(Event(category, name, start_s, self.now_s, thread, call=number))
 
     def wait_until(self, moment_s: float, gpu: Gpu, why: str, name: str) -> None:
