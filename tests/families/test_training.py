@@ -27,9 +27,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import Row
 from hostbench.runner import server
-from tests.conftest import SOAK
 
-pytestmark = [pytest.mark.soak] if SOAK else []
 WORKLOADS = load(("training",))
 SHORT = Settings(budget_s=0.0, warmup_s=0.0)
 CASES = sorted(
@@ -37,11 +35,10 @@ CASES = sorted(
         case
         for work in WORKLOADS.values()
         for case in work.cases()
-        if case.values["device"] == "cpu" and (SOAK or int(case.values["num_ranks"]) <= 2)
+        if case.values["device"] == "cpu"
     ),
     key=lambda case: int(case.values["num_ranks"]),
 )
-"""Over 4 ranks in `make soak` alone; test_over_ranks.py has the collectives of 4."""
 SHAPE = Shape(rows=64, layers=4, width=512)  # two buckets of DDP: 1MiB and 3MiB
 SPLIT = ("fsdp2", "tensor_parallel", "training.reshard", "training.tensor_parallel")
 OWN_PART = "unavailable: each rank holds a part of its own, which parity sees"
