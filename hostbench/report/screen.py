@@ -154,7 +154,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[StyledLine]:
             start = f"  {line.what}".ljust(first) + line.figures
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)
-            start = f"{start}  ".ljust(second)
+            start = f"{start}  ".ljust(min(second, WIDTH - len(verdict)))
             yield StyledLine(start + verdict, _COLOURS.get(known, ""), len(start))
 
 
