@@ -1,4 +1,4 @@
-"""`hostbench trace`: one sample of a case, lane by lane, as a Chrome trace."""
+"""`hostbench trace`: one sample of a case as a Chrome trace."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from hostbench.cli.run_setup import Measuring, set_up
 from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
-from hostbench.core.lanes import chrome_trace, extent
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Outcome
 from hostbench.core.units import format_seconds, number_of
@@ -41,11 +40,11 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
         "num_steps": outcome.num_steps,
         "median_s": outcome.seconds,
     }
-    document = chrome_trace(outcome.lanes, about)
+    document = {"displayTimeUnit": "ms", "otherData": about, "traceEvents": outcome.trace}
     is_packed = output.suffix == ".gz"
     write_file(output, packed(document) if is_packed else json.dumps(document).encode())
     show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
-    show(_durations(outcome))
+    show(_steps(outcome))
     show(f"trace: {output} (open it in https://ui.perfetto.dev)")
     if outcome.status == "failed":
         warn(f"{as_typed(str(chosen))} failed: {outcome.reason}")
@@ -73,22 +72,20 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
 
 
 def _run(case: Case, plan: Plan) -> Outcome:
-    """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
+    """The outcome with its trace. Raises NothingMeasured or BrokenError where it has none."""
     ((_, variables, cases),) = plan.workers(0)
     with Launcher() as launcher:
         (outcome,) = launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))
     if outcome.status == "skipped":
         raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {outcome.reason}")
-    if not outcome.lanes:
+    if not outcome.trace:
         raise BrokenError(f"{as_typed(str(case))} failed: {outcome.reason}")
     return outcome
 
 
-def _durations(outcome: Outcome) -> str:
-    """How long the traced sample took, and the samples without a trace before it."""
-    start_s, end_s = extent(outcome.lanes)
-    text = f"{number_of(outcome.num_steps, 'step')}: {format_seconds(end_s - start_s)}"
+def _steps(outcome: Outcome) -> str:
+    """What the trace shows, and how long a step takes without one."""
+    text = f"{number_of(outcome.num_steps, 'step')} traced"
     if outcome.seconds is None:
         return text
-    per_step = " a step" if outcome.num_steps > 1 else ""
-    return f"{text} (median without a trace: {format_seconds(outcome.seconds)}{per_step})"
+    return f"{text} (median without a trace: {format_seconds(outcome.seconds)} a step)"

@@ -15,7 +15,6 @@ from msgspec import Meta, Struct, convert, structs, to_builtins
 
 from hostbench.core.case import Case
 from hostbench.core.clock import YEARS, epoch_s, is_storable
-from hostbench.core.lanes import Lane
 from hostbench.core.samples import quantile
 
 FORMAT = 1
@@ -297,10 +296,10 @@ class Outcome(Message, frozen=True, kw_only=True, tag="case"):
     seconds: Seconds | None = None
     measurement: Measurement = Measurement()
     traceback: str | None = None
-    lanes: tuple[Lane, ...] = ()
-    """Of a launch that traces."""
+    trace: tuple[dict[str, Any], ...] = ()
+    """Of a launch that traces: the events of a Chrome trace."""
     num_steps: Count = 0
-    """Of the reading that these show."""
+    """That these show."""
     fatal: bool = False
     """The worker can no longer be trusted, and ends."""
     started_at: float = 0.0

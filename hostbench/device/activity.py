@@ -1,15 +1,13 @@
 """What a device did while it was observed: copies and computes with their times."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from hostbench.core.lanes import Interval, Lane, Span, SpanKind, length, union
+from typing import Any
 
 COMPUTE = "compute"
 DEFAULT_STREAM = "default stream"
-_NCCL = "nccl"
-_NUMBER = re.compile(r"\d+")
+Interval = tuple[float, float]
+"""Start and end, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,45 +29,21 @@ class Activity:
     """What the device calls it, where that is more than `what`: the name of a kernel."""
 
 
-def lanes(activities: Iterable[Activity]) -> list[Lane]:
-    """A lane for each stream that did something, in the order of their numbers; the places are
-    named where there are several."""
-    by_stream: dict[tuple[str, str], list[Span]] = {}
-    for activity in activities:
-        by_stream.setdefault((activity.place, activity.stream), []).append(_span(activity))
-    several = len({place for place, _ in by_stream}) > 1
+def chrome_events(activities: Iterable[Activity], process: str) -> list[dict[str, Any]]:
+    """As complete events of a Chrome trace, in microseconds: a row for each stream."""
     return [
-        Lane(
-            name=stream,
-            place=place if several else "",
-            spans=tuple(sorted(spans, key=lambda span: span.start_s)),
-        )
-        for (place, stream), spans in sorted(by_stream.items(), key=lambda item: _order(*item[0]))
+        {
+            "ph": "X",
+            "name": activity.name or activity.what,
+            "cat": activity.what,
+            "pid": process,
+            "tid": activity.stream,
+            "ts": round(activity.start_s * 1e6, 3),
+            "dur": round((activity.end_s - activity.start_s) * 1e6, 3),
+            "args": {"bytes": activity.nbytes} if activity.nbytes else {},
+        }
+        for activity in activities
     ]
-
-
-def _order(place: str, stream: str) -> tuple[str, int, str]:
-    number = _NUMBER.search(stream)
-    return place, int(number[0]) if number else -1, stream
-
-
-def _span(activity: Activity) -> Span:
-    return Span(
-        name=activity.name or activity.what,
-        kind=_kind(activity),
-        start_s=activity.start_s,
-        end_s=activity.end_s,
-        nbytes=activity.nbytes,
-    )
-
-
-def _kind(activity: Activity) -> SpanKind:
-    if activity.name.startswith(_NCCL):
-        return "collective"
-    if activity.what == COMPUTE:
-        return "compute"
-    kinds: dict[str, SpanKind] = {"H2D": "H2D", "D2H": "D2H", "D2D": "copy", "P2P": "copy"}
-    return kinds.get(activity.what[:3], "other")
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:
@@ -84,6 +58,22 @@ def copied(activities: Iterable[Activity]) -> dict[str, int]:
 def busy(activities: Iterable[Activity], *, kinds: Sequence[str]) -> list[Interval]:
     """The union of the intervals in which work of these kinds ran; a kind is a prefix of `what`."""
     return union((a.start_s, a.end_s) for a in activities if a.what.startswith(tuple(kinds)))
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The time in which any of them ran: disjoint intervals in order."""
+    merged: list[Interval] = []
+    for start_s, end_s in sorted(intervals):
+        if merged and start_s <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end_s, merged[-1][1]))
+        else:
+            merged.append((start_s, end_s))
+    return merged
+
+
+def length(intervals: Iterable[Interval]) -> float:
+    """Seconds, of intervals that are disjoint."""
+    return sum(end_s - start_s for start_s, end_s in intervals)
 
 
 def shared(left: Sequence[Interval], right: Sequence[Interval]) -> float:

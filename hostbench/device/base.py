@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import Lane
-from hostbench.device.activity import Activity, lanes
+from hostbench.device.activity import Activity
 from hostbench.device.loading import Loader, Loading
 from hostbench.device.traps import Trap
 
@@ -336,10 +335,10 @@ class Device:
         never inside a timer. Raises Unavailable where it cannot be seen."""
         raise self.refusal("record of what it did")
 
-    def trace(self, work: Step) -> list[Lane]:
-        """As `observe`, a lane for each stream. Where the device itself sees the host's calls they
-        come first; else `hostbench.device.traced` has them."""
-        return lanes(self.observe(work))
+    def trace(self, work: Step) -> list[dict[str, Any]]:
+        """As `observe`, as the events of a Chrome trace, with what the host did where a profiler
+        sees it. Raises Unavailable."""
+        raise self.refusal("trace")
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's

@@ -161,6 +161,12 @@ class CpuDevice(TorchDevice):
             self._seen = None
         return sorted(seen, key=lambda activity: activity.start_s)
 
+    def trace(self, work: Step) -> list[dict[str, Any]]:
+        from hostbench.device.kineto import cpu_events  # the profiler takes 0.3 s to import
+
+        self.synchronize()
+        return cpu_events(work)
+
     def reset(self) -> None:
         self._close_loaders()
         self.synchronize()

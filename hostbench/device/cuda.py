@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import Lane
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device import cuda_syncs, numa
@@ -257,7 +256,7 @@ class CudaDevice(TorchDevice):
         self.synchronize()
         return profiler.observe(work)
 
-    def trace(self, work: Step) -> list[Lane]:
+    def trace(self, work: Step) -> list[dict[str, Any]]:
         profiler = self._profiler
         self.synchronize()
         return profiler.trace(work)

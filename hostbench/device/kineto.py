@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch.profiler
+from torch._C._profiler import _ExperimentalConfig
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import HOST, NEXT_BATCH, Lane, Span, SpanKind
-from hostbench.device.activity import COMPUTE, Activity, lanes
+from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.base import Step
 
 _MEMCPY = re.compile(
@@ -20,14 +20,6 @@ _MEMCPY = re.compile(
 _WAYS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P"}
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-_CALLS = ("cuda_runtime", "cuda_driver")
-_WAITS = "Synchronize"
-"""In the names of the functions in which the host waits, and of no others."""
-_LOADS = "enumerate(DataLoader)"
-"""How the name of an annotation of torch's begins in which the host waits for the next batch."""
-_ROUNDING = 1e-3
-"""Microseconds; the next call may follow at once."""
-_READING = "hostbench: one reading"
 _SPIN = "spin_kernel"
 """In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
 
@@ -62,17 +54,11 @@ class Profiler:
         """
         return sorted(activities(self._seen(work)), key=lambda activity: activity.start_s)
 
-    def trace(self, work: Step) -> list[Lane]:
-        """The same as lanes: the functions of CUDA's runtime and driver that the host was in while
-        `work` ran and its waits for a DataLoader, a lane for each thread, and the device's
-        streams."""
-
-        def named() -> None:
-            with _profiler.record_function(_READING):
-                work()
-
-        trace = self._seen(named)
-        return [*host_lanes(trace), *lanes(activities(trace))]
+    def trace(self, work: Step) -> list[dict[str, Any]]:
+        """The same as the events of the Chrome trace that the profiler writes: operations of torch,
+        calls of CUDA's runtime, the work of each stream. Raises Unavailable so, too."""
+        events: list[dict[str, Any]] = self._seen(work)["traceEvents"]
+        return events
 
     def _seen(self, work: Step) -> Any:
         """The whole trace of `work`; see `observe`."""
@@ -101,10 +87,28 @@ class Profiler:
             self._synchronize()
             self._delay(_SHORT_S)
             self._synchronize()
-        with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
-            path = Path(folder) / "trace.json"
-            profile.export_chrome_trace(str(path))
-            return json.loads(path.read_text())
+        return _exported(profile)
+
+
+def cpu_events(work: Step) -> list[dict[str, Any]]:
+    """The events of a Chrome trace: what torch did in each thread while `work` ran."""
+    try:
+        all_threads = _ExperimentalConfig(profile_all_threads=True)
+    except TypeError:  # an older torch sees the thread that calls, alone
+        all_threads = None
+    kinds = [_profiler.ProfilerActivity.CPU]
+    with _profiler.profile(activities=kinds, experimental_config=all_threads) as profile:
+        work()
+    events: list[dict[str, Any]] = _exported(profile)["traceEvents"]
+    return events
+
+
+def _exported(profile: Any) -> Any:
+    """The Chrome trace that a profile writes."""
+    with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        return json.loads(path.read_text())
 
 
 def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
@@ -126,62 +130,6 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
             place=f"GPU {args.get('device', '?')}",
             name=str(event["name"]) if what == COMPUTE else "",
         )
-
-
-def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
-    """What the host called within the reading, the thread that made it first, with its waits for
-    a DataLoader. Raises Unavailable where the trace does not have the reading by its name."""
-    named = (one for one in trace["traceEvents"] if one.get("name") == _READING)
-    reading = next((one for one in named if one.get("cat") == "user_annotation"), None)
-    if reading is None:
-        raise Unavailable("the profiler does not tell when the reading began")
-    start, end = _ends(reading)
-    by_thread: dict[Any, list[Span]] = {}
-    loads: list[Span] = []
-    for event in trace["traceEvents"]:
-        is_call, is_load = event.get("cat") in _CALLS, _is_load(event)
-        if not is_call and not is_load:
-            continue
-        called, returned = _ends(event)
-        if not start <= called <= returned <= end + _ROUNDING:
-            continue
-        if is_call:
-            by_thread.setdefault(event["tid"], []).append(_call(event))
-        elif event["tid"] == reading["tid"]:
-            loads.append(_span(NEXT_BATCH, "load", event))
-    # CUPTI does not always call a thread as torch does.
-    most = max(by_thread, key=lambda one: len(by_thread[one]), default=None)
-    host = reading["tid"] if reading["tid"] in by_thread else most
-    by_thread.setdefault(host, []).extend(loads)
-    return [
-        Lane(
-            name=HOST if thread == host else f"thread {thread}",
-            spans=tuple(sorted(by_thread[thread], key=lambda span: span.start_s)),
-        )
-        for thread in (host, *(one for one in by_thread if one != host))
-    ]
-
-
-def _ends(event: Mapping[str, Any]) -> tuple[float, float]:
-    """Microseconds."""
-    start = float(event["ts"])
-    return start, start + float(event["dur"])
-
-
-def _call(event: Mapping[str, Any]) -> Span:
-    name = str(event["name"])
-    return _span(name, "wait" if _WAITS in name else "call", event)
-
-
-def _span(name: str, kind: SpanKind, event: Mapping[str, Any]) -> Span:
-    start, end = _ends(event)
-    return Span(name=name, kind=kind, start_s=start / 1e6, end_s=end / 1e6)
-
-
-def _is_load(event: Mapping[str, Any]) -> bool:
-    """Also where older profilers list annotations as operations."""
-    is_named = str(event.get("name", "")).startswith(_LOADS)
-    return is_named and event.get("cat") in ("user_annotation", "cpu_op")
 
 
 def _is_wait(event: Mapping[str, Any]) -> bool:

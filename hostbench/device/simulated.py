@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core.case import Case
-from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, chrome_events
 from hostbench.device.base import (
     Device,
     DType,
@@ -317,6 +317,13 @@ class SimulatedDevice(Device):
         work()
         self.synchronize()
         return self._seen
+
+    def trace(self, work: Step) -> list[dict[str, Any]]:
+        """On the virtual clock; the row `host` has the whole of `work`."""
+        start_s = self.now()
+        streams = self.observe(work)
+        whole = Activity(what="work", start_s=start_s, end_s=self.now(), stream="host")
+        return chrome_events([whole, *streams], "simulated")
 
     def reset(self) -> None:
         self.drop_caches()

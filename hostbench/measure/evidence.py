@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import length
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
+from hostbench.device.activity import COMPUTE, Activity, busy, copied, length, shared
 from hostbench.device.base import Device, Step
 from hostbench.measure.measure import Prepared
 

@@ -16,7 +16,6 @@ import torch.distributed as dist
 from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.device import num_devices, open_device
 from hostbench.device.base import Device, Step
-from hostbench.device.traced import CallLog
 from hostbench.measure.workload import ASYNCHRONOUS
 
 
@@ -62,8 +61,6 @@ class RankGroup:
     def __init__(self, config: RankConfig, device: Device) -> None:
         self.rank, self.num_ranks = config.rank, config.group.num_ranks
         self.backend, self.device = config.group.backend, device
-        self.log: CallLog | None = None
-        """Where the calls of steps that are built now are noted, while a case is traced."""
         self._counters = config.counters
         self._flag = torch.zeros(1, device=device.torch_device)
         self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
@@ -85,9 +82,7 @@ class RankGroup:
             if not returns_early:
                 counters.left = counters.entered
 
-        if (log := self.log) is None:
-            return step
-        return lambda: log.call(operation.replace("_", " "), "collective", step)
+        return step
 
     def barrier(self) -> None:
         """Wait for the own device and every rank. dist.barrier is slower and guesses the device."""

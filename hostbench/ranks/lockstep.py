@@ -13,7 +13,6 @@ from msgspec import structs
 
 from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
-from hostbench.core.lanes import Lane, from_zero
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median
 from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_enough
@@ -58,13 +57,12 @@ class Ranks:
 
     def trace(
         self, work: Workload, case: Case, settings: Settings
-    ) -> tuple[Measurement, tuple[Lane, ...]]:
-        """As `measure`, then one reading of all ranks on one clock. Raises as it."""
+    ) -> tuple[Measurement, list[dict[str, Any]]]:
+        """As `measure`, then the events of one reading of all ranks. Raises as it."""
         measured = self.measure(work, case, settings)
         with self._joined(work, case) as ask:
-            by_rank: list[list[Lane]] = ask("trace", case)
-        ranks = ((f"rank {rank}", lane) for rank, lanes in enumerate(by_rank) for lane in lanes)
-        return measured, from_zero(tuple(structs.replace(lane, place=name) for name, lane in ranks))
+            by_rank: list[list[dict[str, Any]]] = ask("trace", case)
+        return measured, [event for events in by_rank for event in events]
 
     def close(self) -> None:
         if self._pool is not None:

@@ -4,21 +4,19 @@ import contextlib
 import os
 import time
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import torch
 
 from hostbench.core import stacks
 from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable
-from hostbench.core.lanes import Lane
 from hostbench.core.processes import die_with_parent
 from hostbench.core.records import Measurement
 from hostbench.core.sockets import tcp_bytes_sent
 from hostbench.device import flight_recorder, num_devices
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
-from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
@@ -206,25 +204,22 @@ class Rank:
         findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm, **as_documented}
         return Measurement(findings=findings, proofs=proofs, sent=sent)
 
-    def trace(self, case: Case) -> list[Lane]:
-        """One reading lane by lane, of the case built anew so that the calls of the host are noted;
-        it begins when all ranks are there. Then leave nothing of it."""
-        self.group.log = log = CallLog(self.device.now)
-        device = cast(Any, Traced(self.device, log))
-        self.prepared = prepare(registry()[case.workload], device, case)
+    def trace(self, case: Case) -> list[dict[str, Any]]:
+        """The events of a Chrome trace of one reading, which begins when all ranks are there. Then
+        leave nothing of the case."""
+        self.build(case)
 
         def sample() -> None:
+            self._meet()  # a profiler starts late on the one rank, and sooner on the other
             self._steps()
-            log.call("synchronize", "wait", self.group.synchronize)
+            self.group.synchronize()
 
-        self._meet()
-        sample()
-        self._meet()
         try:
-            return cast(list[Lane], device.trace(sample))
+            events = self.device.trace(sample)
         finally:
-            self.group.log = None
             self._leave()
+        name = {"name": f"rank {self.group.rank}"}
+        return [*events, {"ph": "M", "name": "process_name", "pid": os.getpid(), "args": name}]
 
     def _meet(self) -> None:
         """What has to be so before each reading."""

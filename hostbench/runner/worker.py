@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -24,11 +24,10 @@ from hostbench.core.records import (
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
-from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
 from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
-from hostbench.measure.trace import num_steps, trace
+from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload, prepare
 
 if TYPE_CHECKING:
@@ -103,14 +102,9 @@ class _Worker:
         device = self._device(case)
         if self.launch.observe:
             return evidence.gather(device, prepare(work, device, case)), {}
-        if not self.launch.trace:
-            settings = self.settings.shortened(work.sampling)
-            return measure.measure(device, prepare(work, device, case), settings), {}
-        # Measured as ever, which warms up and checks the data, on a device that is watched.
-        device = cast(Device, Traced(device, CallLog(device.now)))
         prepared = prepare(work, device, case)
-        measurement = measure.measure(device, prepared, self.settings)
-        return measurement, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
+        measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
+        return measurement, _traced(device, prepared) if self.launch.trace else {}
 
     def _measure_ranks(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
         """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
@@ -121,8 +115,8 @@ class _Worker:
 
             self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
         if self.launch.trace:
-            measurement, lanes = self._ranks.trace(work, case, self.settings)
-            return measurement, {"lanes": lanes, "num_steps": measurement.depth}
+            measurement, events = self._ranks.trace(work, case, self.settings)
+            return measurement, {"trace": tuple(events), "num_steps": measurement.depth}
         if self.launch.observe:
             return self._ranks.observe(work, case), {}
         return self._ranks.measure(work, case, self.settings), {}
@@ -174,6 +168,20 @@ class _Worker:
 
     def _opened(self) -> list[Device]:
         return [device for device in self._devices.values() if not isinstance(device, Unavailable)]
+
+
+def _traced(device: Device, prepared: Prepared) -> dict[str, Any]:
+    """The fields of an `Outcome` that show one sample: all its steps, those of the warm-up too, and
+    one synchronize."""
+    num_steps = prepared.warmup_steps + prepared.depth
+
+    def sample() -> None:
+        for _ in range(num_steps):
+            prepared.step()
+        device.synchronize()
+
+    prepared.get_ready(device)
+    return {"trace": tuple(device.trace(sample)), "num_steps": num_steps}
 
 
 def _failure(error: BaseException, where: str = "") -> dict[str, Any]:

@@ -123,41 +123,6 @@ def test_a_trace_becomes_activities() -> None:
     assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
 
 
-def test_the_host_of_a_trace_is_the_thread_of_the_reading() -> None:
-    kineto = pytest.importorskip("hostbench.device.kineto")
-    call = {"ph": "X", "cat": "cuda_runtime", "dur": 2.0, "tid": 5}
-    named = {"ph": "X", "cat": "user_annotation"}
-    reading = {**named, "name": kineto._READING, "dur": 100.0}
-    load = {**named, "name": "enumerate(DataLoader)#_Iter.__next__", "dur": 9.0}
-    trace = {
-        "traceEvents": [
-            {**reading, "cat": "gpu_user_annotation", "ts": 0.0, "tid": 7},
-            {**reading, "ts": 50.0, "tid": 5},
-            {**call, "name": "cudaLaunchKernel", "ts": 40.0},
-            {**call, "name": "cudaMemcpyAsync", "ts": 60.0, "tid": -9},
-            {**call, "name": "cudaStreamSynchronize", "ts": 90.0},
-            {**call, "name": "cuLaunchKernel", "cat": "cuda_driver", "ts": 50.0},
-            {**call, "name": "cudaDeviceSynchronize", "ts": 150.0},
-            {**load, "ts": 70.0, "tid": 5},
-            {**load, "ts": 72.0, "tid": 5, "cat": "gpu_user_annotation"},
-            {**load, "ts": 74.0, "tid": -9},
-            {**load, "ts": 148.0, "tid": 5},
-        ]
-    }
-    found = kineto.host_lanes(trace)
-    assert [lane.name for lane in found] == ["host", "thread -9"]
-    assert [(one.name, one.kind) for one in found[0].spans] == [
-        ("cuLaunchKernel", "call"),
-        ("next batch", "load"),
-        ("cudaStreamSynchronize", "wait"),
-    ]
-    assert found[0].spans[0].end_s - found[0].spans[0].start_s == pytest.approx(2e-6)
-    with pytest.raises(Unavailable, match="when the reading began"):
-        kineto.host_lanes({"traceEvents": trace["traceEvents"][2:]})
-    (alone,) = kineto.host_lanes({"traceEvents": trace["traceEvents"][:3]})
-    assert (alone.name, alone.spans) == ("host", ())
-
-
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
     kineto = pytest.importorskip("hostbench.device.kineto")

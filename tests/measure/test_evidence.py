@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import length
 from hostbench.core.units import KIB, MIB
-from hostbench.device.activity import Activity, busy, copied, shared
+from hostbench.device.activity import Activity, busy, copied, length, shared
 from hostbench.device.base import Step
 from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
 from hostbench.families import load
