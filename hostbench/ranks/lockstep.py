@@ -45,7 +45,8 @@ class Ranks:
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
         with self._joined(work, case) as ask:
-            return _measured(ask, work, case, settings, self._findings, self._pool.names)
+            shortened = settings.shortened(work.sampling)
+            return _measured(ask, work, case, shortened, self._findings, self._pool.names)
 
     def observe(self, work: Workload, case: Case) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""

@@ -100,8 +100,13 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
 
 def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
     case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
-    work = replace(WORK, depth=more.pop("depth", 1))
+    work = replace(WORK, depth=more.pop("depth", 1), sampling=more.pop("sampling", 1.0))
     return ranks.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
+
+
+def test_a_workload_that_asks_for_a_share_of_the_time_gets_no_more(ranks: Ranks) -> None:
+    whole, none = (measured(ranks, dispersion=-1.0, sampling=share) for share in (1.0, 0.0))
+    assert len(whole.end_to_end_s) == Settings().max_samples > len(none.end_to_end_s)
 
 
 def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
