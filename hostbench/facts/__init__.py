@@ -27,7 +27,7 @@ from hostbench.facts.record import (
     unknown,
 )
 from hostbench.facts.software import software_facts
-from hostbench.facts.spec import HOST, Spec
+from hostbench.facts.spec import Spec, rows_of
 from hostbench.facts.torch_probe import TorchState, probe_torch
 from hostbench.facts.watch import Watch
 
@@ -78,7 +78,7 @@ def _read_nvml(read: Callable[[], Facts]) -> Facts:
 
 def host_facts(root: Path = Path("/")) -> Group:
     """Everything that is known of the host by itself; `root` stands in for / in tests."""
-    return {row.name: _of_host(row, root) for row in HOST if row.read}
+    return {row.name: _of_host(row, root) for row in rows_of("host") if row.read}
 
 
 def _of_host(row: Spec, root: Path) -> Fact:

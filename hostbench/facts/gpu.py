@@ -15,12 +15,13 @@ from typing import Any
 from hostbench.facts.files import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, bare, field_value, open_nvml
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
-from hostbench.facts.spec import GPU, LINK_BYTES, NVML, Spec
+from hostbench.facts.spec import LINK_BYTES, Spec, rows_of
 from hostbench.facts.words import switch
 
 ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
 
-_STORED = {row.name: row for row in GPU if row.read}
+_NVML, _GPU = rows_of("nvml"), rows_of("gpu")
+_STORED = {row.name: row for row in _GPU if row.read}
 _READ = _STORED | {row.name: row for row in LINK_BYTES}
 
 MAX_NVLINKS = 36
@@ -45,7 +46,7 @@ def nvml_facts(
     except NvmlUnavailable as error:
         return {"nvml": no_driver_facts(str(error))}
     try:
-        facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
+        facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in _NVML}}
         for index, cuda_index in enumerate(cuda_indices(nvml, uuid_hashes)):
             facts[f"gpu{index}"] = gpu_facts(nvml, index, root) | {"cuda_index": cuda_index}
         return facts
@@ -85,7 +86,7 @@ def gpu_facts(nvml: Nvml, index: int, root: Path = Path("/")) -> Group:
     read["num_mig_devices"] = nvml.num_mig_devices(handle)
     read["num_other_processes"] = _others(nvml, handle)
     read["cuda_index"] = unknown("not asked")
-    return {row.name: read[row.name] for row in GPU}
+    return {row.name: read[row.name] for row in _GPU}
 
 
 def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
@@ -97,7 +98,7 @@ def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
 
 
 def no_driver_facts(why: str) -> Group:
-    return {row.name: unknown(why) for row in NVML}
+    return {row.name: unknown(why) for row in _NVML}
 
 
 def unread_gpu_facts(name: Fact, why: str) -> Group:
@@ -106,7 +107,7 @@ def unread_gpu_facts(name: Fact, why: str) -> Group:
 
 
 def _unread(fact: Fact) -> Group:
-    return {row.name: fact for row in GPU}
+    return {row.name: fact for row in _GPU}
 
 
 def _read(nvml: Nvml, row: Spec, handle: Any) -> Fact:

@@ -62,11 +62,6 @@ def memory_bytes(root: Path) -> int | None:
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
-def num_huge_pages(root: Path) -> int | None:
-    text = read_fields(root / "proc/meminfo").get("HugePages_Total", "")
-    return int(text) if text.isdigit() else None
-
-
 def chosen(path: Path) -> str | None:
     """Of a file such as `always [madvise] never` the word in brackets."""
     return (read_text(path) or "").partition("[")[2].partition("]")[0] or None

@@ -6,7 +6,7 @@ from importlib import metadata
 
 from hostbench.facts.environment import variables
 from hostbench.facts.record import Fact, Group, known, unknown
-from hostbench.facts.spec import SOFTWARE
+from hostbench.facts.spec import rows_of
 from hostbench.facts.torch_probe import TorchState
 
 PACKAGES = ("torch", "asv")
@@ -18,7 +18,12 @@ def software_facts(
 ) -> Group:
     """Versions and settings. `torch_state` (of `probe_torch`) is what torch says; none is imported
     here."""
-    own = {row.name: known(read()) for row in SOFTWARE for read in row.read if callable(read)}
+    own = {
+        row.name: known(read())
+        for row in rows_of("software")
+        for read in row.read
+        if callable(read)
+    }
     packages = {name: _version(name) for name in PACKAGES}
     torch = {f"torch_{name}": _of_torch(torch_state, name) for name in _TORCH}
     return own | packages | torch | variables(os.environ if environ is None else environ)

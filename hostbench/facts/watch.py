@@ -25,11 +25,11 @@ from hostbench.facts.record import (
     to_json,
     unknown,
 )
-from hostbench.facts.spec import GPU, LINK_BYTES, Watched
+from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
 from hostbench.facts.words import THROTTLE_WORDS
 
 INTERVAL_S = 0.25
-WATCHED = {row.name: row.watched for row in GPU if row.watched}
+WATCHED = {row.name: row.watched for row in rows_of("gpu") if row.watched}
 _BYTES = [row.name for row in LINK_BYTES]
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""

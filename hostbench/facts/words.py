@@ -20,7 +20,6 @@ HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
 """Reasons that slow nothing down."""
 
 VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
-ADDRESSING = {0: "none", 1: "hmm", 2: "ats"}
 NVLINK_BANDWIDTH = {0: "full", 1: "off", 2: "min", 3: "half", 4: "three-quarter"}
 
 

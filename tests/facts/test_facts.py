@@ -16,7 +16,7 @@ from tests.fakes.fake_nvml import FakeNvml, machine
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
-    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\nHugePages_Total: 8\n",
+    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n",
     "proc/loadavg": "0.50 0.40 0.30 1/200 4321\n",
     "proc/stat": "cpu  100 0 50 800 30 0 10 10 0 0\ncpu0 1 2 3\n",
     "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3,8\n",
@@ -98,7 +98,6 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path):
         "container": "none seen",
         "load_average_1min": 0.5,
         "steal_share_since_boot": 0.01,
-        "num_huge_pages": 8,
         "numa_balancing": False,
         "smt": True,
         "pcie_aspm_policy": "default",

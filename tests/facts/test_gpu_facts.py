@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from hostbench import facts as room
-from hostbench.facts import words
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import bare, open_nvml
 from hostbench.facts.record import Group, Value, known, unknown
@@ -30,8 +29,6 @@ def test_what_a_gpu_is():
         "vbios": "96.00.A5.00.01",
         "memory_bus_width_bits": 6144,
         "memory_clock_max_mhz": 3201,
-        "gsp_firmware": "on",
-        "addressing_mode": "hmm",
         "ecc_uncorrected_lifetime_total": 0,
         "numa_nodes": "0",
         "cuda_index": 0,
@@ -123,7 +120,6 @@ def test_constants_are_pynvmls():
     real = pytest.importorskip("pynvml")
     assert real.NVML_FI_DEV_NVLINK_GET_SPEED == 164
     assert real.NVML_FI_DEV_C2C_LINK_GET_MAX_BW == 172
-    assert words.ADDRESSING[real.NVML_DEVICE_ADDRESSING_MODE_ATS] == "ats"
     assert FakeNvml().nvmlMemory_v2 == real.nvmlMemory_v2
 
 

@@ -205,8 +205,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
         gpu.mig_uuids, index, NOT_FOUND
     ),
     "nvmlDeviceGetPersistenceMode": lambda load, gpu: 1,
-    "nvmlDeviceGetGspFirmwareMode": lambda load, gpu: [1, 1],
-    "nvmlDeviceGetAddressingMode": lambda load, gpu: 1,
     "nvmlDeviceGetEccMode": lambda load, gpu: [1, 1],
     "nvmlDeviceGetTotalEccErrors": lambda load, gpu, kind, counter: 0,
     "nvmlDeviceGetEnforcedPowerLimit": lambda load, gpu: 700_000,
@@ -242,8 +240,7 @@ def _refusing(code: int, names: str) -> dict[str, Any]:
 _OLD_DRIVER = FakeGpu(
     errors=_refusing(
         FUNCTION_NOT_FOUND,
-        "TemperatureV CurrentClocksEventReasons MemoryBusWidth GspFirmwareMode AddressingMode "
-        "C2cModeInfoV",
+        "TemperatureV CurrentClocksEventReasons MemoryBusWidth C2cModeInfoV",
     )
 )
 _VGPU = FakeGpu(
