@@ -104,7 +104,7 @@ def _conduct(member: Member, options: Measuring) -> int:
 
 def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[Case, ...]:
     """Those that ranks run; families without are left out where others are. Raises UsageError."""
-    chosen = tuple(case for case in cases if works[case.workload].ranks)
+    chosen = tuple(case for case in cases if works[case.workload].has_ranks)
     if not chosen:
         named = ", ".join(dict.fromkeys(case.family for case in cases))
         raise UsageError(f"{named}: no case runs over ranks; name a family that does, or none")

@@ -27,7 +27,7 @@ def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
         return EXIT_OK
     table = Table(_WORKLOADS, list(map(_row, works)))
     if cases:
-        rows = [{"case": str(case), "quick": work.is_quick(case)} for work, case in pairs]
+        rows = [{"case": str(case), "quick": work.options(case).quick} for work, case in pairs]
         table = Table(_CASES, rows)
     document = [_document(work, cases) for work in works]
     show_page(format, Page(blocks=lambda: [table], document=lambda: document))
@@ -44,7 +44,7 @@ def _row(work: Workload) -> dict[str, object]:
         "workload": work.name,
         "version": work.version,
         "cases": len(cases),
-        "quick": sum(map(work.is_quick, cases)),
+        "quick": sum(work.options(case).quick for case in cases),
         "question": work.question or "no docstring says what is measured",
         "axes": "; ".join(axes),
     }

@@ -7,19 +7,18 @@ loads a file.
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, ValidationError, convert
+from msgspec import ValidationError
 
 from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import did_you_mean
-from hostbench.device.base import Ability
 from hostbench.measure.asv_class import Suite, asv_class
-from hostbench.measure.workload import Build, Workload, family_of
+from hostbench.measure.workload import Build, CaseOptions, Workload, family_of
 
-_OPTIONS = {field.name for field in fields(Workload)} - {"name", "axes", "version", "build"}
+_PER_CASE = set(CaseOptions.__struct_fields__)
+_OPTIONS = {"only", "rate_of", "sampling", "baseline", "nvbandwidth", *_PER_CASE}
 
 
 def workload(
@@ -27,8 +26,8 @@ def workload(
 ) -> Callable[[Build], type[Suite]]:
     """Declare the decorated function as a workload; its family is the name of its file.
 
-    Axis names must be the function's parameter names, in order, `device` first. `options` are the
-    fields of `Workload`.
+    Axis names must be the function's parameter names, in order, `device` first. `options` are
+    those of `_OPTIONS`, which `Workload` and `CaseOptions` explain.
     """
 
     def declare(build: Build) -> type[Suite]:
@@ -38,9 +37,10 @@ def workload(
             axes=axes,
             version=version,
             build=build,
+            per_case={name: known.pop(name) for name in _PER_CASE & known.keys()},
             **known,
         )
-        return asv_class(work, unknown=options.keys() - known.keys())
+        return asv_class(work, unknown=options.keys() - _OPTIONS)
 
     return declare
 
@@ -58,7 +58,7 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
         _check_axes(work)
         if thorough:
             check(work)
-    if len({suite.declared.ranks is None for suite in declared}) > 1:
+    if len({suite.declared.has_ranks for suite in declared}) > 1:
         # Ranks are forked, and must be before their parent runs the first torch operation.
         raise ValueError("all of a family's workloads declare `ranks`, or none does")
 
@@ -103,30 +103,17 @@ def check(work: Workload) -> None:
     """Raises ValueError for what does not hold for each case."""
     if not isinstance(work.version, str) or not work.version:
         raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
-    declared: Mapping[str, tuple[Callable[[Case], object], Any]] = {
-        "moves": (work.nbytes, Annotated[int, Meta(ge=0)] | None),
-        "depth": (work.depth_of, Annotated[int, Meta(ge=1)]),
-        "expects": (work.expected, dict[str, bool]),
-        "needs": (work.needed, tuple[Ability, ...]),
-        "environment": (work.variables, dict[str, str]),
-        "ranks": (work.num_ranks, Annotated[int, Meta(ge=1)] | None),
-        "backend": (work.backend_of, str),
-        "quick": (work.is_quick, Any),
-        "host_only": (work.is_host_only, Any),
-        "link": (work.link_of, Any),
-        "crosses": (work.share_of_link, Any),
-        "published": (work.published_of, Any),
-    }
-    given = {name: value for name, value in declared.items() if callable(getattr(work, name))}
     for case in _cases_of(work):
-        for name, (of, kind) in {**given, "depth": declared["depth"]}.items():
+        for name in work.per_case:
             try:
-                convert(of(case), kind)
-            except ValidationError as error:
-                raise ValueError(f"{work.name}: {name} of {case}: {error}") from error
+                work.option(name, case)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 raise ValueError(f"{work.name}: {name} fails for {case}: {why}") from error
+        try:
+            work.options(case)
+        except ValidationError as error:
+            raise ValueError(f"{work.name}: of {case}: {error}") from error
 
 
 def _cases_of(work: Workload) -> Iterator[Case]:

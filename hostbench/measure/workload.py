@@ -3,9 +3,12 @@
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, convert
 
 from hostbench.core.case import AxisValue, Case, counts_bytes
 from hostbench.core.errors import raised_at
@@ -26,9 +29,47 @@ which a profiler sees. The others' calls wait."""
 Build = Callable[..., Prepared | Step]
 
 
+class CaseOptions(Struct, frozen=True, kw_only=True):
+    """What a declaration says of one case. `@workload` takes each as a value, or as a function of
+    the axes where cases differ in it."""
+
+    moves: Annotated[int, Meta(ge=0)] | None = None
+    """Bytes moved per step; None where no rate has a meaning."""
+    expects: dict[str, bool] = {}
+    """Findings that the case should show: `{"asynchronous": True}`."""
+    quick: bool = False
+    """It belongs to the quick profile."""
+    depth: Annotated[int, Meta(ge=1)] = 1
+    """Steps enqueued before one synchronize."""
+    host_only: bool = False
+    """The step enqueues nothing: it may be repeated inside one timer reading."""
+    needs: tuple[Ability, ...] = ()
+    """What its device must have, else the case is skipped: the first that it lacks is the reason.
+    """
+    environment: dict[str, str] = {}
+    """Environment variables, for what a library reads as it is loaded: the case runs in a process
+    that was started with them. An empty text: without that variable."""
+    link: LinkName | None = None
+    """What the bytes cross; None: the rate is held against no limit."""
+    crosses: float | None = None
+    """Bytes per step that cross the link, where they are not those moved."""
+    published: str | None = None
+    """Which published figures (`limits/published.toml`) a rate may be held against."""
+    ranks: Annotated[int, Meta(ge=1)] | None = None
+    """Ranks of the case; None: the worker itself runs the step. All of a family have some, or
+    none."""
+    backend: str = ""
+    """Of torch.distributed; that of BACKENDS where nothing is said."""
+
+    @property
+    def share_of_link(self) -> float:
+        """The part of the moved bytes that crosses the link: 0.5 where half of them do."""
+        return self.crosses / self.moves if self.crosses and self.moves else 1.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One thing to measure: its axes, what it moves, and how to build its step."""
+    """One thing to measure: its axes, what is said of its cases, and how to build its step."""
 
     name: str
     """`family.function`, as in `transfer.host_to_device`."""
@@ -38,43 +79,19 @@ class Workload:
     """Bumped when numbers stop being comparable."""
     build: Build = field(repr=False)
     """Called as build(device, **other axes) with an opened Device."""
-    moves: Callable[..., int] | None = None
-    """Bytes moved per step, from the axes; None where no rate has a meaning."""
-    rate_of: str = ""
-    """What these bytes are, where a reader could take them for others."""
-    expects: Callable[..., Mapping[str, bool]] | None = None
-    """Findings that the case should show, from the axes: `{"asynchronous": True}`."""
+    per_case: Mapping[str, Any] = field(default_factory=dict)
+    """Field of `CaseOptions` -> its value, or a function of the axes."""
     only: Callable[..., bool] | None = None
     """Which cells of the axes' product are cases; docs/benchmarks.md says why not the others."""
-    quick: Callable[..., bool] | None = None
-    """Which cases belong to the quick profile."""
-    depth: int | Callable[..., int] = 1
-    """Steps enqueued before one synchronize; from the axes where cases differ in it."""
+    rate_of: str = ""
+    """What the moved bytes are, where a reader could take them for others."""
     sampling: float = 1.0
     """Share of the profile's time for warm-up and samples that a case gets: less where each reading
     is the mean of many steps."""
-    host_only: Callable[..., bool] | None = None
-    """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
-    needs: Callable[..., Iterable[Ability]] | None = None
-    """What its device must have (`hostbench.device.base.Ability`), else a case is skipped, from the
-    axes."""
-    environment: Callable[..., Mapping[str, str]] | None = None
-    """Environment variables of a case, from the axes, for what a library reads as it is loaded: the
-    case runs in a process that was started with them. An empty text: without that variable."""
     baseline: Mapping[str, AxisValue] = field(default_factory=dict)
     """What the other values of these axes are held against; the first value where it says none."""
-    link: LinkName | Callable[..., LinkName | None] | None = None
-    """What the bytes cross, from the axes or always; None: the rate is held against no limit."""
-    crosses: Callable[..., float] | None = None
-    """Bytes per step that cross the link, where they are not those moved."""
-    published: LinkName | Callable[..., str | None] | None = None
-    """Which published figures (`limits/published.toml`) a rate may be held against."""
     nvbandwidth: Mapping[str, Mapping[str, AxisValue]] = field(default_factory=dict)
     """Test of nvbandwidth -> the axes that make a case measure the same."""
-    ranks: Callable[..., int] | None = None
-    """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
-    backend: Callable[..., str] | None = None
-    """Of torch.distributed, from the axes; None: that of BACKENDS."""
 
     @property
     def family(self) -> str:
@@ -85,25 +102,30 @@ class Workload:
         """First line of the workload's docstring."""
         return (inspect.getdoc(self.build) or "").partition("\n")[0]
 
+    @property
+    def has_ranks(self) -> bool:
+        """Whether ranks run its cases, not the worker itself."""
+        return self.per_case.get("ranks") is not None
+
     def cases(self) -> Iterator[Case]:
         for values in itertools.product(*self.axes.values()):
             cell = dict(zip(self.axes, values, strict=True))
             if self.only is None or self.only(**cell):
                 yield Case.of(self.name, cell)
 
-    def nbytes(self, case: Case) -> int | None:
-        return self.moves(**case.values) if self.moves else None
+    def option(self, name: str, case: Case) -> Any:
+        """What is said of one case in one respect; None where nothing is."""
+        said = self.per_case.get(name)
+        return said(**case.values) if callable(said) else said
 
-    def link_of(self, case: Case) -> LinkName | None:
-        return self.link(**case.values) if callable(self.link) else self.link
-
-    def share_of_link(self, case: Case) -> float:
-        """The part of the moved bytes that crosses the link: 0.5 where half of them do."""
-        moved = self.nbytes(case)
-        return self.crosses(**case.values) / moved if self.crosses and moved else 1.0
-
-    def published_of(self, case: Case) -> str | None:
-        return self.published(**case.values) if callable(self.published) else self.published
+    def options(self, case: Case) -> CaseOptions:
+        """All that is said of one case. Raises ValidationError, and what the functions of the
+        declaration raise."""
+        backend = BACKENDS.get(str(case.values.get("device")), "gloo")
+        said = {name: self.option(name, case) for name in self.per_case}
+        said["needs"] = tuple(said.get("needs") or ())  # also what a generator yields
+        given = {name: value for name, value in said.items() if value is not None}
+        return convert({"backend": backend, **given}, CaseOptions)
 
     def base(self) -> dict[str, AxisValue]:
         """The baseline's value of every axis that counts no bytes and is no device."""
@@ -114,40 +136,14 @@ class Workload:
         }
         return {**first, **self.baseline}
 
-    def expected(self, case: Case) -> dict[str, bool]:
-        return dict(self.expects(**case.values)) if self.expects else {}
-
-    def is_host_only(self, case: Case) -> bool:
-        return self.host_only is not None and self.host_only(**case.values)
-
-    def needed(self, case: Case) -> tuple[Ability, ...]:
-        """In the order in which the device is asked for them: the first it lacks is the reason."""
-        return tuple(self.needs(**case.values)) if self.needs else ()
-
     def refusal(self, case: Case, num_devices: int) -> str | None:
         """Why the case's device will refuse it, where there are that many of its kind; None where
         it will not. `prepare`, and ranks that join, raise the same."""
-        device, num_ranks = str(case.values["device"]), self.num_ranks(case) or 1
-        if device == "cuda" and self.ranks is not None and num_devices < num_ranks:
-            return f"needs {num_ranks} GPUs, this machine has {num_devices}"
+        device, options = str(case.values["device"]), self.options(case)
+        if device == "cuda" and num_devices < (options.ranks or 0):
+            return f"needs {options.ranks} GPUs, this machine has {num_devices}"
         lacks = lacking(device, num_devices)
-        return next((lacks[ability] for ability in self.needed(case) if ability in lacks), None)
-
-    def depth_of(self, case: Case) -> int:
-        return self.depth(**case.values) if callable(self.depth) else self.depth
-
-    def num_ranks(self, case: Case) -> int | None:
-        return self.ranks(**case.values) if self.ranks else None
-
-    def backend_of(self, case: Case) -> str:
-        device = str(case.values["device"])
-        return self.backend(**case.values) if self.backend else BACKENDS.get(device, "gloo")
-
-    def variables(self, case: Case) -> dict[str, str]:
-        return dict(self.environment(**case.values)) if self.environment else {}
-
-    def is_quick(self, case: Case) -> bool:
-        return self.quick is not None and self.quick(**case.values)
+        return next((lacks[ability] for ability in options.needs if ability in lacks), None)
 
     def raised_at(self, error: BaseException) -> str:
         """Where in the workload's file an error was raised; empty where it came through none."""
@@ -178,10 +174,11 @@ def prepare(work: Workload, device: Device, case: Case) -> Prepared:
 
     Raises Unavailable before anything is built where the device lacks what the case needs.
     """
-    for ability in work.needed(case):
+    options = work.options(case)
+    for ability in options.needs:
         device.require(ability)
     axes = {name: value for name, value in case.axes if name != "device"}
     built = work.build(device, **axes)
     device.enter(case)
     prepared = built if isinstance(built, Prepared) else Prepared(step=built)
-    return replace(prepared, depth=work.depth_of(case), host_only=work.is_host_only(case))
+    return replace(prepared, depth=options.depth, host_only=options.host_only)

@@ -73,8 +73,8 @@ class Ranks:
     @contextmanager
     def _joined(self, work: Workload, case: Case) -> Iterator[Ask]:
         """The case's ranks, to be asked within its deadline; they end where something is raised."""
-        device, num_ranks = str(case.values["device"]), work.num_ranks(case) or 1
-        group = GroupConfig(device, work.backend_of(case), num_ranks, self._deadline_s)
+        device, options = str(case.values["device"]), work.options(case)
+        group = GroupConfig(device, options.backend, options.ranks or 1, self._deadline_s)
         if group in self._refused:
             raise self._refused[group]
         deadline = Deadline.after(DEADLINE_SHARE * self._deadline_s)
@@ -103,7 +103,7 @@ def _measured(
     names: Sequence[str],
 ) -> Measurement:
     device_reason: str | None = ask("build", case)[0]
-    depth = work.depth_of(case)
+    depth = work.options(case).depth
     first_s = slowest(ask("iterate", 1))[0][0]
     warmups = Settings(
         budget_s=settings.warmup_s, min_samples=1, max_samples=MAX_WARMUPS, dispersion=-1.0

@@ -274,7 +274,7 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
         return "torch.cuda does not work"
     if device == "cpu" and hardware.visible:
         return "measured only with --device cpu, as there is a GPU"
-    if work.ranks is not None and work.backend_of(case) == "nccl" and torch.nccl is None:
+    if work.has_ranks and work.options(case).backend == "nccl" and torch.nccl is None:
         return "this torch is built without nccl"
     return work.refusal(case, hardware.num_gpus)
 

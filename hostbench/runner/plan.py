@@ -185,7 +185,7 @@ def choose(
             f"{kind}; leave device= out, or choose with --device"
         )
     if quick:
-        chosen = [case for case in chosen if workloads[case.workload].is_quick(case)]
+        chosen = [case for case in chosen if workloads[case.workload].options(case).quick]
     if not chosen:
         raise UsageError(
             f"no case is left for device {device!r}"
@@ -218,7 +218,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
 def _variables(case: Case) -> tuple[tuple[str, str], ...]:
     """Nothing where the environment is already as the case needs it."""
     work = registry().get(case.workload)
-    wanted = work.variables(case) if work else {}
+    wanted = work.options(case).environment if work else {}
     return tuple(pair for pair in sorted(wanted.items()) if os.environ.get(pair[0], "") != pair[1])
 
 
@@ -226,5 +226,5 @@ def _ranks(case: Case) -> tuple[int, str]:
     """How many ranks, of which backend; none where the worker itself runs the case, and for a
     workload that nobody registered."""
     work = registry().get(case.workload)
-    num_ranks = work.num_ranks(case) if work else None
-    return (num_ranks, work.backend_of(case)) if work and num_ranks else (0, "")
+    options = work.options(case) if work else None
+    return (options.ranks, options.backend) if options and options.ranks else (0, "")

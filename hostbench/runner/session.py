@@ -82,12 +82,11 @@ def _timed(
 def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
     """Cases to observe: those that enqueue anything, if they are over ranks by a backend whose
     collectives are work of the device."""
-    works = ((case, workloads[case.workload]) for case in plan.cases)
+    pairs = ((case, workloads[case.workload].options(case)) for case in plan.cases)
     return {
         case
-        for case, work in works
-        if not work.is_host_only(case)
-        and (work.ranks is None or work.backend_of(case) in ASYNCHRONOUS)
+        for case, options in pairs
+        if not options.host_only and (not options.ranks or options.backend in ASYNCHRONOUS)
     }
 
 
@@ -157,7 +156,7 @@ def _record(work: Workload, launch: int, outcome: Outcome) -> CaseRecord:
         reason=outcome.reason,
         started_at=iso(outcome.started_at),
         seconds=outcome.seconds,
-        nbytes=work.nbytes(outcome.case),
+        nbytes=work.options(outcome.case).moves,
         measurement=replace(outcome.measurement, traceback=outcome.traceback),
-        expected=work.expected(outcome.case),
+        expected=work.options(outcome.case).expects,
     )

@@ -97,7 +97,7 @@ class _Worker:
 
     def measure(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
         """(what was measured or observed, the fields of an `Outcome` that show a trace)."""
-        if work.ranks is not None:
+        if work.has_ranks:
             return self._measure_ranks(work, case)
         device = self._device(case)
         if self.launch.observe:

@@ -264,7 +264,7 @@ def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[st
         if counts(axis) and not isinstance(value, int):
             raise ValueError(f"{axis} is {value!r:.40}, no number")
     is_todays = work is not None and set(case.values) == set(work.axes)
-    nbytes = work.nbytes(case) if work and is_todays else None
+    nbytes = work.option("moves", case) if work and is_todays else None
     axes = axes_of(case)
     str(case).encode()  # no table holds half a character
     return {

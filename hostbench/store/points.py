@@ -280,7 +280,9 @@ def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
     if work is None or set(work.axes) != set(case.values):
         return None
     try:
-        link, share = work.link_of(case), work.share_of_link(case)
-        return (link, share, work.published_of(case)) if link else None
+        options = work.options(case)
+        if options.link is None:
+            return None
+        return options.link, options.share_of_link, options.published
     except (*DAMAGE, ArithmeticError):
         return None

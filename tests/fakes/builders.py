@@ -204,6 +204,6 @@ def _simulated(device: SimulatedDevice, work: Workload, case: Case, launch: int)
         launch,
         seconds,
         measurement=measurement,
-        nbytes=work.nbytes(case),
-        expected=work.expected(case),
+        nbytes=work.options(case).moves,
+        expected=work.options(case).expects,
     )

@@ -204,9 +204,9 @@ def cases_of(num: int) -> list[tuple[Workload, Case]]:
     pool = [
         (work, case)
         for work in load_workloads().values()
-        if work.ranks is None
+        if not work.has_ranks
         for case in work.cases()
-        if case.values["device"] == "cuda" and not lacks.keys() & set(work.needed(case))
+        if case.values["device"] == "cuda" and not lacks.keys() & set(work.options(case).needs)
     ]
     if not 1 <= num <= len(pool):
         raise ValueError(f"{num} series: there are 1 to {len(pool)}")
@@ -247,7 +247,7 @@ def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
     num, rate = len(nights), packet_bytes_per_s(**machine.link)
     logs = np.empty((num, len(story.works)))
     for column, (work, case) in enumerate(story.works):
-        usual_s = 1e-5 + (work.nbytes(case) or 0) / rate
+        usual_s = 1e-5 + (work.options(case).moves or 0) / rate
         logs[:, column] = rng.normal(0.0, machine.sigma, num) + math.log(usual_s)
     shared = np.linspace(0.0, math.log1p(machine.drift), num) + sessions(num, machine.sessions, rng)
     logs += (shared + math.log1p(machine.throttling) * throttled(num, rng))[:, None]
@@ -313,8 +313,8 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
             reason=WHY.get(status),
             started_at=at,
             seconds=float(row[position]) if status == "ok" else None,
-            nbytes=work.nbytes(case),
-            expected=work.expected(case),
+            nbytes=work.options(case).moves,
+            expected=work.options(case).expects,
         )
         for launch, row in enumerate(launches)
         for position, (work, case, status, version) in enumerate(columns)

@@ -187,7 +187,7 @@ def test_the_limit_ends_with_the_case(floor: Machine) -> None:
 def test_a_setting_is_an_environment_on_cuda_alone() -> None:
     work = WORKS["allocation.mixed"]
     for case in work.cases():
-        said = set(work.variables(case).values())
+        said = set(work.options(case).environment.values())
         on_cuda = case.values["device"] == "cuda"
         assert said == ({SETTINGS[str(case.values["setting"])]} if on_cuda else set())
 

@@ -50,7 +50,7 @@ def refused(work: Workload, device: Device, case: Case) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "work", [work for work in load().values() if work.ranks is None], ids=lambda work: work.name
+    "work", [work for work in load().values() if not work.has_ranks], ids=lambda work: work.name
 )
 def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device: Device) -> None:
     for case in kinds(work):
@@ -58,7 +58,9 @@ def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device:
         said = refused(work, device, case)
         device.reset()
         assert (told is None) == (said is None), case
-        assert said is None or said in {device.lacks[ability] for ability in work.needed(case)}
+        assert said is None or said in {
+            device.lacks[ability] for ability in work.options(case).needs
+        }
 
 
 def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
@@ -70,7 +72,7 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
         axes={"device": ("cpu",)},
         version="1",
         build=build,
-        needs=lambda **_: ["pinned memory"],
+        per_case={"needs": ("pinned memory",)},
     )
     case = next(work.cases())
     with pytest.raises(Unavailable) as refusal:

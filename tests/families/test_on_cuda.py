@@ -29,7 +29,7 @@ from tests import own_project
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
-WORKS = {name: work for name, work in load().items() if work.ranks is None}
+WORKS = {name: work for name, work in load().items() if not work.has_ranks}
 DEPTHS = WORKS["synchronization.loop"].build.__globals__["DEPTHS"]
 SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
@@ -222,7 +222,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
             said == "passed" or said.endswith(TOO_SMALL)
             for said in outcome.measurement.proofs.values()
         ), outcome
-        expected = WORKS[outcome.case.workload].expected(outcome.case)
+        expected = WORKS[outcome.case.workload].options(outcome.case).expects
         findings = outcome.measurement.findings
         named = {name: findings[name] for name in expected if findings.get(name) is not None}
         assert named == {name: expected[name] for name in named}, outcome

@@ -380,7 +380,9 @@ def test_a_direction_without_a_number_is_named(lost: Callable[[Case, str], CaseR
 def test_a_quick_run_answers_what_it_can() -> None:
     """A curve to the device, none back; no serial loop from pageable memory, so no share of it."""
     works = families.load()
-    quick = [one for one in transfers() + overlaps() if works[one.case.workload].is_quick(one.case)]
+    quick = [
+        one for one in transfers() + overlaps() if works[one.case.workload].options(one.case).quick
+    ]
     assert set(asked_of(repeated(quick, 3))) == {
         "How fast is a copy, host to device?",
         "How fast is a copy, device to host?",

@@ -171,7 +171,7 @@ FAULTY = Workload(
     axes={"device": ("cpu",), "wrap": ("ddp",), "fault": (*FAULTS,)},
     version="1",
     build=build,
-    ranks=lambda **_: 2,
+    per_case={"ranks": 2},
 )
 
 

@@ -66,7 +66,7 @@ def test_both_ways_are_expected_at_once_where_a_copy_outlasts_an_enqueueing(
 ) -> None:
     """1MiB takes about 19 us on PCIe Gen5. Pageable memory is never copied both ways at once."""
     expected = {
-        str(case.values["memory"]): work.expected(case)
+        str(case.values["memory"]): work.options(case).expects
         for work, case in cases("both_ways", device="cuda", nbytes=nbytes)
     }
     assert expected == {"pinned": pinned, "pageable": {"both_at_once": False}}
@@ -156,7 +156,7 @@ def test_what_a_conversion_really_copies(
     assert seen.findings["copies"] == copies
     asynchronous = measured(name, direction=direction, **axes).findings["asynchronous"]
     found = {"asynchronous": asynchronous, "pageable": seen.findings["pageable"]}
-    assert found == work.expected(case)
+    assert found == work.options(case).expects
 
 
 @pytest.mark.parametrize("name", ["strided", "cast", "both_ways", "to_device", "to_host"])

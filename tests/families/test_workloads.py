@@ -27,7 +27,7 @@ WORKLOADS = load()
 WORK_FAMILIES = families.names()
 every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
 without_ranks = pytest.mark.parametrize(
-    "work", [work for work in WORKLOADS.values() if work.ranks is None], ids=lambda work: work.name
+    "work", [work for work in WORKLOADS.values() if not work.has_ranks], ids=lambda work: work.name
 )
 
 
@@ -84,7 +84,7 @@ def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
         work.sampling
         for work in load((family,)).values()
         for case in work.cases()
-        if work.is_quick(case) and case.values["device"] == device
+        if work.options(case).quick and case.values["device"] == device
     ]
     assert 3 <= len(shares) and sum(shares) <= {"transfer": 20, "collectives": 16}.get(family, 10)
 
@@ -98,13 +98,13 @@ def test_every_case_does_what_it_declares_on_the_simulated_device(work: Workload
     for case in work.cases():
         if case.values["device"] == "cuda":
             device = SimulatedDevice()
-            if device.lacks.keys() & set(work.needed(case)):
+            if device.lacks.keys() & set(work.options(case).needs):
                 assert work.name in REFUSED
                 continue
             result = measure(device, prepare(work, device, case), Settings(max_samples=3))
             seen = evidence.gather(device, prepare(work, device, case))
             assert min(result.end_to_end_s) > 0
-            expected = work.expected(case)
+            expected = work.options(case).expects
             for name, value in {**result.findings, **seen.findings}.items():
                 assert value is None or value == expected.get(name, value), (case, name)
             assert "failed" not in f"{result.proofs}{seen.proofs}", case
@@ -134,7 +134,7 @@ def test_a_declaration_is_the_class_that_asv_finds() -> None:
     assert vars(suite)["param_names"] == ("device", "size") and vars(suite)["version"] == "3"
     check_family([suite], thorough=True)
     work = suite.declared
-    assert (work.name, work.version, work.depth) == ("test_workloads.step", "3", 1)
+    assert (work.name, work.version) == ("test_workloads.step", "3")
     assert work.question == "A step for tests." and len(list(work.cases())) == 4
 
 
@@ -176,8 +176,11 @@ def test_axes_are_the_parameters_device_first_and_have_the_baseline(
         ({"values": ("1",)}, r"cannot be typed \(it reads as another\)"),
         ({"version": 1}, 'version is 1, no text such as "1"'),
         ({"moves": lambda nbytes, **_: nbytes}, r"moves fails for .*: TypeError: .*'nbytes'"),
-        ({"expects": lambda **_: {"synchronous": "no"}}, "expects of .*: Expected `bool`"),
-        ({"needs": lambda **_: ["GPU"]}, "needs of .*: Invalid enum value 'GPU'"),
+        (
+            {"expects": lambda **_: {"synchronous": "no"}},
+            r"Expected `bool`, .* at `\$.expects",
+        ),
+        ({"needs": lambda **_: ["GPU"]}, r"Invalid enum value 'GPU' - at `\$.needs"),
         ({"base_line": {}}, r"no option 'base_line' \(did you mean 'baseline'\?\)"),
     ],
 )

@@ -36,11 +36,11 @@ def case(name: str, device: str = "cuda", **axes: AxisValue) -> Case:
 def ceiling(one: Case, device: str, about: Facts, loaded: Facts | None = None) -> Ceiling | str:
     """As its workload declares."""
     work = declared(one.workload)
-    link = work.link_of(one) if work else None
-    if work is None or link is None:
+    options = work.options(one) if work else None
+    if options is None or options.link is None:
         return "no link"
     nbytes = float(one.values.get("nbytes", 0))
-    return of_link(link, work.share_of_link(one), device, about, loaded or {}, nbytes)
+    return of_link(options.link, options.share_of_link, device, about, loaded or {}, nbytes)
 
 
 def found(one: Case, about: Facts, loaded: Facts | None = None, device: str = "cuda") -> Ceiling:

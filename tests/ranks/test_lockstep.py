@@ -85,8 +85,10 @@ WORK = Workload(
     axes={"device": ("cpu",), "kind": ("fine", "lost", "four", "other")},
     version="1",
     build=lambda device, kind: lambda: None,
-    ranks=lambda device, kind: 4 if kind == "four" else 2,
-    backend=lambda device, kind: "mpi" if kind == "other" else "gloo",
+    per_case={
+        "ranks": lambda device, kind: 4 if kind == "four" else 2,
+        "backend": lambda device, kind: "mpi" if kind == "other" else "gloo",
+    },
 )
 
 
@@ -100,7 +102,8 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
 
 def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
     case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
-    work = replace(WORK, depth=more.pop("depth", 1), sampling=more.pop("sampling", 1.0))
+    more_of = {**WORK.per_case, "depth": more.pop("depth", 1)}
+    work = replace(WORK, per_case=more_of, sampling=more.pop("sampling", 1.0))
     return ranks.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
 
 

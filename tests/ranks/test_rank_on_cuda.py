@@ -192,9 +192,12 @@ def test_ranks_on_gpus_talk_by_another_backend_where_a_case_says_so() -> None:
     ranks, case = Ranks(60.0), case_of("all_reduce", MIB, num_ranks=2)
     settings = Settings(budget_s=0.01, warmup_s=0.0)
     with cuda_machine(2):
-        result = ranks.measure(replace(work, backend=lambda **_: "gloo"), case, settings)
+        gloo, mpi = (
+            replace(work, per_case={**work.per_case, "backend": name}) for name in ("gloo", "mpi")
+        )
+        result = ranks.measure(gloo, case, settings)
         with pytest.raises(Unavailable, match="this torch is built without mpi"):
-            ranks.measure(replace(work, backend=lambda **_: "mpi"), case, settings)
+            ranks.measure(mpi, case, settings)
     ranks.close()
     assert result.proofs == {"data": "passed"}
     assert str(result.device_reason).startswith("gloo's calls wait")

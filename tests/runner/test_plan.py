@@ -223,7 +223,7 @@ def test_a_part_of_a_run_has_its_own_launches_and_cases() -> None:
 
 def enqueueing(whole: Plan) -> set[Case]:
     """Without the cases of the host alone, of which nothing can be observed."""
-    found = {case for case in whole.cases if not WORKLOADS[case.workload].is_host_only(case)}
+    found = {case for case in whole.cases if not WORKLOADS[case.workload].options(case).host_only}
     assert found < set(whole.cases)
     return found
 

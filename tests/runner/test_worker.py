@@ -106,7 +106,7 @@ def test_out_of_memory_ends_the_walk() -> None:
 
 def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Workload(
-        name="odd.go", axes={"device": ("cpu",)}, version="1", build=build, ranks=lambda **_: 2
+        name="odd.go", axes={"device": ("cpu",)}, version="1", build=build, per_case={"ranks": 2}
     )
     monkeypatch.setattr(worker, "load", lambda families: {work.name: work})
     (skip,) = outcomes("fine")

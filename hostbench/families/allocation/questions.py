@@ -27,7 +27,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "setting": {
         case.values["setting"]: conf or "default"
         for case in _MIXED.cases()
-        for conf in _MIXED.variables(case).values()  # nothing on the cpu device
+        for conf in _MIXED.options(case).environment.values()  # nothing on the cpu device
     },
 }
 
