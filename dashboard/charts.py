@@ -9,39 +9,37 @@ import words
 from hostbench.report import charts as vega
 from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 
-CLICKED = "clicked"
-"""Name of the selection: what was clicked."""
 MOST_DOTS, MOST_SERIES = 1500, 60
 _KINDS = ("ok", "scratch (quick, dirty)", "facts changed", "with failures")
 _DOTS, _SHAPES = (BLUE, GREY, PINK, ORANGE), ("circle", "circle", "diamond", "cross")
 VERDICTS, _COLORS = ("slower", "faster", "same", "undecided"), (ORANGE, BLUE, GREY, GREY)
 
 
+def changed(moved: pd.DataFrame) -> list[str]:
+    """Rows of data.setup_changes in words."""
+    return [f"{row['fact']} {row['from']} -> {row['to']}" for row in moved.to_dict("records")]
+
+
 def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
     """Machines by days, a dot for each run (data.runs), a diamond where facts changed
     (data.setup_changes)."""
-    facts: dict[tuple[str, pd.Timestamp], list[str]] = {}
-    for row in moved.to_dict("records"):
-        text = f"{row['fact']} {row['from']} -> {row['to']}"
-        facts.setdefault((row["machine"], row["since"]), []).append(text)
     known = runs[runs["started_at"].notna()].head(MOST_DOTS)
+    facts = {key: changed(rows) for key, rows in moved.groupby(["machine", "since"])}
     rows = []
     for run in known.to_dict("records"):
-        changed = facts.get((run["machine"], run["started_at"]), [])
-        is_kind = (True, isinstance(run["scratch"], str), bool(changed), run["failed"] > 0)
+        texts = facts.get((run["machine"], run["started_at"]), [])
+        is_kind = (True, isinstance(run["scratch"], str), bool(texts), run["failed"] > 0)
+        rank = max(index for index, is_it in enumerate(is_kind) if is_it)
         row = {name: run[name] for name in ("machine", "run_id", "name")}
-        row["at"] = run["started_at"].isoformat()
-        row["rank"] = max(index for index, is_it in enumerate(is_kind) if is_it)
-        row["kind"] = _KINDS[row["rank"]]
+        row |= {"rank": rank, "kind": _KINDS[rank], "at": run["started_at"].isoformat()}
         row["cases"] = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
-        row["changed"] = "; ".join(changed[:4]) + ("; ..." if len(changed) > 4 else "")
-        rows.append(row)
+        rows.append(row | {"changed": "; ".join(texts[:4]) + "; ..." * (len(texts) > 4)})
     rows.sort(key=lambda row: row["rank"])  # what is rare is drawn last, over the others
     used = sorted({row["rank"] for row in rows})
     kinds, colors, shapes = ([of[rank] for rank in used] for of in (_KINDS, _DOTS, _SHAPES))
     span = (known["started_at"].max() - known["started_at"].min()).total_seconds()
-    axis, along = vega.time_axis(1e3 * span), {"type": "utc", "padding": 12}
-    x = vega.field("at:T", title=None, axis=axis, scale=along)
+    x = vega.field("at:T", title=None, axis=vega.time_axis(1e3 * span))
+    x["scale"] = {"type": "utc", "padding": 12}
     y = vega.field("machine:N", title=None, axis={"labelLimit": 180, "ticks": False, "grid": True})
     legend = vega.legend(kinds, columns=2)
     color = vega.field("kind:N", scale=vega.scale(kinds, colors), legend=legend)
@@ -49,13 +47,9 @@ def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
     tip = [vega.field(f"{name}:N") for name in ("machine", "name", "cases", "changed")]
     look = {"filled": True, "size": 70, "opacity": 1}
     marks = vega.layer(rows, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip)
-    marks["params"] = [_click("run_id", "machine")]
+    vega.clickable(marks, "run_id", "machine")
     spec = vega.sized([marks], 28 * known["machine"].nunique() + 10)
     return vega.on_canvas(spec) if len(rows) > vega.MANY else spec
-
-
-def _click(*fields: str) -> Spec:
-    return {"name": CLICKED, "select": {"type": "point", "fields": list(fields)}}
 
 
 def by_workload(rows: pd.DataFrame) -> Spec:
@@ -115,5 +109,5 @@ def _forest(rows: pd.DataFrame) -> Spec:
         vega.layer(cells, "text", text, x=x, y=y, text=vega.field("text:N")),
         vega.layer(cells, "point", look, x=x, y=y, color=color, tooltip=tip),
     ]
-    layers[-1]["params"] = [_click("id")]
+    vega.clickable(layers[-1], "id")
     return vega.sized(layers, 32 * max(len(cells), 2) + 20)

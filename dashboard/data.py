@@ -28,7 +28,6 @@ from hostbench.report.comparison import compared, in_words, name_of
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.history import as_of_today, history_of, with_subjects
-from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
@@ -39,8 +38,6 @@ from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
-UNNAMED = "(not named yet)"
-"""Of a run that goes on before its machine is known."""
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
 COMPARED = "verdict workload series change low high before after why id".split()
@@ -86,48 +83,37 @@ def history(store: Store) -> Results:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
-    """A row for each run, the newest first: how many points of each status it has, and what a page
-    calls it (`name`). `device`: `simulated` where any is, else missing."""
-    counts = history(store).counts.drop(columns="family")
-    counts["device"] = counts["device"].where(counts["device"] == "simulated", None)
-    how = dict.fromkeys(("device", *ABOUT), "first") | dict.fromkeys(STATUSES, "sum")
-    rows = counts.groupby(["machine", "run_id"], sort=False, dropna=False).agg(how).reset_index()
+    """A row for each run of a machine with a name, the newest first: how many points of each status
+    it has, and what a page calls it (`name`)."""
+    how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
+    rows = history(store).counts.groupby(["machine", "run_id"], sort=False).agg(how).reset_index()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
     about = rows[["started_at", "commit", "scratch"]].itertuples(index=False)
     return rows.assign(
-        machine=rows["machine"].fillna(UNNAMED),
         name=[
             f"{words.when(at)}, {words.commit8(commit)}{f', {why}' if isinstance(why, str) else ''}"
             for at, commit, why in about
-        ],
+        ]
     )
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def counts(store: Store, machine: str) -> pd.DataFrame:
-    """A row for each run of a machine, family and device: Results.counts."""
-    counts, own = history(store).counts, _stored(machine)
-    of_machine = counts["machine"].isna() if own is None else counts["machine"] == own
-    return counts[of_machine].assign(machine=machine)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
-    return history(store).rows(_stored(machine), [run_id]).assign(machine=machine)
+    return history(store).rows(machine, [run_id]).assign(machine=machine)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def series(store: Store, machine: str) -> pd.DataFrame:
     """A row for each series of a machine: workload, case, has_number."""
-    return history(store).series(_stored(machine)).assign(machine=machine)
+    return history(store).series(machine).assign(machine=machine)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
-    stored = marked(history(store).trend(_stored(machine), case))
+    stored = marked(history(store).trend(machine, case))
     known = {series.group for series in judged(store).series if series.machine == machine}
     groups = (f"{machine}/{name}" for name in settings(stored))
     group = [name if name in known else machine for name in groups]
@@ -194,8 +180,6 @@ class OneRun(NamedTuple):
 
     facts: pd.DataFrame
     doctor: list[Diagnosis]
-    moved: list[str]
-    """Facts that differ from the machine's run before it and may be causes, the likeliest first."""
     archives: list[Path]
 
 
@@ -203,27 +187,21 @@ class OneRun(NamedTuple):
 def one_run(store: Store, machine: str, run_id: str) -> OneRun | None:
     """None where it has no archive: asv's own file."""
     stored = history(store)
-    own = [run for run in stored.runs() if run.machine == _stored(machine)]
-    run = next((run for run in own if run.run_id == run_id), None)
-    if run is None:
-        return None
-    before = [one for one in own[: own.index(run)] if one.device == run.device]
-    moved = facts_moved(stored.run(before[-1]), stored.run(run)) if before else ((), ())
-    facts = stored.facts(run).get("before", {})
-    table = [(group, name, str(fact)) for group in facts for name, fact in facts[group].items()]
-    return OneRun(
-        facts=pd.DataFrame(table, columns=["group", "fact", "value"]),
-        doctor=of_stored(facts) if facts else [],
-        moved=[*moved[0], *moved[1]],
-        archives=stored.archives(run),
-    )
+    for run in stored.runs():
+        if (run.machine, run.run_id) == (machine, run_id):
+            facts = stored.facts(run).get("before", {})
+            table = [
+                (group, name, str(facts[group][name])) for group in facts for name in facts[group]
+            ]
+            return OneRun(
+                facts=pd.DataFrame(table, columns=["group", "fact", "value"]),
+                doctor=of_stored(facts) if facts else [],
+                archives=stored.archives(run),
+            )
+    return None
 
 
 def archive(store: Store, path: Path) -> bytes:
     """A file of OneRun.archives as it is. Raises OSError where it has gone."""
     assert store.folder is not None
     return read_stored(path, store.folder)
-
-
-def _stored(machine: str) -> str | None:
-    return None if machine == UNNAMED else machine

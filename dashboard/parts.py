@@ -1,7 +1,7 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NoReturn
 
 import data
@@ -13,7 +13,7 @@ from data import Store
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.causes import Cause
-from hostbench.report.charts import Spec
+from hostbench.report.charts import CLICKED, Spec
 
 LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
@@ -35,7 +35,7 @@ def opened() -> Store:
     store = data.opened()
     if warnings := data.history(store).warnings:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
-            st.markdown("\n".join(f"- {words.plain(text)}" for text in warnings))
+            listed(warnings)
     if data.runs(store).empty:
         empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY)
     return store
@@ -49,12 +49,20 @@ def empty(why: str, command: str = "") -> NoReturn:
     st.stop()
 
 
+def listed(lines: Sequence[str], none: str = "") -> None:
+    """Lines of text from files."""
+    st.markdown("\n".join(f"- {words.plain(line)}" for line in lines) or none)
+
+
 def not_judged(series: Sequence[Series]) -> str:
-    longest = max((one.points for one in series), default=0)
+    longest = max((own.points for own in series), default=0)
     return (
         f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that count (not quick, not "
         f"dirty); the longest has {longest}."
     )
+
+
+# ---- what is chosen on every page ---------------------------------------------------------------
 
 
 def filters(store: Store) -> None:
@@ -73,7 +81,8 @@ def filters(store: Store) -> None:
     with right.container(horizontal=True, vertical_alignment="center"):
         if st.toggle("Auto-refresh", key="refresh", bind="query-params"):
             _look(store)
-        devices = pd.concat([data.counts(store, name)["device"] for name in machines(store)])
+        counts = data.history(store).counts
+        devices = counts["device"][counts["machine"].isin(machines(store))]
         for device in sorted(words.DEVICES.keys() & set(devices)):
             st.badge(words.DEVICES[device], icon=":material/info:", color="violet")
 
@@ -92,20 +101,15 @@ def machines(store: Store) -> list[str]:
     return [name for name in names if name in chosen]
 
 
-def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
-    """The rows of the days that are chosen."""
-    span: tuple[Any, ...] = st.session_state.get("days") or ()
-    if len(span) < 2 or rows.empty:
-        return rows
-    on = rows[column].dt.date
-    chosen: pd.DataFrame = rows[(on >= span[0]) & (on <= span[1])]
-    return chosen
-
-
 def in_days(at: datetime) -> bool:
     """Whether it is of the days that are chosen."""
-    span: tuple[Any, ...] = st.session_state.get("days") or ()
-    return len(span) < 2 or bool(span[0] <= at.date() <= span[1])
+    span: tuple[date, ...] = st.session_state.get("days") or ()
+    return len(span) < 2 or (not pd.isna(at) and span[0] <= at.date() <= span[1])
+
+
+def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
+    """The rows of the days that are chosen."""
+    return rows[rows[column].map(in_days).astype(bool)]
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
@@ -116,21 +120,31 @@ def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
     if not workloads:
         return every
     families = [name.partition(".")[0] for name in workloads]
-    counts = pd.concat([data.counts(store, name) for name in machines(store)])
+    counts = data.history(store).counts
     counts = counts[counts["family"].isin(families) & (counts["ok"] > 0)]
     return every.merge(counts[["machine", "run_id"]].drop_duplicates(), on=["machine", "run_id"])
 
 
 def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
     """(machine, run) of each machine's newest run with a number of one of these workloads."""
-    found: dict[str, str] = {}
+    of_machine: dict[str, str] = {}
     having = runs(store, workloads)
     for machine, run_id in zip(having["machine"], having["run_id"], strict=True):
-        if machine not in found and len(found) < MOST_MACHINES:
+        if machine not in of_machine and len(of_machine) < MOST_MACHINES:
             rows = data.rows(store, machine, run_id)
             if (rows["workload"].isin(workloads) & (rows["status"] == "ok")).any():
-                found[machine] = run_id
-    return list(found.items())
+                of_machine[machine] = run_id
+    return list(of_machine.items())
+
+
+def rows(store: Store, keys: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """The rows of some runs (machine, id), with what a page calls each, `run`."""
+    every = pd.concat([data.rows(store, *key) for key in keys])
+    names = data.runs(store)[["machine", "run_id", "name"]].rename(columns={"name": "run"})
+    return every.merge(names, on=["machine", "run_id"])
+
+
+# ---- choices ------------------------------------------------------------------------------------
 
 
 def one(
@@ -170,53 +184,36 @@ def link(page: str, label: str, **query: str) -> None:
     st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query or None)
 
 
-def clicked(rows: pd.DataFrame, key: str, columns: Mapping[str, Any], **look: Any) -> int | None:
+# ---- tables and charts --------------------------------------------------------------------------
+
+
+def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:
     """A table; the index of the row that was clicked just now, on whichever cell."""
-    event = st.dataframe(
-        _shown(rows),
-        key=key,
-        hide_index=True,
-        column_config=dict(columns),
-        on_select="rerun",
-        selection_mode="single-cell",
-        **look,
-    )
+    event = table(rows, key=key, on_select="rerun", selection_mode="single-cell", **look)
     cells = event["selection"]["cells"]
     return int(cells[0][0]) if cells and cells[0][0] < len(rows) else None
 
 
-def table(rows: pd.DataFrame, name: str, percent: Sequence[str] = ()) -> None:
-    """A table and its CSV."""
-    columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
-    st.dataframe(_shown(rows), hide_index=True, column_config=columns)
-    save("CSV", lambda: words.csv(rows), f"{name}.csv", "text/csv")
-
-
-def save(label: str, made: Callable[[], str | bytes], name: str, kind: str) -> None:
-    look: dict[str, Any] = {"icon": ":material/download:", "type": "tertiary"}
-    st.download_button(
-        words.plain(label), made, name, kind, key=f"save {name}", on_click="ignore", **look
-    )
-
-
-def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     """Without columns that hold nothing; no word for what is missing."""
     rows = rows.dropna(axis="columns", how="all")
     texts = [name for name in rows.select_dtypes(["object", "string"]) if name != "trend"]
-    return rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
+    rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
+    columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
+    return st.dataframe(rows, hide_index=True, column_config=CAUSE_COLUMNS | columns, **look)
 
 
-def chart(spec: Spec, key: str, says: str, select: str) -> Mapping[str, Any]:
+def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:
     """A chart, described for who cannot see it; what was clicked on it just now."""
     event = st.vega_lite_chart(
-        spec, key=key, alt=says, width="stretch", on_select="rerun", selection_mode=[select]
+        spec, key=key, alt=says, width="stretch", on_select="rerun", selection_mode=[CLICKED]
     )
-    picked = event["selection"].get(select) or [{}]
+    picked = event["selection"].get(CLICKED) or [{}]
     return dict(picked[0])
 
 
 def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
-    """A row for each cause, the columns of CAUSE_COLUMNS among them."""
+    """A row for each cause."""
     rows, by_id = [], {own.id: own for own in series}
     for cause in some:
         spark, on = cause.sparkline(by_id), cause.machines

@@ -21,7 +21,6 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
 """Between two choices of a case: a value may hold commas."""
 _JOINER = "\u2060"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST = 1000
 
 
@@ -31,17 +30,6 @@ def plain(text: object) -> str:
     line = " ".join(str(text).split())
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
     return _PUNCTUATION.sub(r"\\\1", _LINKS.sub(rf"\1{_JOINER}", line))
-
-
-def csv(rows: pd.DataFrame) -> str:
-    """A text that a spreadsheet would take for a formula has an apostrophe before it."""
-    texts = rows.select_dtypes(["object", "string", "category"])
-    safe = {str(name): texts[name].map(_no_formula) for name in texts}
-    return rows.assign(**safe).to_csv(index=False)
-
-
-def _no_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def axes(case: str) -> dict[str, str]:

@@ -40,8 +40,7 @@ gone = [
 ]
 if gone:
     with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
-        titles = ["id", "status", "since_commit", "since_committed_at"]
-        parts.table(pd.DataFrame(gone, columns=titles), "stopped")
+        parts.table(pd.DataFrame(gone, columns=["id", "status", "commit", "committed_at"]))
 if not any(own.judged for own in series):
     parts.empty(f"{parts.not_judged(series)} Two commits compared at once:", "hostbench ab main")
 rows = causes(
@@ -60,9 +59,7 @@ wanted = parts.one(
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]
 by_key = {cause.key: cause for cause in rows}
 height = LOW if len(rows) > 6 else "auto"
-row = parts.clicked(
-    parts.causes(rows, judged.series), "changes", parts.CAUSE_COLUMNS, height=height
-)
+row = parts.clicked(parts.causes(rows, judged.series), "changes", height=height)
 if row is not None:
     st.query_params["change"] = rows[row].key
 picked = by_key.get(st.query_params.get("change", rows[0].key))
@@ -82,15 +79,14 @@ with left:
         points = points[points["group"] == worst.group]
         st.caption(plain(f"{words.case(worst.case)}, {worst.group}"))
         spec = trend.around(points, worst, HEIGHT)
-        says = f"{worst.id} before and after {picked.title}"
-        point = parts.chart(spec, "around", says, trend.POINT)
+        point = parts.chart(spec, "around", f"{worst.id} before and after {picked.title}")
         if point:
             parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
         parts.link("trend", "all of this series", case=worst.case)
     else:
         st.caption(f"All of {plain(worst.group)} moved; it has no series of its own.")
 with right:
-    st.markdown("\n".join(f"- {plain(line)}" for line in evidence_lines(worst)))
+    parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
     st.code(commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
@@ -100,4 +96,4 @@ with st.expander(number_of(len(picked.events), "event")):
         | {"first_commit": event.first.commit, "first_run_id": event.first.run_id}
         for event in picked.events
     ]
-    parts.table(pd.DataFrame(table), f"change-{picked.key}", ("effect", "low", "high"))
+    parts.table(pd.DataFrame(table), ("effect", "low", "high"))

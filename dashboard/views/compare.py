@@ -65,14 +65,14 @@ if len(own):
         on_click=st.query_params.update,
         args=({"of": []},),
     )
-    clicked = parts.chart(charts.by_series(own), "of series", "change of each", charts.CLICKED)
+    clicked = parts.chart(charts.by_series(own), "of series", "change of each")
     if clicked:
         case, _, machine = str(clicked["id"]).partition("@")
         where = {"machine": machine.partition("/")[0]} if machine else {}
         parts.go("trend", case=case.partition(" version ")[0], **where)
 else:
     own = rows
-    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each", charts.CLICKED)
+    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each")
     if clicked:
         st.query_params["of"] = str(clicked["id"])
         st.rerun()
@@ -83,6 +83,6 @@ st.caption(
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
 with st.expander(f"{len(own)} series"):
-    parts.table(own.drop(columns=["workload", "id"]), "compare", ("change", "low", "high"))
+    parts.table(own.drop(columns=["workload", "id"]), ("change", "low", "high"))
 with st.expander("Markdown for a pull request"):
     st.code(made.markdown, language="markdown")

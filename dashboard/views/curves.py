@@ -6,7 +6,9 @@ import pandas as pd
 import parts
 import streamlit as st
 import words
-from curves import QUESTIONS, UNITS, Picture
+from curves import QUESTIONS, Picture
+
+from hostbench.report import charts
 
 OTHER = "Other"
 MOST_LINES = 16
@@ -24,36 +26,32 @@ measured = [name for name, own in QUESTIONS.items() if not {*own.workloads}.isdi
 asked = parts.one("Question", [*measured, OTHER], "q", label_visibility="collapsed")
 if asked == OTHER:
     workload = st.selectbox("Workload", workloads, key="workload", bind="query-params")
-    question = Picture(workload, (workload,), (), ("GB/s", "time"))
+    question = Picture(workload, (workload,), ())
 else:
     question = QUESTIONS[asked]
 having = parts.runs(store, question.workloads)
 keys = zip(having["machine"], having["run_id"], strict=True)
-named = {key: f"{key[0]}, {name}" for key, name in zip(keys, having["name"], strict=True)}
-of_name = {name: key for key, name in named.items()}
+named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
 picked = st.multiselect(
     "Runs",
-    list(of_name),
+    list(named),
     key="run",
     bind="query-params",
     placeholder="the newest run of each machine",
     max_selections=8,
 )
-chosen = [of_name[name] for name in picked] or parts.newest(store, question.workloads)
+chosen = [named[name] for name in picked] or parts.newest(store, question.workloads)
 if not chosen:
     family = question.workloads[0].partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
-st.caption(words.plain("; ".join(named[key] for key in chosen)))
+rows = curves.prepared(parts.rows(store, chosen), question.workloads)
+st.caption(words.plain("; ".join(name for name, key in named.items() if key in chosen)))
 
-rows = pd.concat([data.rows(store, machine, run_id) for machine, run_id in chosen])
-rows = curves.prepared(rows, question.workloads)
-rows["run"] = [named[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
-rows["run"] = rows["run"].str.partition(", ")[2]
 axes = curves.axes_of(rows)
 numbers = rows[axes].apply(pd.to_numeric, errors="coerce").notna().any()
 numeric = list(question.x) or [axis for axis in axes if numbers[axis]]
 x_axes = [x for x in numeric if rows[x].nunique() > 1] or numeric[:1]
-units = [unit for unit in question.units if UNITS[unit].made(rows).notna().any()]
+units = curves.units_of(rows, question)
 if not x_axes or not units:
     parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -71,8 +69,8 @@ if points.empty:
     parts.empty("No point has a number in this unit: choose another one.")
 if points["way"].nunique() * points["where"].nunique() > MOST_LINES:
     st.caption(f"More than {MOST_LINES} lines: choose fewer values.")
-spec = curves.drawn(points, x, unit, 440)
-point = parts.chart(spec, "curves", f"{question.title}: {unit} by {x}", curves.POINT)
+spec = charts.drawn(curves.chart(points, x, unit), 440)
+point = parts.chart(spec, "curves", f"{question.title}: {unit} by {x}")
 if point:
     parts.go("trend", case=str(point["case"]))
 st.caption(
@@ -82,4 +80,4 @@ st.caption(
 with st.expander("Numbers"):
     columns = ["machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"]
     columns += ["num_samples", "commit", "run_id"]
-    parts.table(points[columns].rename(columns={"y": unit}), "curves")
+    parts.table(points[columns].rename(columns={"y": unit}))

@@ -6,7 +6,6 @@ from functools import partial
 import charts
 import curves
 import data
-import pandas as pd
 import parts
 import streamlit as st
 import words
@@ -20,7 +19,7 @@ from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.causes import causes
 
-TOP = 6
+TOP, HEIGHT = 6, 190
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 st.title("Overview", anchor=False)
@@ -60,25 +59,23 @@ def card(name: str) -> None:
         st.caption("not measured here")
         st.code(f"hostbench run {workload.partition('.')[0]}", language="bash")
         return
-    told = [one for one in data.answers(store, *own[0]) if one.workload == workload]
-    answer = min(told, key=lambda one: UNSURE.get(one.state, 0), default=None)
-    says = f"{answer.question} {answer.verdict}" if answer else "Too few cases for an answer."
+    about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
+    best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
+    says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     st.markdown(plain(says.replace(" on the cpu device,", "")))
-    rows = curves.prepared(pd.concat([data.rows(store, *key) for key in own]), [workload])
+    rows = curves.prepared(parts.rows(store, own), [workload])
+    measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
     for axis, usual in question.usual.items():
         having = [value for value in usual if (rows[axis] == value).any()]
         shown = having if axis == "schedule" else having[:1]
         rows = rows[rows[axis].isin(shown)] if shown else rows
-    called = runs.set_index(["machine", "run_id"])["name"].to_dict()
-    rows["run"] = [called[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
-    unit = next((u for u in question.units if curves.UNITS[u].made(rows).notna().any()), "time")
-    points = curves.lines(rows, question.x[0], unit)
+    x, unit = question.x[0], (curves.units_of(rows, question) or ["time"])[0]
+    points = curves.lines(rows, x, unit)
     if len(points):
-        spec = curves.drawn(points, question.x[0], unit, 190)
-        point = parts.chart(spec, f"card {name}", says, curves.POINT)
-        if point:
+        spec = vega.drawn(curves.chart(points, x, unit), HEIGHT)
+        if parts.chart(spec, f"card {name}", says):
             parts.go("curves", q=name)
-    st.caption(plain("; ".join(f"{key[0]}, {called[key]}" for key in own)))
+    st.caption(plain(measured))
     parts.link("curves", "over machines and runs", q=name)
 
 
@@ -102,8 +99,8 @@ def trend_card(own: Series) -> None:
     unit = trend.units_of([rows])[0]
     events = [event for event in judged.events if event.id == own.id]
     line = trend.trend(rows, own.id, unit, events=events, detectable=own.detectable)
-    spec = trend.chart([line], unit, "", 190)
-    if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs", trend.POINT):
+    spec = trend.chart([line], unit, "", HEIGHT)
+    if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
     st.caption(plain(own.machine))
 
@@ -112,14 +109,13 @@ workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]
 cards = [partial(card, name) for name in curves.CARDS]
 if not parts.newest(store, workloads):
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    cards = [partial(own_card, answer) for answer in answers if answer.chart][: len(curves.CARDS)]
+    cards = [partial(own_card, answer) for answer in answers if answer.chart]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}
     ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))
-    of_workload = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
-    cards = [partial(trend_card, own) for own in ranked if own in of_workload.values()]
-    cards = cards[: len(curves.CARDS)]
-for pair in (cards[:2], cards[2:]):
+    first = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
+    cards = [partial(trend_card, own) for own in ranked if own in first.values()]
+for pair in (cards[:2], cards[2:4]):
     for column, draw in zip(st.columns(2), pair, strict=False):
         with column.container(border=True, height="stretch"):
             draw()
@@ -132,12 +128,12 @@ if not any(own.judged for own in series):
 elif not changes:
     st.caption("No change that lasts.")
 else:
-    row = parts.clicked(parts.causes(changes, series), "top changes", parts.CAUSE_COLUMNS)
+    row = parts.clicked(parts.causes(changes, series), "top changes")
     if row is not None:
         parts.go("changes", change=changes[row].key)
 
 st.subheader("Machines", anchor=False)
 spec = charts.dots(runs, data.setup_changes(store))
-dot = parts.chart(spec, "machines", f"{len(runs)} runs over time", charts.CLICKED)
+dot = parts.chart(spec, "machines", f"{len(runs)} runs over time")
 if dot:
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

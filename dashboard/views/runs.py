@@ -20,12 +20,11 @@ if runs.empty:
     parts.empty("No run is of these days and machines: choose others above.")
 moved = data.setup_changes(store)
 keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
-spec = charts.dots(runs, moved)
-dot = parts.chart(spec, "runs", f"{len(runs)} runs over time", charts.CLICKED)
+dot = parts.chart(charts.dots(runs, moved), "runs", f"{len(runs)} runs over time")
 if dot:
     st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
 with st.expander(f"{len(runs)} runs"):
-    row = parts.clicked(runs[COLUMNS].rename(columns={"name": "run"}), "every run", {})
+    row = parts.clicked(runs[COLUMNS].rename(columns={"name": "run"}), "every run")
     if row is not None:
         st.query_params["of"] = keys[row]
 picked = st.query_params.get("of", keys[0])
@@ -49,10 +48,11 @@ with left:
     for finding in archived.doctor if archived else ():
         remedy = f": {finding.remedy}" if finding.remedy else ""
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
+mine = moved[moved["machine"] == machine]
 with right:
     st.markdown("**Differs from the run before**")
-    differs = archived.moved if archived else []
-    st.markdown("\n".join(f"- {plain(text)}" for text in differs[:SHOWN]) or "nothing")
+    differs = charts.changed(mine[mine["since"] == run["started_at"]])
+    parts.listed(differs[:SHOWN], "nothing")
     if len(differs) > SHOWN:
         st.caption(f"and {len(differs) - SHOWN} more")
 
@@ -65,23 +65,27 @@ if len(gaps):
     table = table.sort_values("status", key=lambda status: status.map(WORST_FIRST), kind="stable")
     is_bad = bool((gaps["status"] != "skipped").any())
     with st.expander(f"{len(gaps)} cases without a valid number, and why", expanded=is_bad):
-        parts.table(table, "gaps")
-with st.expander(f"{len(rows)} cases"):
-    parts.table(rows[CASES], f"run-{run_id}")
+        parts.table(table)
 answers = [
-    {"question": one.question, "state": one.state, "verdict": one.verdict}
-    for one in data.answers(store, machine, run_id)
+    {"question": answer.question, "state": answer.state, "verdict": answer.verdict}
+    for answer in data.answers(store, machine, run_id)
 ]
-if answers:
-    with st.expander(f"{len(answers)} answers"):
-        parts.table(pd.DataFrame(answers), "answers")
-mine = moved[moved["machine"] == machine]
-if len(mine):
-    with st.expander(f"{len(mine)} environment changes of {plain(machine)}"):
-        parts.table(mine.drop(columns="machine"), "environment-changes")
-if archived is not None:
-    with st.expander(f"{len(archived.facts)} facts"):
-        parts.table(archived.facts, "facts")
-    for path in archived.archives:
-        made = lambda path=path: data.archive(store, path)  # noqa: E731
-        parts.save(f"Archive {path.name}", made, path.name, "application/gzip")
+for title, table in (
+    (f"{len(rows)} cases", rows[CASES]),
+    (f"{len(answers)} answers", pd.DataFrame(answers)),
+    (f"{len(mine)} environment changes of {plain(machine)}", mine.drop(columns="machine")),
+    ("facts", archived.facts if archived else pd.DataFrame()),
+):
+    if len(table):
+        with st.expander(title):
+            parts.table(table)
+for path in archived.archives if archived else ():
+    st.download_button(
+        plain(f"Archive {path.name}"),
+        lambda path=path: data.archive(store, path),  # type: ignore[misc]
+        path.name,
+        "application/gzip",
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+    )

@@ -8,9 +8,15 @@ import words
 
 from hostbench.report import trend
 from hostbench.report.causes import causes, what
+from hostbench.report.charts import CLICKED
 from hostbench.report.trend import TimeOf
 
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
+HELP = """Bar: 99 % interval. Thick line: level between two confirmed changes; band: a change within
+it would not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
+where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
+skipped."""
+NUMBERS = "id points value unit change noise detectable status why".split()
 
 st.title("Trend", anchor=False)
 store = parts.opened()
@@ -21,17 +27,11 @@ every = pd.concat([data.series(store, name) for name in names], ignore_index=Tru
 if every.empty:
     parts.empty("No series of these machines is stored.", parts.REMEDY)
 
-
-def usual() -> str:
-    """The case of the link; else of what changed most, else a time with the most points."""
-    cases = set(every["case"])
-    changed = (event.case for cause in what_changed for event in cause.events)
-    longest = sorted(judged.series, key=lambda own: (-own.points, own.unit != "seconds"))
-    own = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
-    return next(str(case) for case in [*own, *every["case"]] if case in cases)
-
-
-first = usual()
+# the case of the link; else of what changed most, else a time with the most points
+changed = [event.case for cause in what_changed for event in cause.events]
+longest = sorted(judged.series, key=lambda own: (-own.points, own.unit != "seconds"))
+likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
+first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))
 workloads = sorted(every["workload"].unique())
 workload = st.selectbox(
     "Workload",
@@ -47,10 +47,9 @@ cases = {case: words.axes(case) for case in here["case"]}
 shown = cases.get(first) or next(iter(cases.values()))
 with st.container(horizontal=True, vertical_alignment="bottom"):
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
-        values = list(dict.fromkeys(chosen[axis] for chosen in cases.values() if axis in chosen))
+        values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            values.sort(key=words.order)
-            some = parts.some(axis, values, [shown[axis]])
+            some = parts.some(axis, sorted(values, key=words.order), [shown[axis]])
             cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
     by = parts.one("X axis", list(DATES), "x")
     date = DATES[by]
@@ -59,31 +58,28 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         for name in names if len(lines) <= trend.MOST else ():
             stored = parts.within(data.trend(store, name, case), date)
             stored = stored[(stored["status"] != "not measured") & stored[date].notna()]
-            for group, own in stored.groupby("group", sort=False):
-                lines[case, str(group)] = own
+            lines |= {(case, str(group)): own for group, own in stored.groupby("group", sort=False)}
     if not lines:
         parts.empty("No run of these choices: choose other values, machines or days.")
     unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
-is_one_case, is_one_machine = (len(set(column)) == 1 for column in zip(*lines, strict=True))
-series = {own.id: own for own in judged.series}
+one_case, one_group = (len(set(column)) == 1 for column in zip(*lines, strict=True))
+detectable = {own.id: own.detectable for own in judged.series}
 drawn: dict[str, trend.Trend] = {}
 for (case, group), own in [*lines.items()][: trend.MOST]:
-    varies = [*([] if is_one_case else [words.case(case)]), *([] if is_one_machine else [group])]
-    drawn[f"{case}@{group}"] = trend.trend(
+    series = f"{case}@{group}"
+    varies = [words.case(case)] * (not one_case) + [group] * (not one_group)
+    drawn[series] = trend.trend(
         own,
         ", ".join(varies) or words.case(case),
         unit,
         date,
-        [event for event in judged.events if event.id in (f"{case}@{group}", f"machine:{group}")],
-        series[f"{case}@{group}"].detectable if f"{case}@{group}" in series else None,
+        [event for event in judged.events if event.id in (series, f"machine:{group}")],
+        detectable.get(series),
         trend.MOST_DRAWN // min(trend.MOST, len(lines)),
     )
-shown_points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
-spec = trend.chart([*drawn.values()], unit, f"{by}, UTC")
-
-
+points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
 key = f"trend {st.session_state.get('days')}"  # another chart for other days, without the old drag
 
 
@@ -95,32 +91,25 @@ def zoom() -> None:
 
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.caption(
-        "Drag over days to see them alone; click a point for its run.",
-        help="Bar: 99 % interval. Thick line: level between two confirmed changes; band: a change "
-        "within it would not be seen. Vertical: solid where the series changed, dashed where its "
-        "machine did, dotted where torch, driver or hardware did. Hollow: scratch, never judged. "
-        "Cross: failed. Tick on the axis: skipped.",
-        width="content",
-    )
+    drag = "Drag over days to see them alone; click a point for its run."
+    st.caption(drag, help=HELP, width="content")
     if st.session_state.get("days"):
         icon = ":material/zoom_out_map:"
         all_days = {"days": ()}
         st.button("All days", on_click=st.session_state.update, args=(all_days,), icon=icon)
 clicked = st.vega_lite_chart(
-    spec,
+    trend.chart([*drawn.values()], unit, f"{by}, UTC"),
     key=key,
     on_select=zoom,
-    selection_mode=[trend.POINT, trend.DAYS],
-    alt=f"{workload} over time: {len(shown_points)} points in {unit}",
+    selection_mode=[CLICKED, trend.DAYS],
+    alt=f"{workload} over time: {len(points)} points in {unit}",
     width="stretch",
 )
-for point in clicked["selection"].get(trend.POINT, ()):
-    machine = str(point["machine"]).partition("/")[0]
-    parts.go("runs", of=f"{point['run_id']}@{machine}")
+for point in clicked["selection"].get(CLICKED, ()):
+    parts.go("runs", of=f"{point['run_id']}@{point['machine'].partition('/')[0]}")
 total = sum(line.num_points for line in drawn.values())
-if len(shown_points) < total:
-    st.caption(f"{len(shown_points):,} of {total:,} points drawn; zoom for all.")
+if len(points) < total:
+    st.caption(f"{len(points):,} of {total:,} points drawn; zoom for all.")
 
 groups = {group for _, group in [*lines][: trend.MOST]}
 moved = [
@@ -144,17 +133,15 @@ if moved:
         }
         for _, event in moved
     ]
-    row = parts.clicked(pd.DataFrame(table), "trend changes", parts.CAUSE_COLUMNS)
+    row = parts.clicked(pd.DataFrame(table), "trend changes")
     if row is not None:
         parts.go("changes", change=moved[row][0])
-NUMBERS = "id points value unit change noise detectable status why".split()
 mine = [
     [getattr(own, name) for name in NUMBERS]
     for own in judged.series
     if own.machine in names and own.case.partition("[")[0] == workload
 ]
 with st.expander(f"All {len(mine)} series of this workload"):
-    share = ("change", "noise", "detectable")
-    parts.table(pd.DataFrame(mine, columns=NUMBERS), "series", share)
+    parts.table(pd.DataFrame(mine, columns=NUMBERS), ("change", "noise", "detectable"))
 with st.expander("Points"):
-    parts.table(shown_points.drop(columns=["x", "version"]), "trend")
+    parts.table(points.drop(columns=["x", "version"]))

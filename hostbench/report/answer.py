@@ -1,7 +1,7 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -150,6 +150,10 @@ class Point:
     status: str = "ok"
     text: str = ""
     """What a pointer on the mark says."""
+    dash: str = ""
+    """Where it was measured, in a chart over several machines or runs."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What a click on it tells."""
 
 
 @dataclass(frozen=True, slots=True)

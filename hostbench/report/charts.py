@@ -23,15 +23,20 @@ SHAPES = (
     "triangle-left",
 )  # fmt: skip
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-SECONDS = "replace(format(datum.value, '.3~s'), '\u00b5', 'u') + 's'"
+CLICKED = "clicked"
+"""Name of the selection: what was clicked."""
+SECONDS = (
+    "replace(replace(format(datum.value, '.3~s'), '\u00b5', 'u'), regexp('[a-z]?$'), ' $&') + 's'"
+)
 BYTES = (
     f"datum.value >= {GIB} ? format(datum.value / {GIB}, '.4~g') + 'GiB' : "
     f"datum.value >= {MIB} ? format(datum.value / {MIB}, '.4~g') + 'MiB' : "
     f"datum.value >= {KIB} ? format(datum.value / {KIB}, '.4~g') + 'KiB' : datum.value + ' B'"
 )
 _LABELS = {"s": SECONDS, "bytes": BYTES}
-_PLAIN = "format(datum.value, '~g')"
+_PLAIN = "format(datum.value, '.4~g')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
@@ -56,7 +61,7 @@ _SVG_LOOK: Mapping[str, Any] = {
 """So wide that it reads on a telephone."""
 MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
-_HOURS_MS = 3 * 86_400_000
+_HOURS_MS = 7 * 86_400_000
 """A shorter time is shown in hours."""
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
@@ -67,23 +72,30 @@ Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
 
-def drawn(chart: Chart) -> Spec:
+def drawn(chart: Chart, height: int = _LINE_HEIGHT) -> Spec:
     """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
-    lines and the band are stands over it; its title is the answer's question."""
+    lines and the band are stands over it; its title is the answer's question. A click tells what
+    the mark is `about`."""
     points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
     top = max((point.y for point in points), default=0.0)
     rows = [
         {
             **asdict(point),
+            **point.about,
             "lane": "\n".join(textwrap.wrap(str(point.x), _LANE_LENGTH)),
             "number": in_unit(point.y, chart.y.unit),
             "end": min(max(point.y, point.high or point.y), _WIDEST * top),
         }
         for point in points
     ]
-    is_bar = chart.mark == "bar"
-    layers = (_bars if is_bar else _lines)(chart, rows, top)
-    height = _LANE_HEIGHT * len({row["lane"] for row in rows}) + 20 if is_bar else _LINE_HEIGHT
+    if chart.mark == "bar":
+        layers = _bars(chart, rows, top)
+        height = _LANE_HEIGHT * len({row["lane"] for row in rows}) + 20
+    else:
+        layers = _lines(chart, rows, top)
+    marks = next(own for own in layers if own["mark"]["type"] in ("bar", "point"))
+    if points and points[0].about:
+        clickable(marks, *points[0].about)
     about = [
         f"Band: {rule.label}."
         if rule.high is not None and rule.high > rule.low
@@ -113,10 +125,12 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     end = {**lane, "x": field("end:Q", **look), "text": field("number:N")}
     interval = {**lane, "x": field("low:Q", **look), "x2": {"field": "end"}}
     pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
-    bar = {"height": {"band": 0.66}, "color": BLUE}
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    hues = scale(names, PALETTE if len(names) > 1 else (BLUE,))
+    color = field("series:N", scale=hues, legend=None)
     text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
     return [
-        layer(rows, "bar", bar, **at, **_TIP, opacity=pale),
+        layer(rows, "bar", {"height": {"band": 0.66}}, **at, **_TIP, color=color, opacity=pale),
         *_rules(chart, "x", look),
         layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
         layer(rows, "text", text, **end),
@@ -125,7 +139,8 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
 
 
 def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
-    """A line for each series, ticked at the numbers that there are."""
+    """A line for each series, ticked at the numbers that there are; a dash for each place. A click
+    on an entry of the legend shows it alone."""
     good, known, bad = _split(rows)
     look = _value(chart, 0.0, top)
     axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
@@ -136,18 +151,24 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     x = {"x": field("x:Q", title=chart.x.title, axis=axis, scale=along)}
     at = {**x, "y": field("y:Q", **look)}
     interval = {**x, "y": field("low:Q", **look), "y2": {"field": "high"}}
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    key = legend(names)
-    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    names, dashed = ([*dict.fromkeys(row[key] for row in rows)] for key in ("series", "dash"))
+    key, faint = legend(names), {"condition": {"param": "shown", "value": 1}, "value": 0.1}
+    own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
+    dash = field("dash:N", scale=scale(dashed, _DASHES), legend=legend(dashed, orient="bottom"))
     curve, dot = list(map(asdict, chart.curve)), {"size": 60, "filled": True, "opacity": 1}
+    line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
+    if key:
+        alone = {"type": "point", "fields": ["series"]}
+        line["params"] = [{"name": "shown", "select": alone, "bind": "legend"}]
     return [
         *_rules(chart, "y", look),
         layer(curve, "line", {"strokeWidth": 1, "color": GREY}, **at),
-        layer(good, "line", {"strokeWidth": 2}, **at, **color),
-        layer(known, "rule", _WHISKER, **interval, **color),
-        layer(good, "point", dot, **at, **color, **_TIP, shape=shape),
-        layer(bad, "point", _FAILED, **at, **color, **_TIP),
+        line,
+        layer(known, "rule", _WHISKER, **interval, **own),
+        layer(good, "point", dot, **at, **own, **_TIP, shape=shape),
+        layer(bad, "point", _FAILED, **at, **own, **_TIP),
     ]
 
 
@@ -175,6 +196,12 @@ def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: 
     """Marks of one kind: their rows, their look, and what each channel shows of a row."""
     values = [{name: _known(cell) for name, cell in row.items()} for row in rows]
     return {"data": {"values": values}, "mark": {"type": kind, **look}, "encoding": channels}
+
+
+def clickable(layer: Spec, *fields: str) -> None:
+    """A click on a mark of it selects these fields of its row."""
+    select = {"type": "point", "fields": list(fields)}
+    layer["params"] = [{"name": CLICKED, "select": select}]
 
 
 def _known(cell: Any) -> Any:
@@ -231,21 +258,30 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
     nothing looks like something; bytes have steps of a power of two, for vega's are of ten."""
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
     up: Spec = {"domain": [0, end], "nice": False} if end else {"zero": True, "nice": True}
-    if end:
-        axis["tickCount"] = 4
+    axis["tickCount"] = 4 if end else 5
     if chart.y.unit == "bytes":
         step = 2.0 ** max(0, math.ceil(math.log2(max(end, top, 1.0) / 8)))
         values = [step * number for number in range(9) if step * number <= (end or 8 * step)]
         axis["values"], up = values, {"domain": [0, end or values[-1]], "nice": False}
     if chart.y.unit == "share":
-        up = {"domain": [0, 1]}
+        up = {"domain": [0, max(1.0, top)]}
     if chart.y.is_log and top:
-        powers = [math.floor(math.log10(point.y)) for point in chart.points if point.y > 0]
-        tens = [10.0**power for power in range(min(powers), max(powers) + 2)]
-        axis = {"values": tens, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
-        up = {"type": "log", "domain": [tens[0], tens[-1]], "nice": False}
+        values = [n for own in chart.points for n in (own.y, own.low, own.high) if n and n > 0]
+        ticks = _round(min(values), max(values))
+        axis = {"values": ticks, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
+        ends = [min(*values, *ticks), max(*values, *ticks)]
+        up = {"type": "log", "domain": ends, "nice": False, "padding": 8}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
     return {"title": title, "axis": axis, "scale": up | {"clamp": True}}
+
+
+def _round(low: float, high: float) -> list[float]:
+    """Powers of ten over so much of a logarithmic axis, or a little more; of less than three also 2
+    and 5 times."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(powers) < 4 else (1,)
+    values = [step * 10.0**power for power in powers for step in steps]
+    return [value for value in values if low / 1.5 <= value <= high * 1.5]
 
 
 def scale(names: Sequence[str], values: Sequence[Any]) -> Spec:

@@ -21,6 +21,7 @@ from hostbench.report.charts import (
     PINK,
     SECONDS,
     Spec,
+    clickable,
     field,
     layer,
     legend,
@@ -43,8 +44,8 @@ MOST = 6
 """Series in one picture."""
 MOST_DRAWN = 500
 """Points of a picture: four of a stretch of nine pixels at 1280 px; more are slow to draw."""
-POINT, DAYS = "point", "days"
-"""Names of the selections: the point that was clicked, the days that were dragged over."""
+DAYS = "days"
+"""Name of the selection: the days that were dragged over."""
 MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "failed", "skipped"
 _SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: CROSS, SKIPPED: "M0,-1.4L0,1.4"}
 _SELECTED = ["run_id", "series", "machine"]
@@ -253,8 +254,8 @@ def chart(
         *_marks(points, x, y, scale(names, PALETTE), 14 if is_many else 60, height),
     ]
     layers = [own for own in layers if own["data"]["values"]]
-    layers[-1]["params"] = [
-        {"name": POINT, "select": {"type": "point", "fields": _SELECTED}},
+    clickable(layers[-1], *_SELECTED)
+    layers[-1]["params"] += [
         {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}},
     ]
     spec = sized(layers, height)

@@ -58,4 +58,4 @@ def test_a_chart_is_plain_json(results: Results) -> None:
     ):
         json.dumps(spec, allow_nan=False)
         names = [select["name"] for layer in spec["layer"] for select in layer.get("params", ())]
-        assert names == ["point", "days"]
+        assert names == ["clicked", "days"]
