@@ -27,7 +27,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.comparison import compared, in_words, name_of
 from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.history import as_of_today, history_of, with_subjects
+from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
@@ -132,7 +132,7 @@ def judged(store: Store) -> History:
     """As of today. git is asked in the project of the results, else where the dashboard was
     started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
-    own = as_of_today(history_of(history(store)), history(store))
+    own = history_of(history(store))
     return structs.replace(own, events=tuple(with_subjects(own.events, root or Path.cwd())))
 
 

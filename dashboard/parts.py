@@ -12,7 +12,7 @@ from data import Store
 
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
-from hostbench.report.causes import Cause
+from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, Spec
 
 LOOKS_EVERY_S = 10

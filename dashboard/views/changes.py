@@ -13,8 +13,13 @@ from hostbench.core.clock import today
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
 from hostbench.report import trend
-from hostbench.report.causes import causes, commands
-from hostbench.report.changes import compared, entry_in_words, evidence_lines
+from hostbench.report.changes import (
+    causes,
+    commands,
+    compared,
+    entry_in_words,
+    evidence_lines,
+)
 from hostbench.store import triage
 
 ANY = "all"
@@ -34,7 +39,7 @@ if store.folder:
             about = f"{entry.state} of {entry.series} since {entry.since}"
             st.warning(plain(f"{path}: the entry has expired: {about}"))
 gone = [
-    (own.id, own.status, own.stopped.since.commit, own.stopped.since.committed_at)
+    (own.id, own.stopped.status, own.stopped.since.commit, own.stopped.since.committed_at)
     for own in series
     if own.stopped
 ]

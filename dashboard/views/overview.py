@@ -17,7 +17,7 @@ from hostbench.judge.history import Series
 from hostbench.report import charts as vega
 from hostbench.report import trend
 from hostbench.report.answer import Answer
-from hostbench.report.causes import causes
+from hostbench.report.changes import causes
 
 TOP, HEIGHT = 6, 190
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better

@@ -7,7 +7,7 @@ import streamlit as st
 import words
 
 from hostbench.report import trend
-from hostbench.report.causes import causes, what
+from hostbench.report.changes import causes, what
 from hostbench.report.charts import CLICKED
 from hostbench.report.trend import TimeOf
 
@@ -16,7 +16,6 @@ HELP = """Bar: 99 % interval. Thick line: level between two confirmed changes; b
 it would not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
 where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
 skipped."""
-NUMBERS = "id points value unit change noise detectable status why".split()
 
 st.title("Trend", anchor=False)
 store = parts.opened()
@@ -29,7 +28,7 @@ if every.empty:
 
 # the case of the link; else of what changed most, else a time with the most points
 changed = [event.case for cause in what_changed for event in cause.events]
-longest = sorted(judged.series, key=lambda own: (-own.points, own.unit != "seconds"))
+longest = sorted(judged.series, key=lambda own: -own.points)
 likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))
 workloads = sorted(every["workload"].unique())
@@ -136,12 +135,5 @@ if moved:
     row = parts.clicked(pd.DataFrame(table), "trend changes")
     if row is not None:
         parts.go("changes", change=moved[row][0])
-mine = [
-    [getattr(own, name) for name in NUMBERS]
-    for own in judged.series
-    if own.machine in names and own.case.partition("[")[0] == workload
-]
-with st.expander(f"All {len(mine)} series of this workload"):
-    parts.table(pd.DataFrame(mine, columns=NUMBERS), ("change", "noise", "detectable"))
 with st.expander("Points"):
     parts.table(points.drop(columns=["x", "version"]))

@@ -1,40 +1,19 @@
 """`hostbench changes`: every step in every series, and in each machine as a whole."""
 
-from datetime import datetime
 from pathlib import Path
-
-import pandas as pd
 
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page, warn
 from hostbench.cli.results import check_machines
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-    NothingMeasured,
-    UsageError,
-)
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, NothingMeasured
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.grid import Along
-from hostbench.judge.history import History
 from hostbench.report.changes import left_out, page, select
-from hostbench.report.history import as_of_today, history_of
+from hostbench.report.history import history_of
 from hostbench.store import triage
-from hostbench.vcs.repo import commit_of, committed_at
-
-SHORTEST_COMMIT = 7
 
 
 def execute(
-    *,
-    series: tuple[str, ...],
-    machine: str | None,
-    axis: Along,
-    since: str | None,
-    all: bool,
-    format: str,
-    results: str | None,
+    *, series: tuple[str, ...], machine: str | None, all: bool, format: str, results: str | None
 ) -> int:
     """Judge what is stored, and print what changed. Exit code 4 where a series that had numbers
     fails in its machine's newest run, else 1 where a confirmed step to slower stayed, is recent,
@@ -43,10 +22,7 @@ def execute(
     check_machines([machine], stored.machines())
     for path, text in triage.read(stored.folder).warnings if stored.folder else ():
         warn(f"{path}: {text}")
-    history = history_of(stored, axis)
-    begin = None if since is None else _date_of(since, history)
-    history = as_of_today(history, stored, begin)
-    chosen = select(history, series, machine)
+    chosen = select(history_of(stored), series, machine)
     if not chosen.series:
         left, asked = left_out(chosen.groups), " or ".join([*series, *filter(None, [machine])])
         raise NothingMeasured(
@@ -60,28 +36,9 @@ def execute(
     if any(event.fails for event in chosen.events):
         return EXIT_REGRESSION
     if not any(own.judged for own in chosen.series):
-        longest = max(own.longest or 0 for own in chosen.series)
+        longest = max(own.longest for own in chosen.series)
         raise NothingMeasured(
             f"too few points to judge any series: the longest piece has {longest}, {FEWEST_POINTS} "
             "are needed"
         )
     return EXIT_OK
-
-
-def _date_of(text: str, history: History) -> datetime:
-    """The date of a commit that was measured or that git knows, or a date in ISO 8601.
-
-    Raises UsageError for anything else.
-    """
-    commit = commit_of(Path.cwd(), text) or text
-    known = (at for name, at in history.commits.items() if name.startswith(commit))
-    if len(commit) >= SHORTEST_COMMIT and (date := next(known, None)) is not None:
-        return date
-    try:
-        date = datetime.fromisoformat(committed_at(Path.cwd(), commit) or text)
-        return pd.to_datetime(date, utc=True)
-    except ValueError:
-        raise UsageError(
-            f"--since {text!r} is no date, as in 2026-11-21 or 2026-11-21T09:00Z, and no commit "
-            "that was measured or that git knows here"
-        ) from None

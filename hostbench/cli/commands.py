@@ -269,12 +269,6 @@ _command(
     "'transfer.host_to_device[memory=pinned]@box'.",
     click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=_workloads),
     _ONLY_MACHINE,
-    _choice("--axis", "commit run-time", "runs by commits' dates, or by time (commit)", "commit"),
-    _option(
-        "--since",
-        "COMMIT|DATE",
-        "only what began then or later makes exit code 1 (default: the machine's newest 50 runs)",
-    ),
     _flag("--all", "list what is faster, recovered or temporary, too"),
     _formats(),
     RESULTS,

@@ -4,7 +4,6 @@ import datetime
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
@@ -19,6 +18,7 @@ from hostbench.store import triage
 from hostbench.store.triage import Entry
 from hostbench.vcs.repo import commit_of
 
+SHORTEST_COMMIT = 7
 _COLUMNS = (
     Column(("state", "expired"), "state", lambda state, over: f"{state}{' (expired)' * over}"),
     Column(("direction",), "direction"),
@@ -88,11 +88,11 @@ def clear_entry(*, series: str, since: str, direction: str, results: str | None)
 def _entry(folder: Path, series: str, since: str, direction: str) -> tuple[Entry, list[Event]]:
     """An entry with the whole names of its series and its commit, so that what is typed in two ways
     is one file; and what it is about of what is stored."""
-    events, measured = list[Event](), dict[str, datetime.datetime]()
+    events = list[Event]()
     if folder.is_dir():
-        history = history_of(open_history(str(folder)))
-        events, measured = [*history.events], history.commits
-    named = [name for name in measured if len(since) >= SHORTEST_COMMIT and name.startswith(since)]
-    commit = named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
+        events = [*history_of(open_history(str(folder))).events]
+    names = {name for event in events for name in event.near if name.startswith(since)}
+    is_short = len(since) >= SHORTEST_COMMIT and len(names) == 1
+    commit = names.pop() if is_short else commit_of(Path.cwd(), since) or since
     entry = Entry(series=as_stored(series), since=commit, direction=direction, state="")
-    return entry, [event for event in events if not event.is_reset and entry.is_about(event)]
+    return entry, [event for event in events if not event.is_reset and event.is_named_by(entry)]

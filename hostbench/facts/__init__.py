@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.causes import differences
 from hostbench.facts.files import read_int, read_text
 from hostbench.facts.gpu import no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
@@ -37,7 +36,6 @@ __all__ = [
     "Watch",
     "asv_machine_entry",
     "collect",
-    "differences",
     "from_json",
     "hidden_by_user",
     "machine_name",

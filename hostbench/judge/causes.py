@@ -12,9 +12,7 @@ from functools import cache
 import numpy as np
 from msgspec import structs
 
-from hostbench.facts import causes as possible_causes
-from hostbench.facts.causes import Difference
-from hostbench.facts.record import Facts
+from hostbench.facts.differences import Difference, RunFacts, possible
 from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
 from hostbench.judge.events import Event, Evidence, EvidenceKind, JudgedGrid, Label
 from hostbench.judge.grid import RunPoint
@@ -37,29 +35,28 @@ CERTAIN = 1
 MEASURING = ("launches", "profile", "device", "by")
 """What a run's header says of how it was measured."""
 
-FactsOf = Callable[[AboutRun], Mapping[str, Facts]]
-"""When (`before`, `during`) -> facts of a run; empty where none are stored."""
+FactsOf = Callable[[AboutRun], RunFacts]
+"""Empty where none are stored."""
 Clue = tuple[int, Evidence]
 """With its weight: more than 0 for the code, less for the environment."""
+Dates = tuple[float, float]
+"""From one commit's date to another's, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
+class _Differences:
     """What differs between two runs."""
 
-    facts: tuple[Difference, ...] | None = None
-    """Possible causes, the likeliest first; None where a side has no facts."""
-    measuring: tuple[str, ...] = ()
+    facts: Sequence[Difference] = ()
+    """Possible causes, the likeliest first."""
+    measuring: Sequence[str] = ()
     """hostbench's own parameters: `launches 10 -> 20`."""
+    are_known: bool = False
+    """Both sides have facts."""
 
     @property
     def any(self) -> bool:
         return bool(self.facts or self.measuring)
-
-    @property
-    def changed_to(self) -> set[tuple[str, object]]:
-        """The facts that changed, and what to."""
-        return {(fact.name, fact.after) for fact in self.facts or ()}
 
     @property
     def label(self) -> Label:
@@ -68,7 +65,7 @@ class Differences:
 
 
 class Explainer:
-    """Causes of events. All that was judged on one axis is each other's evidence."""
+    """Causes of events. All that was judged is each other's evidence."""
 
     def __init__(
         self, judged: Sequence[JudgedGrid], runs: Mapping[str, AboutRun], facts_of: FactsOf
@@ -90,15 +87,15 @@ class Explainer:
             evidence = [fact for _, fact in sorted(clues, key=lambda clue: -abs(clue[0]))]
         else:
             label, evidence = differ.label, [Evidence(kind="same commit")]
-        evidence += (Evidence(kind="fact", text=fact_in_words(fact)) for fact in differ.facts or ())
+        evidence += (Evidence(kind="fact", text=str(fact)) for fact in differ.facts)
         evidence += (Evidence(kind="measuring", text=text) for text in differ.measuring)
-        if differ.facts is None:
+        if not differ.are_known:
             evidence.append(Evidence(kind="no facts"))
         elif not (differ.any or commits):
             evidence.append(Evidence(kind="same facts"))
         return structs.replace(event, cause=label, evidence=(*evidence, *commits))
 
-    def _across(self, event: Event) -> tuple[Differences, tuple[Evidence, ...]]:
+    def _across(self, event: Event) -> tuple[_Differences, tuple[Evidence, ...]]:
         """What differs across an event, and the commits that landed: between the two points beside
         a step whose place is known to a point, where they are of one commit and something differs;
         else between those that it lies among."""
@@ -109,38 +106,29 @@ class Explainer:
                 return differ, ()
         return self._differences(event.around[0], event.around[-1]), commits_of(event)
 
-    def _differences(self, old: RunPoint, new: RunPoint) -> Differences:
+    def _differences(self, old: RunPoint, new: RunPoint) -> _Differences:
         if not {old.run_id, new.run_id} <= self._runs.keys():
-            return Differences()
+            return _Differences()
         before, after = self._runs[old.run_id], self._runs[new.run_id]
         pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
-        measuring = tuple(f"{name} {was} -> {now}" for name, was, now in pairs if was != now)
+        measuring = [f"{name} {was} -> {now}" for name, was, now in pairs if was != now]
         first, second = self._facts(old.run_id), self._facts(new.run_id)
         if not (first.get("before") and second.get("before")):
-            return Differences(measuring=measuring)
-        facts = tuple(possible_causes.possible(first, second))
-        return Differences(facts=facts, measuring=measuring)
+            return _Differences(measuring=measuring)
+        return _Differences(facts=possible(first, second), measuring=measuring, are_known=True)
 
-    def _clues(self, event: Event, own: JudgedGrid, differ: Differences) -> list[Clue]:
+    def _clues(self, event: Event, own: JudgedGrid, differ: _Differences) -> list[Clue]:
         """What speaks for the code, then what speaks for the environment."""
         along, against, num, machine_moved = _beside(event, own)
         again, stayed = _measured_again(event, own)
-        moved, passed = self._elsewhere(event, own)
-        # a fact that came to both machines at once is no evidence for the code
-        changed = differ.changed_to
-        shared = [
-            other.group
-            for other in moved
-            if changed and not changed.isdisjoint(self._across(other)[0].changed_to)
-        ]
-        elsewhere = [other.group for other in moved if other.group not in shared]
+        elsewhere, shared, passed = self._elsewhere(event, own, differ)
         unchanged = UNCHANGED if event.case and not machine_moved else 0
         touched, is_over = along + against, event.status in ("temporary", "recovered")
         few = PLAIN if touched <= FEW * num else SLIGHT
         have_stayed = num >= FEWEST_SERIES and touched < MANY * num
         alone = bool(passed) and not elsewhere
         have_moved = along > 0 and along >= MANY * num
-        is_same = differ.facts is not None and not differ.any
+        is_same = differ.are_known and not differ.any
         clues: list[tuple[bool, int, EvidenceKind, object]] = [
             (bool(elsewhere), STRONG, "elsewhere", ", ".join(elsewhere)),
             (stayed > again, STRONG, "again stayed", stayed),
@@ -160,21 +148,29 @@ class Explainer:
             if speaks
         ]
 
-    def _elsewhere(self, event: Event, own: JudgedGrid) -> tuple[list[Event], list[str]]:
-        """(where the same series moved the same way at the same commits, machines whose same series
-        passed these commits and could have shown such a step)."""
-        moved, passed, stretch = list[Event](), list[str](), _stretch(event, own)
+    def _elsewhere(
+        self, event: Event, own: JudgedGrid, differ: _Differences
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Other machines: those where the same series moved the same way at the same commits; those
+        of them to which the same fact came, which is no evidence for the code; and those whose same
+        series passed these commits and could have shown such a step."""
+        moved, shared, passed = list[str](), list[str](), list[str]()
+        span = _span(event, own)
+        changed = {(fact.name, fact.after) for fact in differ.facts}
         for other in self._judged:
             if other.grid.machine == own.grid.machine or event.case not in other.row_of:
                 continue
-            there = [e for e in other.of_case[event.case] if _overlap(_stretch(e, other), stretch)]
-            same = [e for e in there if e.kind == event.kind and e.effect * event.effect > 0]
-            moved += same[:1]
-            machines = other.of_case[""] if event.case else []
-            if not (there or any(_overlap(_stretch(e, other), stretch) for e in machines)):
-                if _could_show(event, other, stretch):
-                    passed.append(other.grid.group)
-        return moved, passed
+            beside = [e for e in other.of_case[event.case] if _overlap(_span(e, other), span)]
+            same = [e for e in beside if e.kind == event.kind and e.effect * event.effect > 0]
+            if same:
+                facts = self._across(same[0])[0].facts if changed else ()
+                is_shared = any((fact.name, fact.after) in changed for fact in facts)
+                (shared if is_shared else moved).append(other.grid.group)
+            if event.case:
+                beside += [e for e in other.of_case[""] if _overlap(_span(e, other), span)]
+            if not beside and _could_show(event, other, span):
+                passed.append(other.grid.group)
+        return moved, shared, passed
 
 
 def commits_of(
@@ -193,15 +189,13 @@ def commits_of(
         order.index(point.commit) if point and point.commit in order else end
         for point, end in ((event.first, 0), (event.last, len(order)))
     )
+    likely = listed[newest:oldest]
+    beside = [own for own in listed if own not in likely]
     evidence = [
-        Evidence(
-            kind="likely commit" if newest <= index < oldest else "commit beside",
-            commit=commit,
-            subject=subject,
-        )
-        for index, (commit, subject) in enumerate(listed)
+        *(Evidence(kind="likely commit", commit=name, subject=subject) for name, subject in likely),
+        *(Evidence(kind="commit beside", commit=name, subject=subject) for name, subject in beside),
     ]
-    return tuple(sorted(evidence, key=lambda own: own.kind != "likely commit"))
+    return tuple(evidence)
 
 
 def ends_of(event: Event) -> tuple[str, str | None]:
@@ -210,7 +204,7 @@ def ends_of(event: Event) -> tuple[str, str | None]:
     return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
 
 
-def _weighed(event: Event, clues: Sequence[Clue], differ: Differences) -> Label:
+def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label:
     """Commits landed: was it them, or the environment?"""
     kinds = {evidence.kind for _, evidence in clues}
     code = sum(weight for weight, _ in clues if weight > 0)
@@ -220,16 +214,9 @@ def _weighed(event: Event, clues: Sequence[Clue], differ: Differences) -> Label:
         return "code" if "elsewhere" in kinds else "machine-wide"
     if "machine moved" in kinds:
         return "code" if code > environment else "machine-wide"
-    if code == environment or (differ.facts is None and max(code, environment) < PLAIN):
+    if code == environment or not (differ.are_known or max(code, environment) >= PLAIN):
         return "machine-wide" if is_machine else "unknown"
     return "code" if code > environment else differ.label
-
-
-def fact_in_words(fact: Difference) -> str:
-    """`driver: 580.1 -> 590.2`; the group where it is a GPU's."""
-    name = f"{fact.group}.{fact.name}" if fact.group.startswith("gpu") else fact.name
-    sides = ("not set" if side is None else str(side) for side in (fact.before, fact.after))
-    return f"{name}: {' -> '.join(sides)}"
 
 
 # ---- what else moved, and what did not ----------------------------------------------------------
@@ -250,20 +237,20 @@ def _beside(event: Event, own: JudgedGrid) -> tuple[int, int, int, bool]:
     return len(alike), len({e.case for e in others} - alike), num, any(not e.case for e in steps)
 
 
-def _stretch(event: Event, own: JudgedGrid) -> tuple[float, float]:
-    """From one commit date to another; a temporary event lasts until it is over."""
+def _span(event: Event, own: JudgedGrid) -> Dates:
+    """Of the points that it lies among; a temporary event lasts until it is over."""
     dates = [point.committed_at for point in event.around]
     until = event.until_index
     end = max(dates) if until is None else own.grid.columns[until].committed_at
     return min(dates).timestamp(), end.timestamp()
 
 
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+def _overlap(one: Dates, other: Dates) -> bool:
     """At commits as near as both places are sure."""
     return one[0] < other[1] and other[0] < one[1]
 
 
-def _could_show(event: Event, other: JudgedGrid, stretch: tuple[float, float]) -> bool:
+def _could_show(event: Event, other: JudgedGrid, span: Dates) -> bool:
     """Whether a step of that size would have been seen on another machine."""
     row = other.row_of[event.case]
     judgement = other.machine.own[row] if event.case else other.machine.common
@@ -272,7 +259,7 @@ def _could_show(event: Event, other: JudgedGrid, stretch: tuple[float, float]) -
     if judgement.detectable > abs(event.effect):
         return False
     valid = other.valid[row] if event.case else other.valid.any(axis=0)
-    dates, (start, end) = other.dates[valid], stretch
+    dates, (start, end) = other.dates[valid], span
     each_side = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
     within = np.count_nonzero((start < dates) & (dates < end))
     is_measured = event.until_index is None or within >= SHORTEST

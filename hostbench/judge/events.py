@@ -22,8 +22,8 @@ from hostbench.judge.changepoint.detector import SETTLED, relative
 from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
-from hostbench.judge.grid import Along, Grid, RunPoint
-from hostbench.store.triage import Entry, entry_for
+from hostbench.judge.grid import Grid, RunPoint
+from hostbench.store.triage import Entry
 
 EventStatus = Literal["confirmed", "provisional", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
@@ -52,7 +52,7 @@ EvidenceKind = Literal[
 MACHINE = "machine:"
 """What the ids of the machines' own events begin with."""
 RECENT = 50
-"""Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
+"""Runs of a machine after which a regression that stayed no longer fails."""
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
 MOVED_SHARE = 0.5
@@ -129,7 +129,7 @@ class Event(Struct, frozen=True, kw_only=True):
     lapsed: str = ""
     """Why that counts no more: `expired` or `outgrown`."""
     recent: bool = True
-    """Begun within the newest runs, or since what was asked for."""
+    """Begun within the newest RECENT runs of its machine."""
     fails: bool = False
     """A confirmed step to slower that stayed, is recent, and has no entry that counts."""
 
@@ -159,9 +159,14 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def near(self) -> tuple[str, ...]:
-        """Commits and runs that it may have begun with as well."""
+        """Commits and runs that it may have begun with."""
         points = self.around[1:] if len(self.around) > 1 else self.around
         return tuple(sorted({name for p in points for name in (p.commit, p.run_id)}))
+
+    def is_named_by(self, entry: Entry) -> bool:
+        """By any point that it may have begun with."""
+        names = self.id, self.direction
+        return (entry.series, entry.direction) == names and entry.since in self.near
 
     @property
     def state(self) -> str:
@@ -184,28 +189,18 @@ class Event(Struct, frozen=True, kw_only=True):
         return math.log1p(max(self.effect, -1 + sys.float_info.epsilon))
 
 
-def assess(
-    events: Iterable[Event],
-    entries: Sequence[Entry],
-    day: datetime.date,
-    axis: Along = "commit",
-    since: datetime.datetime | None = None,
-) -> list[Event]:
-    """As of a day: what somebody has said of each, and whether it fails. With `since` what began
-    from then on is recent, else what the newest RECENT runs of its machine began."""
-    assessed = []
-    for event in events:
-        entry = entry_for(entries, event, day)
-        lapsed = "" if entry is None else entry.lapsed(event, day)
-        recent = event.recent
-        if since is not None:
-            first = event.first
-            recent = (first.committed_at if axis == "commit" else first.started_at) >= since
-        stayed = event.status == "confirmed" and event.effect > 0
-        fails = stayed and recent and (entry is None or lapsed != "")
-        values = {"triage": entry, "lapsed": lapsed, "recent": recent, "fails": fails}
-        assessed.append(structs.replace(event, **values))
-    return assessed
+def assess(event: Event, entries: Iterable[Entry], day: datetime.date) -> Event:
+    """As of a day: what somebody has said of it, and whether it fails. Of several entries one that
+    counts is taken before one that has lapsed, then the one that names the very commit."""
+    entry = max(
+        filter(event.is_named_by, entries),
+        key=lambda own: (not own.lapsed(event.effect, day), own.since == event.commit),
+        default=None,
+    )
+    lapsed = "" if entry is None else entry.lapsed(event.effect, day)
+    stayed = event.status == "confirmed" and event.effect > 0
+    fails = stayed and event.recent and (entry is None or lapsed != "")
+    return structs.replace(event, triage=entry, lapsed=lapsed, fails=fails)
 
 
 @dataclass(frozen=True, kw_only=True)

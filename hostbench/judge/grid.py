@@ -1,9 +1,8 @@
 """One machine's series on common columns: what is stored, put so that it can be judged.
 
-A column is a run. On the axis `commit` runs stand by the date of their commit, and of one commit by
-their own time; a run of an older commit that came after a newer one had been measured is a rerun:
-its points count where that commit has none yet, and else only as evidence. On the axis `run-time`
-every run stands at its own time.
+A column is a run. Runs stand by the date of their commit, and of one commit by their own time; a
+run of an older commit that came after a newer one had been measured is a rerun: its points count
+where that commit has none yet, and else only as evidence.
 
 Only a workload's version and the machine itself (its CPU, its GPU, MIG) reset the baseline of a
 series. Any other fact that changes is a possible cause of a step, which is found and reported like
@@ -13,7 +12,7 @@ every other. Pure functions of frames.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +25,14 @@ from hostbench.judge.changepoint.detector import log_seconds
 from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.store.asv_tree import environment_of
 
-Along = Literal["commit", "run-time"]
 NEEDED = (
-    "case commit committed_at run_id started_at version status unit seconds value scratch "
-    "device num_samples"
+    "case commit committed_at run_id started_at version status unit seconds scratch device "
+    "num_samples"
 ).split()
 """Columns of the tidy frame that a history is judged by."""
 SIMULATED = "simulated"
-ORDER: Mapping[Along, list[str]] = {
-    "commit": ["committed_at", "started_at"],
-    "run-time": ["started_at"],
-}
-"""What a machine's rows stand by, the column that counts most first."""
 HardwareOf = Mapping[str, Mapping[str, str]]
-"""run_id -> hostbench.facts.causes.identity of that run."""
+"""run_id -> hostbench.facts.differences.identity of that run."""
 Reset = tuple[tuple[int, int], str]
 """(series, column from which on something else is measured), and what: `version 1 -> 2`."""
 
@@ -55,13 +48,13 @@ class RunPoint(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """One machine's series."""
+    """The series of a machine, or of one of its settings."""
 
     machine: str
     group: str
-    """The machine; machine/environment or machine/simulated where it has series of both kinds."""
+    """What a series' id names after its case: the machine; machine/setting where it has several."""
     setting: str = ""
-    """The environment, or `simulated`; empty of hostbench's own series, and where there is none."""
+    """What `settings` says of its rows."""
     columns: tuple[RunPoint, ...] = ()
     cases: tuple[str, ...] = ()
     logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -72,7 +65,7 @@ class Grid:
     """Points that stand beside their commit's own, the same code measured again later: `series`,
     `column`, and `log`, how far they are from the commit's first point."""
     left_out: Mapping[str, int]
-    """Why points or series are not here -> how many."""
+    """Why points are not here -> how many."""
 
     @property
     def resets(self) -> list[list[int]]:
@@ -83,45 +76,37 @@ class Grid:
         return columns
 
 
-def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -> list[Grid]:
-    """The grids of one machine's rows: one, or one for each of its settings."""
-    counts, left_out = _judged(rows)
+def grids(
+    rows: pd.DataFrame, machine: str, hardware: HardwareOf
+) -> Iterator[tuple[Grid, pd.DataFrame]]:
+    """Of one machine's rows the grid of each of its settings, with the rows that it is made of."""
     setting = settings(rows)
-    names = sorted(setting[counts].unique())
-    if not names and left_out:
-        return [Grid(machine=machine, group=machine, left_out=left_out)]
-    group = group_names(machine, setting)
-    return [
-        _grid(
-            rows[counts & (setting == name).to_numpy()],
-            axis,
-            hardware,
-            machine=machine,
-            group=group[name],
-            setting=name,
-            left_out=left_out if name == names[0] else {},
-        )
-        for name in names
-    ]
+    names = sorted(setting.unique())
+    for name in names:
+        own = rows[setting == name]
+        counts, left_out = _counted(own)
+        group = f"{machine}/{name}" if name and len(names) > 1 else machine
+        about = {"machine": machine, "group": group, "setting": name, "left_out": left_out}
+        yield _grid(own[counts], hardware, **about) if counts.any() else Grid(**about), own
 
 
-def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
-    """Valid numbers of runs that may be judged, and what is left out."""
-    ours, ok = rows["scratch"].isna().to_numpy(), (rows["status"] == "ok").to_numpy()
+def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
+    """Which rows are valid times of runs that may be judged, and how many are left out, by why."""
+    ours, ok = rows["scratch"].isna(), rows["status"] == "ok"
     left = {
         "points of scratch runs": int((~ours & ok).sum()),
-        "failed points": int((ours & (rows["status"] == "failed").to_numpy()).sum()),
+        "failed points": int((ours & (rows["status"] == "failed")).sum()),
     }
     counts = ours & ok
-    timed = (rows["unit"] == "seconds").to_numpy()
-    left["series in other units than seconds"] = rows.loc[counts & ~timed, "case"].nunique()
-    counts &= timed
-    dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
-    left["points without a dated commit"] = int((counts & ~dated).sum())
-    counts &= dated & (rows["seconds"] > 0).to_numpy()
-    few = of_few_launches(rows)
-    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int((counts & few).sum())
-    return counts & ~few, {why: num for why, num in left.items() if num}
+    for why, bad in (
+        ("points in other units than seconds", rows["unit"] != "seconds"),
+        ("points without a dated commit", rows["committed_at"].isna() | rows["commit"].isna()),
+        (f"points of fewer than {MIN_LAUNCHES} launches", of_few_launches(rows)),
+    ):
+        left[why] = int((counts & bad).sum())
+        counts &= ~bad
+    counts &= rows["seconds"] > 0
+    return counts.to_numpy(), {why: num for why, num in left.items() if num}
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -141,20 +126,13 @@ def of_few_launches(rows: pd.DataFrame) -> Bools:
 
 def settings(rows: pd.DataFrame) -> pd.Series:
     """What keeps rows of one machine apart: asv's environment of another project, or a device that
-    stands in; empty for hostbench's own."""
+    stands in (SIMULATED); empty for hostbench's own."""
     runs = rows.drop_duplicates("run_id")
     names = {
         run_id: SIMULATED if device == SIMULATED else environment_of(run_id) or ""
         for run_id, device in zip(runs["run_id"], runs["device"], strict=True)
     }
     return rows["run_id"].map(names).astype("category")
-
-
-def group_names(machine: str, setting: pd.Series) -> dict[str, str]:
-    """Setting -> what a series' id names after its case: the machine, or machine/setting where it
-    has runs of several settings."""
-    names = setting.unique()
-    return {name: f"{machine}/{name}" if name and len(names) > 1 else machine for name in names}
 
 
 def point_of(run: Any) -> RunPoint:
@@ -167,9 +145,9 @@ def point_of(run: Any) -> RunPoint:
     )
 
 
-def _grid(rows: pd.DataFrame, axis: Along, hardware: HardwareOf, **names: Any) -> Grid:
+def _grid(rows: pd.DataFrame, hardware: HardwareOf, **about: Any) -> Grid:
     """Of rows that are the valid ones of one setting."""
-    runs, column = _runs(rows, axis)
+    runs, column = _runs(rows)
     cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)
     version = rows["version"].cat
     points = pd.DataFrame(
@@ -180,9 +158,7 @@ def _grid(rows: pd.DataFrame, axis: Along, hardware: HardwareOf, **names: Any) -
             "log": log_seconds(rows["seconds"].to_numpy(dtype=np.float64)),
         }
     )
-    reruns = points.head(0)
-    if axis == "commit":
-        points, reruns = _without_reruns(points, runs)
+    points, reruns = _without_reruns(points, runs)
     shape = len(cases), len(runs)
     logs, versions = np.full(shape, np.nan), np.full(shape, -1)
     where = points["series"].to_numpy(), points["column"].to_numpy()
@@ -196,11 +172,11 @@ def _grid(rows: pd.DataFrame, axis: Along, hardware: HardwareOf, **names: Any) -
         logs=logs,
         why_reset=resets,
         reruns=reruns[["series", "column", "log"]],
-        **names,
+        **about,
     )
 
 
-def _runs(rows: pd.DataFrame, axis: Along) -> tuple[pd.DataFrame, Integers]:
+def _runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
     """The runs in order: `run_id`, `commit`, `committed_at`, `started_at`; and which of them each
     row is of."""
     run, about = rows["run_id"].cat.codes, ["run_id", "commit", "committed_at"]
@@ -208,8 +184,7 @@ def _runs(rows: pd.DataFrame, axis: Along) -> tuple[pd.DataFrame, Integers]:
     runs = runs.astype({"run_id": object, "commit": object})
     runs["started_at"] = rows["started_at"].fillna(rows["committed_at"]).groupby(run).min()
     runs["first"] = runs.groupby("commit")["started_at"].transform("min")
-    by = ["committed_at", "first", "commit", "started_at"] if axis == "commit" else ["started_at"]
-    runs = runs.sort_values([*by, "run_id"])
+    runs = runs.sort_values(["committed_at", "first", "commit", "started_at", "run_id"])
     number = np.empty(len(rows["run_id"].cat.categories), dtype=np.int64)
     number[runs.index] = np.arange(len(runs))
     return runs, number[run]

@@ -1,25 +1,29 @@
-"""What changed in a judged history, as a page; and an event in words."""
+"""What changed in a judged history: an event in words, the page of `hostbench changes`, and events
+grouped by the commit or fact that caused them, for the dashboard."""
 
 import re
+import shlex
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+import numpy as np
+from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import Case, as_typed, parse_series, read_case
 from hostbench.core.units import number_of
-from hostbench.families import check_selects, load
+from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.events import MACHINE, RESET, Event, EvidenceKind
-from hostbench.judge.grid import RunPoint
+from hostbench.judge.events import MACHINE, RESET, STATES, Event, EvidenceKind
 from hostbench.judge.history import History, JudgedGroup, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
+from hostbench.report.write import values
 
 SHOWN_COMMITS = 3
 _TEXTS: dict[EvidenceKind, str] = {
@@ -49,31 +53,33 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
     selectors = list(map(parse_series, texts))
-    stored = [series for series in history.series if series.longest is not None]
+    names = {series.case for series in history.series} if selectors else set()
     # A name that is no case has parameters that are no axes.
-    names = {series.case for series in stored} if selectors else set()
     cases = {text: read_case(text) or Case(text.partition("[")[0], {}) for text in names}
     for selector in selectors:
         if not any(map(selector.case.selects, cases.values())):
             check_selects(selector.case, load(), "nothing like it is stored, and ")
 
-    def is_named(series: Series) -> bool:
-        return any(
-            selector.machine in (None, series.machine, series.group)
-            and selector.case.selects(cases[series.case])
-            for selector in selectors
+    def is_chosen(series: Series) -> bool:
+        return machine in (None, series.machine) and (
+            not selectors
+            or any(
+                selector.machine in (None, series.machine, series.group)
+                and selector.case.selects(cases[series.case])
+                for selector in selectors
+            )
         )
 
-    here = [series for series in stored if machine in (None, series.machine)]
-    chosen = [series for series in here if not texts or is_named(series)]
+    chosen = [series for series in history.series if is_chosen(series)]
     names = {series.group for series in chosen}
-    groups = [group for group in history.groups if machine in (None, group.machine)]
-    groups = [group for group in groups if not texts or group.name in names]
+    groups = [
+        group
+        for group in history.groups
+        if group.name in names or (not selectors and machine in (None, group.machine))
+    ]
     ids = {series.id for series in chosen} | {f"{MACHINE}{group.name}" for group in groups}
     events = (event for event in history.events if event.id in ids)
-    return structs.replace(
-        history, events=tuple(events), series=tuple(chosen), groups=tuple(groups)
-    )
+    return History(events=tuple(events), series=tuple(chosen), groups=tuple(groups))
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -95,11 +101,18 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         return [first, "", *lines, *summary(chosen)]
 
-    return Page(
-        blocks=blocks,
-        table=lambda: table(with_subjects(chosen.events, root)),
-        document=lambda: _document(chosen, with_subjects(chosen.events, root)),
-    )
+    def every_event() -> Table:
+        return table(with_subjects(chosen.events, root))
+
+    def document() -> dict[str, Any]:
+        stopped = [
+            {"series": series.id, **to_builtins(series.stopped)}
+            for series in chosen.series
+            if series.stopped
+        ]
+        return {"events": values(every_event()), "stopped": stopped, "notes": summary(chosen)}
+
+    return Page(blocks=blocks, table=every_event, document=document)
 
 
 def _is_listed(event: Event) -> bool:
@@ -145,9 +158,8 @@ def summary(chosen: History) -> list[str]:
     effects = sorted(series.detectable for series in chosen.series if series.detectable is not None)
     num = sum(series.judged for series in chosen.series)
     fewer = f"fewer than {FEWEST_POINTS} points"
-    along = "commits" if chosen.axis == "commit" else "the time of the runs"
     line = (
-        f"{number_of(num, 'series', 'series')} judged along {along}, "
+        f"{number_of(num, 'series', 'series')} judged along commits, "
         f"{len(chosen.series) - num} too short ({fewer})"
     )
     if ended := num - len(effects):
@@ -234,86 +246,139 @@ COLUMNS = (
     Column(("before_s", "after_s"), "before -> after", units.format_levels, right=True),
     Column(("detects",), "detects", units.format_share, right=True),
     Column(("series", "num_moved", "num_series"), "series", _named),
-    Column(("cause",), "cause", below=True),
+    Column(("cause", "why"), "cause", "{}: {}".format, below=True),
 )
 
 
 def table(events: Sequence[Event]) -> Table:
     """A row for each event. Those of one status with the same cause are neighbours: it is said once
     for all of them."""
-    neighbours: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    neighbours: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
-        entry = [entry_in_words(event)] if event.triage else []
         first, *others = evidence_lines(event) or ("no evidence",)
-        cause = "; ".join([f"{event.cause}: {first}", *others, *entry])
+        entry = [entry_in_words(event)] if event.triage else []
+        why = "; ".join([first, *others, *entry])
         num_moved, num_series = event.moved or (None, None)
         row = {
             "state": event.state,
             "fails": event.fails,
             "since": event.commit,
-            **_point(event.first),
+            **to_builtins(event.first),
             **compared(event),
             "detects": event.detectable,
             "series": event.id,
             "num_moved": num_moved,
             "num_series": num_series,
-            "cause": cause,
+            "cause": event.cause,
+            "why": why,
         }
-        neighbours[event.status, cause].append(row)
+        neighbours[event.status, event.cause, why].append(row)
     return Table(COLUMNS, [row for rows in neighbours.values() for row in rows])
 
 
-# ---- JSON ---------------------------------------------------------------------------------------
+# ---- by what caused them -----------------------------------------------------------------------
 
 
-def _document(chosen: History, events: Sequence[Event]) -> dict[str, Any]:
-    """Every event, and every series, as plain values."""
-    stopped = [
-        {
-            "id": series.id,
-            "status": end.status,
-            "since": {"run_id": end.since.run_id, "commit": end.since.commit},
-            "num_runs": end.num_runs,
-            "in_newest_run": end.is_newest,
-        }
-        for series in chosen.series
-        if (end := series.stopped)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A commit or a fact that moved numbers."""
+
+    key: str
+    """Names it in an address: `driver: 580.1 -> 590.2, environment`."""
+    title: str
+    """`commit 1a2b3c4d Wait twice`, `driver: 580.1 -> 590.2`."""
+    events: Sequence[Event]
+    """The worst first: by state, then those that moved most."""
+
+    @property
+    def worst(self) -> Event:
+        return self.events[0]
+
+    @property
+    def since(self) -> datetime:
+        return min(event.first.committed_at for event in self.events)
+
+    @property
+    def machines(self) -> list[str]:
+        return list(dict.fromkeys(event.machine for event in self.events))
+
+    @property
+    def num_series(self) -> int:
+        """Where a machine moved as a whole, those that moved with it."""
+        moved: dict[str, int] = defaultdict(int)
+        for event in self.events:
+            moved[event.group] = max(moved[event.group], event.moved[0] if event.moved else 0)
+        return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
+
+    def sparkline(self, series: Mapping[str, Series]) -> list[float]:
+        """Of the worst event's series, by id; where a machine moved as a whole the median of its
+        longest, each over its mean."""
+        for event in self.events:
+            if event.id in series:
+                return list(series[event.id].sparkline)
+        own = [every.sparkline for every in series.values() if every.group == self.worst.group]
+        length = max(map(len, own), default=0)
+        shares = [np.divide(values, np.mean(values)) for values in own if len(values) == length]
+        return [float(share) for share in np.median(shares, axis=0)] if length else []
+
+
+def causes(events: Iterable[Event]) -> list[Cause]:
+    """What fails now comes first, then the largest."""
+
+    def badness(event: Event) -> tuple[int, float]:
+        return STATES.index(event.state), 0.0 if event.is_reset else -abs(event.effect)
+
+    by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in sorted(events, key=badness):
+        by_cause[what(event), event.cause].append(event)
+    return [
+        Cause(
+            key=f"{name}, {label}",
+            title=f"{name} {_subject(own[0]) if name.startswith('commit ') else ''}".strip(),
+            events=own,
+        )
+        for (name, label), own in by_cause.items()
     ]
-    return {
-        "axis": chosen.axis,
-        "events": list(map(_event, events)),
-        "stopped": sorted(stopped, key=lambda end: str(end["status"])),
-        "series": [
-            {"id": series.id, "noise": series.noise, "detectable": series.detectable}
-            for series in chosen.series
-        ],
-        "notes": summary(chosen),
-    }
 
 
-def _event(event: Event) -> dict[str, Any]:
-    names = ("id", "commit", "direction", "near", "status", "kind")
-    sides, entry = compared(event), None
-    if event.triage is not None:
-        until = event.triage.until and event.triage.until.isoformat()
-        entry = {**asdict(event.triage), "until": until, "lapsed": event.lapsed or None}
-    return {
-        **{name: getattr(event, name) for name in names},
-        "effect": sides.pop("effect"),
-        "interval": [sides.pop("low"), sides.pop("high")],
-        **sides,
-        "last_good": event.last and _point(event.last),
-        "first_bad": _point(event.first),
-        "off_by_at_most": event.slack,
-        "moved": event.moved,
-        "recent": event.recent,
-        "triage": entry,
-        "fails": event.fails,
-        "cause": {"label": event.cause, "why": evidence_lines(event)},
-        "evidence": [structs.asdict(evidence) for evidence in event.evidence],
-    }
+def what(event: Event) -> str:
+    """What did it: a fact that changed, or the commit that it began with."""
+    if event.is_reset:
+        return event.why or "a baseline reset"
+    facts = [evidence.text for evidence in event.evidence if evidence.kind == "fact"]
+    if facts and event.cause in ("environment", "measurement changed"):
+        return facts[0]
+    return f"commit {event.first.commit[:8]}"
 
 
-def _point(point: RunPoint) -> dict[str, str]:
-    times = {name: getattr(point, name).isoformat() for name in ("committed_at", "started_at")}
-    return {"run_id": point.run_id, "commit": point.commit, **times}
+def _subject(event: Event) -> str:
+    likely = (own.subject for own in event.evidence if own.kind == "likely commit")
+    return next(likely, None) or ""
+
+
+def commands(event: Event, results: Path | str) -> str:
+    """What a person may type about an event, a line each: asv's own commands of another project's
+    benchmark. A name with signs that no entry of triage may hold has none: pasted into a terminal
+    they could be anything. A table at a URL is only compared."""
+    if not (event.id + event.commit + event.machine).isprintable():
+        return ""
+    is_local, workload = isinstance(results, Path), event.case.partition("[")[0]
+    where = results.absolute() if isinstance(results, Path) else results
+    at = f" --results {shlex.quote(str(where))}"
+    old, new = event.last.commit[:12] if event.last else "", event.first.commit[:12]
+    two, ours = old not in ("", new), declared(workload) is not None
+    typed, name = shlex.quote(as_typed(event.id)), shlex.quote(f"^{re.escape(workload)}$")
+    lines = []
+    if event.case and is_local and ours:
+        lines.append(f"hostbench run --case {shlex.quote(as_typed(event.case))}")
+    elif event.case and is_local and two:
+        lines.append(f"asv continuous {old} {new} --bench {name}")
+        lines.append(f"asv find {old}..{new} {name}")
+    if two:
+        lines.append(f"hostbench compare {old} {new} --machine {shlex.quote(event.machine)}{at}")
+    if is_local:
+        way = " --direction faster" if event.direction == "faster" else ""
+        entry = f"{shlex.quote(event.commit)} investigating{way}"
+        lines += [f"hostbench bisect {typed}{at}"] if event.case and ours else []
+        lines.append(f"hostbench triage set {typed} {entry}{at}")
+    return "\n".join(lines)

@@ -4,7 +4,6 @@ is read."""
 
 import contextlib
 from collections.abc import Iterable
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.files import locked, write_atomic
 from hostbench.judge.causes import commits_of, ends_of
 from hostbench.judge.events import Event, assess
-from hostbench.judge.grid import NEEDED, Along
+from hostbench.judge.grid import NEEDED
 from hostbench.judge.history import History, judge_history
 from hostbench.store import triage
 from hostbench.store.points import STATUSES
@@ -23,16 +22,24 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 4
+FORMAT = 5
 """To be raised by hand when what is judged, or how, changes."""
 
 
-def history_of(results: Results, axis: Along = "commit") -> History:
-    """Everything that is stored, judged. One process at a time judges; a folder that cannot be
-    written is judged each time."""
+def history_of(results: Results) -> History:
+    """Everything that is stored, judged, with what somebody has said of it as of today. One process
+    at a time judges; a folder that cannot be written is judged each time. A table at a URL has no
+    triage."""
+    history = _judged(results)
+    entries = triage.read(results.folder).entries.values() if results.folder else ()
+    events = (assess(event, entries, today()) for event in history.events)
+    return structs.replace(history, events=tuple(events))
+
+
+def _judged(results: Results) -> History:
     folder = results.beside / FOLDER
-    saved = folder / f"{axis}-{FORMAT}-{results.state()}.msgpack"
-    with locked(folder / f"lock-{axis}"):
+    saved = folder / f"{FORMAT}-{results.state()}.msgpack"
+    with locked(folder / "lock"):
         with contextlib.suppress(OSError, ValueError):  # not there, or damaged
             return msgpack.decode(saved.read_bytes(), type=History)
         counts = results.counts.groupby("machine")[[*STATUSES]].sum().sum(axis=1).to_dict()
@@ -40,21 +47,13 @@ def history_of(results: Results, axis: Along = "commit") -> History:
         machines = sorted(results.machines(), key=lambda name: (-counts.get(name, 0), name))
         tables = ((name, results.points(name, NEEDED)) for name in machines)
         runs = {run.run_id: run for run in results.runs()}
-        history = judge_history(tables, runs, results.facts, axis)
+        history = judge_history(tables, runs, results.facts)
         with contextlib.suppress(OSError, UsageError):
             write_atomic(saved, msgpack.encode(history))
-            for older in folder.glob(f"{axis}-*.msgpack"):
+            for older in folder.glob("*.msgpack"):
                 if older != saved:
                     older.unlink(missing_ok=True)
     return history
-
-
-def as_of_today(history: History, results: Results, since: datetime | None = None) -> History:
-    """Its events with what somebody has said of them, and whether they fail. `since`: from when on
-    one is recent. A table at a URL has no triage."""
-    entries = triage.read(results.folder).entries.values() if results.folder else ()
-    events = assess(history.events, [*entries], today(), history.axis, since)
-    return structs.replace(history, events=tuple(events))
 
 
 def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:

@@ -8,13 +8,11 @@ from pathlib import Path
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
 from hostbench.core.records import Run
-from hostbench.facts import causes as possible_causes
-from hostbench.facts import spec
-from hostbench.judge.causes import fact_in_words
+from hostbench.facts import differences, spec
 from hostbench.judge.events import Event
 from hostbench.judge.night import confirmed
 from hostbench.judge.two_sides import LEVEL_RUNS
-from hostbench.report.history import as_of_today, history_of
+from hostbench.report.history import history_of
 from hostbench.runner.plan import Plan, fitting
 from hostbench.store.nights import Night
 from hostbench.store.results import Results
@@ -67,9 +65,9 @@ def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
         {when: facts_of(facts) for when, facts in run.facts.items()} for run in (before, tonight)
     )
     lasting, passing = list[str](), list[str]()
-    for difference in possible_causes.possible(first, second):
+    for difference in differences.possible(first, second):
         row = spec.row(difference.name)
-        (passing if row is not None and row.volatile else lasting).append(fact_in_words(difference))
+        (passing if row is not None and row.volatile else lasting).append(str(difference))
     return lasting, passing
 
 
@@ -100,7 +98,7 @@ def slower_by_history(
     """The steps to slower on this machine that stayed, are recent and not in triage: (those that
     `hostbench changes` confirms and no night before has named, those that one has)."""
     new, still = list[Event](), list[Event]()
-    for event in as_of_today(history_of(results), results).events:
+    for event in history_of(results).events:
         is_open = event.recent and (event.triage is None or event.lapsed != "")
         stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
         if event.machine != machine or not (is_open and stayed):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hostbench.facts import spec
-from hostbench.facts.causes import over_time
+from hostbench.facts.differences import over_time
 from hostbench.facts.record import Fact, Facts
 
 COLUMNS = ("since", "fact", "of", "from", "to")

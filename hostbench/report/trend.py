@@ -11,7 +11,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.judge.events import Event
-from hostbench.report.causes import what
+from hostbench.report.changes import what
 from hostbench.report.charts import (
     BYTES,
     CROSS,

@@ -27,7 +27,7 @@ from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
-from hostbench.facts import causes
+from hostbench.facts import differences
 from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.runner import places
@@ -292,7 +292,7 @@ class _Update:
             "rows": len(rows),
             "run": runs.about(run),
             "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
-            "setup": to_json(causes.setup(groups)),
+            "setup": to_json(differences.setup(groups)),
         }
         facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
         return table.of_run(rows), about, facts

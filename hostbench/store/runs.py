@@ -7,7 +7,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
-from hostbench.facts import causes
+from hostbench.facts import differences
 from hostbench.facts.record import Facts, from_json
 
 MAX_REASON = 4000
@@ -69,7 +69,7 @@ class AboutRun:
     complete: bool
     """It ended by itself, and came to every case that it planned."""
     hardware: dict[str, str]
-    """What makes it another machine (hostbench.facts.causes.identity)."""
+    """What makes it another machine (hostbench.facts.differences.identity)."""
     measured: int
     """The most launches that any case has."""
 
@@ -85,7 +85,7 @@ def about(run: Run) -> AboutRun:
         device=header.device,
         by=header.by,
         complete=run.is_whole,
-        hardware=causes.identity(facts_of(run.facts_before)),
+        hardware=differences.identity(facts_of(run.facts_before)),
         measured=run.measured_launches,
     )
 

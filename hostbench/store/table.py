@@ -49,7 +49,7 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     claims: list[tuple[str, int]] = []
     """(benchmark, started_at in ms) of asv's rows that the run holds."""
     setup: dict[str, Any] = {}
-    """hostbench.facts.causes.setup of the run, as facts.record.to_json has it."""
+    """hostbench.facts.differences.setup of the run, as facts.record.to_json has it."""
     rows: int = 0
     machine: str | None = None
     commit: str | None = None

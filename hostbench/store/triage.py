@@ -10,10 +10,9 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from msgspec import Meta, convert, to_builtins
 
@@ -35,21 +34,6 @@ FirstBad = Annotated[
     str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64}|\d{8}T\d{6}Z-[0-9a-z-]+|asv-[^/\s]+)\Z")
 ]
 """A whole commit, or a run."""
-
-
-class TriagedEvent(Protocol):
-    """What an entry names: hostbench.judge.events.Event."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def commit(self) -> str: ...
-    @property
-    def near(self) -> Collection[str]: ...
-    @property
-    def direction(self) -> str: ...
-    @property
-    def effect(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +64,15 @@ class Entry:
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
 
-    def lapsed(self, event: TriagedEvent, today: datetime.date) -> str:
-        """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
+    def lapsed(self, effect: float, today: datetime.date) -> str:
+        """Why it no longer counts for an event of that size: `expired`, `outgrown`; empty where it
+        does."""
         if self.is_expired(today):
             return "expired"
         if self.effect is None:
             return ""
-        now, then = abs(event.effect), abs(self.effect)
+        now, then = abs(effect), abs(self.effect)
         return "outgrown" if now > max(OUTGROWN * then, then + AT_LEAST) else ""
-
-    def is_about(self, event: TriagedEvent) -> bool:
-        """Whether it names the event, by any point that this may have begun with."""
-        begins = self.since == event.commit or self.since in event.near
-        return begins and (self.series, self.direction) == (event.id, event.direction)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,16 +82,6 @@ class Triage:
     entries: dict[Path, Entry] = field(default_factory=dict)
     warnings: list[tuple[Path, str]] = field(default_factory=list)
     """Of what does not count, with what is wrong."""
-
-
-def entry_for(entries: Iterable[Entry], event: TriagedEvent, today: datetime.date) -> Entry | None:
-    """The entry for an event: one that counts before one that has lapsed, then the one that names
-    its very commit."""
-
-    def closeness(entry: Entry) -> tuple[bool, bool]:
-        return not entry.lapsed(event, today), entry.since == event.commit
-
-    return max((entry for entry in entries if entry.is_about(event)), key=closeness, default=None)
 
 
 def read(results: Path) -> Triage:

@@ -10,7 +10,6 @@ import pytest
 from hostbench import facts as room
 from hostbench.core.errors import DataError
 from hostbench.facts import cgroup, host_facts
-from hostbench.facts.causes import differences
 from hostbench.facts.record import from_json, known, unknown
 from tests.fakes.fake_nvml import FakeNvml, machine
 
@@ -59,26 +58,6 @@ def test_facts_survive_json():
 def test_damaged_facts_are_an_error():
     with pytest.raises(DataError, match="fact"):
         from_json({"host": {"x": [1]}})
-
-
-def test_differences_leave_out_what_always_moves():
-    before = {
-        "host": {"kernel": known("6.8"), "load_average_1min": known(0.1), "gone": known(1)},
-        "gpu0": {"pcie_width": known(16), "energy_total_mj": known(5), "ecc": unknown("one")},
-    }
-    after = {
-        "host": {"kernel": known("6.9"), "load_average_1min": known(9.0)},
-        "gpu0": {"pcie_width": known(8), "energy_total_mj": known(9), "ecc": unknown("two")},
-        "gpu1": {"name": known("new")},
-    }
-    changed = [(each.group, each.name) for each in differences(before, after)]
-    assert changed == [
-        ("host", "kernel"),
-        ("host", "gone"),
-        ("gpu0", "pcie_width"),
-        ("gpu1", "name"),
-    ]
-    assert differences(before, before) == []
 
 
 def test_a_host_is_read_from_proc_and_sys(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from hostbench import facts as room
 from hostbench.facts import spec
-from hostbench.facts.causes import possible
+from hostbench.facts.differences import possible
 from hostbench.facts.record import from_json
 from tests.fakes.fake_nvml import FakeNvml
 

@@ -17,7 +17,7 @@ import pandas as pd
 from hostbench.core.case import Case
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.events import JudgedGrid, judge_grid
-from hostbench.judge.grid import NEEDED, Along, Grid, HardwareOf, grids
+from hostbench.judge.grid import NEEDED, Grid, HardwareOf, grids
 from hostbench.store import archive
 from tests.fakes import builders
 
@@ -97,7 +97,6 @@ def rows(
             "status": "ok",
             "unit": "seconds",
             "seconds": 1e-3 * level(case, run) * np.exp(rng.normal(0, noise)),
-            "value": None,
             "scratch": None,
             "source": "archive",
             "device": "cpu",
@@ -108,7 +107,7 @@ def rows(
         for case in run.cases
     ]
     frame = pd.DataFrame(made, columns=NEEDED)
-    texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "value", "num_samples"}
+    texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "num_samples"}
     return frame.astype(dict.fromkeys(texts, "category"))
 
 
@@ -116,13 +115,12 @@ def grid(
     runs: Iterable[NightlyRun],
     level: LevelOf = flat,
     *,
-    axis: Along = "commit",
     hardware: HardwareOf | None = None,
     machine: str = "box",
     **noise: Any,
 ) -> Grid:
     """The only grid of these runs."""
-    (only,) = grids(rows(runs, level, **noise), machine, axis, hardware or {})
+    ((only, _),) = grids(rows(runs, level, **noise), machine, hardware or {})
     return only
 
 

@@ -1,8 +1,13 @@
 """Changes as events of a history: since when, from what to what, over or not, and their names."""
 
-import pytest
+import datetime
+from typing import Any
 
-from hostbench.judge.events import Event, JudgedGrid
+import pytest
+from msgspec import structs
+
+from hostbench.judge.events import FAILS, IN_TRIAGE, Event, JudgedGrid, assess
+from hostbench.store.triage import Entry
 from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha, versions
 
 
@@ -113,3 +118,49 @@ def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
     (one,) = judged(runs, lambda case, run: 1.1 if run.day >= 30 else 1.0).events
     assert one.commit == "run0030.0" and one.last
     assert one.first.commit == one.last.commit == sha(0)
+
+
+TODAY = datetime.date(2026, 6, 1)
+
+
+def entry_for(event: Event, **changes: Any) -> Entry:
+    names = {"series": event.id, "since": event.commit, "direction": event.direction}
+    return Entry(**{**names, "state": "accepted", **changes})
+
+
+@pytest.fixture(scope="module")
+def step() -> Event:
+    (event,) = judged(nightly(80), only(3, (50, 1.1))).events
+    return event
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_named", "lapsed"),
+    [
+        ({}, True, ""),
+        ({"since": sha(51)}, True, ""),
+        ({"since": "run0050.0"}, True, ""),
+        ({"since": sha(48)}, False, ""),
+        ({"direction": "faster"}, False, ""),
+        ({"series": "machine:box"}, False, ""),
+        ({"until": TODAY}, True, ""),
+        ({"until": datetime.date(2026, 5, 31)}, True, "expired"),
+        ({"effect": 0.05}, True, "outgrown"),
+    ],
+)
+def test_what_triage_says_of_a_step(
+    step: Event, changes: dict[str, Any], is_named: bool, lapsed: str
+) -> None:
+    entry = entry_for(step, **changes)
+    event = assess(step, [entry], TODAY)
+    assert (event.triage, event.lapsed) == (entry if is_named else None, lapsed)
+    fails = not is_named or lapsed != ""
+    assert (event.fails, event.state) == (fails, FAILS if fails else IN_TRIAGE)
+    over = assess(structs.replace(step, status="recovered"), [entry], TODAY)
+    assert (over.fails, over.state) == (False, "recovered")
+
+
+def test_the_entry_of_the_very_commit_counts_until_it_expires(step: Event) -> None:
+    exact, near = entry_for(step, until=TODAY), entry_for(step, since=sha(51), state="noise")
+    for day, entry in ((TODAY, exact), (TODAY + datetime.timedelta(1), near)):
+        assert assess(step, [near, exact], day).triage == entry

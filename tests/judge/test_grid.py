@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from hostbench.judge.grid import Along, Grid, grids, marked
+from hostbench.judge.grid import Grid, grids, marked
 from hostbench.judge.history import judge_history
 from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha, versions
 
@@ -17,8 +17,6 @@ def places(found: Grid) -> list[tuple[int, str]]:
 def test_columns_are_runs_in_the_order_of_their_commits() -> None:
     runs = [NightlyRun(commit=2, day=5), NightlyRun(commit=1, day=4), NightlyRun(commit=2, day=6)]
     assert places(grid(runs)) == [(1, "run0004.0"), (2, "run0005.0"), (2, "run0006.0")]
-    along_time = grid(reversed(runs), axis="run-time")
-    assert [number for number, _ in places(along_time)] == [1, 2, 2]
     assert grid(runs).logs.shape == (len(CASES), 3) and not np.isnan(grid(runs).logs).any()
 
 
@@ -29,8 +27,6 @@ def test_a_rerun_of_an_older_commit_is_evidence_and_no_point() -> None:
     assert len(slower.reruns) == len(CASES)
     assert {slower.columns[n].commit for n in slower.reruns["column"]} == {sha(5)}
     assert (abs(slower.reruns["log"] - 0.095) < 0.03).all()
-    along_time = grid(runs, axis="run-time")
-    assert along_time.reruns.empty and not np.isnan(along_time.logs).any()
 
 
 def test_a_backfill_fills_its_holes() -> None:
@@ -54,7 +50,7 @@ def test_what_is_left_out_is_counted() -> None:
     assert found.left_out == {
         "points of scratch runs": 10,
         "failed points": 10,
-        "series in other units than seconds": 1,
+        "points in other units than seconds": 1,
         "points of fewer than 7 launches": 2,
     }
     assert len(found.columns) == 5
@@ -77,21 +73,17 @@ def test_what_has_no_number_any_more() -> None:
     runs += [run(n, 5, "failed") for n in range(9)] + [run(8, 9, "not measured")]
     runs += [NightlyRun(commit=2, day=20, cases=(6,), row={"status": "failed"})]
 
-    def stopped(axis: Along) -> dict[str, tuple[str, str, int, bool]]:
-        history = judge_history([("box", rows(runs, flat))], {}, lambda run: {}, axis)
-        return {
-            one.case: (end.status, end.since.commit, end.num_runs, end.is_newest)
-            for one in history.series
-            if (end := one.stopped)
-        }
-
-    assert stopped("commit") == {
+    history = judge_history([("box", rows(runs, flat))], {}, lambda run: {})
+    stopped = {
+        one.case: (end.status, end.since.commit, end.num_runs, end.is_newest)
+        for one in history.series
+        if (end := one.stopped)
+    }
+    assert stopped == {
         str(CASES[1]): ("failed", sha(6), 3, True),
         str(CASES[2]): ("skipped", sha(7), 2, True),
         str(CASES[3]): ("failed", sha(6), 2, False),
     }
-    late = stopped("run-time").values()
-    assert [commit for _, commit, _, is_newest in late if is_newest] == [sha(2)]
 
 
 def test_a_new_version_resets_the_baseline() -> None:
@@ -126,8 +118,8 @@ def test_environments_of_another_project_and_stand_ins_are_lines_of_their_own() 
         return NightlyRun(commit=day, day=day, row={"run_id": f"asv-{sha(day)[:8]}-{env}"})
 
     def lines(*runs: NightlyRun) -> list[tuple[str, str, int]]:
-        every = grids(rows(runs, flat), "box", "commit", {})
-        return [(own.group, own.setting, len(own.columns)) for own in every]
+        every = grids(rows(runs, flat), "box", {})
+        return [(own.group, own.setting, len(own.columns)) for own, _ in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
     simulated = NightlyRun(commit=4, day=4, row={"device": "simulated"})

@@ -96,7 +96,6 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert lines[0].startswith("| state | since |") and lines[1].startswith("|---|--:|")
     assert sum(line.startswith("| recovered") for line in lines) == 1
     assert "transfer.host\\_to\\_device" in lines[2] + lines[3] and "not listed" not in lines[-1]
-    assert "along the time of the runs" in changes(history, "--axis", "run-time")[1]
 
 
 def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
@@ -111,21 +110,21 @@ def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, chang
     assert "| code: same driver" in rows[0] and rows[1].endswith("| as above |")
 
 
-def test_json_has_every_series(history: Path, changes: Any) -> None:
+def test_json_and_csv_have_every_event(history: Path, changes: Any) -> None:
     code, out, _ = changes(history, "--format", "json")
-    told = json.loads(out)
-    assert code == EXIT_REGRESSION and len(told["series"]) == 8
-    assert all(0 < one["noise"] < one["detectable"] < 0.1 for one in told["series"])
-    failing = [one for one in told["events"] if one["fails"]]
-    assert [one["id"] for one in failing] == ["machine:shelf", f"{CASES[1]}@shelf"]
-    assert failing[1]["commit"] == sha(40) and failing[1]["cause"]["label"] == "code"
-    assert failing[1]["last_good"]["commit"] == sha(39)
-    assert {one["status"] for one in told["events"]} == {"confirmed", "recovered"}
+    page = json.loads(out)
+    assert code == EXIT_REGRESSION and page["stopped"] == []
+    failing = [event for event in page["events"] if event["fails"]]
+    assert [event["series"] for event in failing] == ["machine:shelf", f"{CASES[1]}@shelf"]
+    assert (failing[1]["commit"], failing[1]["cause"]) == (sha(40), "code")
+    assert failing[1]["why"].startswith("same driver, torch and hardware; ")
+    assert {event["state"] for event in page["events"]} == {"fails now", "faster", "recovered"}
+    rows = csv.DictReader(io.StringIO(changes(history, "--format", "csv")[1]))
+    assert [row["series"] for row in rows] == [event["series"] for event in page["events"]]
 
 
 def test_what_is_asked_for(history: Path, changes: Any) -> None:
     size = CASES[4].values["nbytes"]
-    assert changes(history, f"transfer[nbytes={size}]@shelf", "--since", date(30))[0] == EXIT_OK
     code, out, _ = changes(history, f"transfer[nbytes={size}]")
     assert code == EXIT_REGRESSION and "machine:shelf" in out  # the machine it runs on
     code, _, err = changes(history, "overlap@shelf")
@@ -146,21 +145,6 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
     out = changes(copied, "--machine", "shelf")[1]
     assert "attic passed these commits without it" in out and "@attic" not in out
     assert "8 series judged" in out
-
-
-@pytest.mark.parametrize(
-    ("since", "code"),
-    [
-        (sha(40), EXIT_REGRESSION),
-        (sha(41)[:12], EXIT_OK),
-        ("2026-01-01T00:00:00+02:00", EXIT_REGRESSION),
-        (f"{date(41)}T08:59", EXIT_OK),
-        ("last year", EXIT_USAGE),
-        ("fffffff", EXIT_USAGE),
-    ],
-)
-def test_since_decides_what_fails(history: Path, changes: Any, since: str, code: int) -> None:
-    assert changes(history, "--since", since)[0] == code
 
 
 @pytest.mark.parametrize(("until", "code"), [(None, EXIT_OK), ("2026-01-31", EXIT_REGRESSION)])
@@ -187,9 +171,6 @@ def test_what_triage_has_taken_up_does_not_fail(
     assert ("fails now" in out) == bool(until)
     assert f"; expected{' (expired)' if until else ''} at +" in out
     assert "in triage" in out and " by ana: the | checksum" in out
-    told = json.loads(changes(copied, "--format", "json")[1])["events"]
-    assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
-    assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
     (copied / "triage" / "half.txt").write_text("{}")
     assert "half.txt" in changes(copied)[2]
 
@@ -248,7 +229,7 @@ def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
     assert f"failed {since} (9 runs): {shown(3)}" in out
     assert f"skipped {since} (10 runs{newest}): {shown(2)}" in out
     told = json.loads(changes(tmp_path, "--format", "json")[1])["stopped"]
-    assert [one["status"] for one in told] == ["failed", "failed", "skipped"]
+    assert [one["status"] for one in told] == ["failed", "skipped", "failed"]
     sizes = [CASES[place].values["nbytes"] for place in (2, 3)]
     assert [changes(tmp_path, f"transfer[nbytes={size}]")[0] for size in sizes] == [EXIT_OK] * 2
 
@@ -290,12 +271,6 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
     _, text, _ = changes(tmp_path)
     (line,) = (one for one in text.splitlines() if one.startswith("baseline reset: "))
     assert line.endswith("2 series start anew") and "%" not in line
-    found = json.loads(changes(tmp_path, "--format", "json")[1])["events"]
-    resets = [one for one in found if one["kind"] == "break"]
-    assert len(resets) == len(TWO)
-    for one in resets:
-        assert [one[key] for key in ("effect", "before_s", "after_s")] == [None] * 3
-        assert one["interval"] == [None, None]
     rows = list(csv.DictReader(io.StringIO(changes(tmp_path, "--format", "csv")[1])))
     of_resets = [row for row in rows if row["state"] == "baseline reset"]
     assert len(of_resets) == len(TWO)
@@ -346,11 +321,11 @@ def test_a_simulated_history_is_told_with_its_causes(
     trees.write(tmp_path, trees.made_up(machines=2, commits=100, series=12, seed=5), git=True)
     monkeypatch.chdir(tmp_path)  # git has the commits
     told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
-    steps = {(one["id"], one["commit"]): one["cause"] for one in told["events"]}
+    steps = {(one["series"], one["since"]): one for one in told["events"]}
     truth = json.loads((tmp_path / "truth.json").read_text())["events"]
     code = [one for one in truth if one["kind"] == "code"]
     assert len(code) == 8
     for one in code:
-        cause = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
-        assert cause["label"] == "code" and one["cause"] in cause["why"][-1]
-    assert {cause["label"] for cause in steps.values()} == {"measurement changed", "environment"}
+        step = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
+        assert step["cause"] == "code" and one["cause"] in step["why"]
+    assert {step["cause"] for step in steps.values()} == {"measurement changed", "environment"}

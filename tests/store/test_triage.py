@@ -4,7 +4,7 @@ import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,7 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import triage
 from hostbench.store.results import Results, damage
-from hostbench.store.triage import Entry, entry_for
+from hostbench.store.triage import Entry
 from tests.fakes.builders import COMMIT, copy_case
 
 SERIES = f"{copy_case()}@shelf"
@@ -23,16 +23,6 @@ TODAY = datetime.date(2026, 11, 21)
 ENTRY = Entry(
     series=SERIES, since=COMMIT, direction="slower", state="accepted", owner="ana", note="a: b"
 )
-
-
-class Event(NamedTuple):
-    """What triage asks of one."""
-
-    id: str = SERIES
-    commit: str = COMMIT
-    near: tuple[str, ...] = ()
-    direction: str = "slower"
-    effect: float = 0.1
 
 
 def write(results: Path, name: str, text: str) -> Path:
@@ -54,27 +44,6 @@ def test_what_is_put_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "event", "is_about"),
-    [
-        ({}, Event(), True),
-        ({"since": COMMIT[:-1] + "f"}, Event(), False),
-        ({"since": RUN}, Event(), False),
-        ({"since": RUN}, Event(commit=RUN), True),
-        ({"direction": "faster"}, Event(), False),
-        ({"series": f"{SERIES}2"}, Event(), False),
-        ({"series": "machine:shelf"}, Event(), False),
-        ({"series": "machine:shelf"}, Event(id="machine:shelf"), True),
-        ({}, Event(commit="b" * 40, near=(COMMIT, "c" * 40)), True),
-    ],
-)
-def test_which_event_an_entry_is_about(
-    changes: dict[str, Any], event: Event, is_about: bool
-) -> None:
-    entry = replace(ENTRY, **changes)
-    assert entry_for([entry], event, TODAY) == (entry if is_about else None)
-
-
-@pytest.mark.parametrize(
     ("said", "now", "lapsed"),
     [
         (None, 3.0, ""),
@@ -87,14 +56,7 @@ def test_which_event_an_entry_is_about(
     ],
 )
 def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
-    assert replace(ENTRY, effect=said).lapsed(Event(effect=now), TODAY) == lapsed
-
-
-def test_the_entry_of_the_very_commit_counts_until_it_expires() -> None:
-    exact, near = replace(ENTRY, until=TODAY), replace(ENTRY, since="b" * 40, state="noise")
-    event = Event(near=("b" * 40,), effect=3.0)
-    for day, entry in ((TODAY, exact), (TODAY + datetime.timedelta(1), near)):
-        assert entry_for([near, exact], event, day) == entry
+    assert replace(ENTRY, effect=said).lapsed(now, TODAY) == lapsed
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from hostbench.facts import spec
 from hostbench.facts.record import Fact, Facts, cuda_group, number_of, text_of
 
 T = TypeVar("T")
+RunFacts = Mapping[str, Facts]
+"""When (`before`, `during`) -> facts of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,46 +26,42 @@ class Difference:
     before: Fact | None
     after: Fact | None
 
+    def __str__(self) -> str:
+        """`driver: 580.1 -> 590.2`; with the group where it is a GPU's."""
+        name = f"{self.group}.{self.name}" if self.group.startswith("gpu") else self.name
+        sides = ("not set" if side is None else str(side) for side in (self.before, self.after))
+        return f"{name}: {' -> '.join(sides)}"
 
-def differences(a: Facts, b: Facts) -> list[Difference]:
-    """Facts whose value changed from `a` to `b`, in the order of the records.
 
-    Reasons are not compared: a fact that is unknown on both sides has not changed. What always
-    moves is left out.
-    """
-    return [
-        Difference(group=group, name=name, before=old, after=new)
-        for group, name, old, new in _pairs(a, b)
-        if spec.is_steady(name) and (old.value if old else None) != (new.value if new else None)
+def differences(a: Facts, b: Facts) -> Iterator[Difference]:
+    """Facts that changed from `a` to `b`, of the groups that both have, in the order of the
+    records: known on both sides, and far enough for what always moves."""
+    for group, members in a.items():
+        for name in {**members, **b[group]} if members and group in b else ():
+            old, new = members.get(name), b[group].get(name)
+            if _changed(name, old, new):
+                yield Difference(group=group, name=name, before=old, after=new)
+
+
+def possible(before: RunFacts, after: RunFacts) -> list[Difference]:
+    """What differs between two runs and may be a cause."""
+    causes = [
+        difference
+        for difference in differences(_under_load(before), _under_load(after))
+        if spec.cause(difference.name)
     ]
-
-
-def possible(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> list[Difference]:
-    """What differs between two runs and may be a cause; each run is `before`, `during` -> facts.
-
-    Of what always moves the reading under load counts where the run was watched.
-    """
-    causes = []
-    first, second = _of_a_run(before), _of_a_run(after)
-    steady = before.get("before", {}), after.get("before", {})
-    for moves, (old, new) in ((False, steady), (True, (first, second))):
-        for group, name, was, now in _pairs(old, new):
-            in_both = group in old and group in new
-            if in_both and spec.cause(name) and _moves(name) is moves and _changed(name, was, now):
-                causes.append(Difference(group=group, name=name, before=was, after=now))
     return sorted(causes, key=lambda cause: (spec.cause(cause.name), cause.group, cause.name))
 
 
-def setup(run: Mapping[str, Facts]) -> Facts:
-    """How its machine was set up in a run (`before`, `during` -> facts): what may be a cause and
-    does not move from minute to minute, with the link as it was under load; only what is known, or
-    is a limit that may not be there."""
+def setup(run: RunFacts) -> Facts:
+    """How its machine was set up in a run: what may be a cause and does not move from minute to
+    minute, with the link as it was under load; only what is known, or is a limit that may not be
+    there."""
     facts_of_setup: Facts = {}
     for when, counts in (("before", spec.is_steady), ("during", spec.is_of_the_link)):
         for group, members in run.get(when, {}).items():
             for name, fact in members.items():
-                says = fact.why is None or _may_lack(name, fact)
-                if says and counts(name) and spec.cause(name):
+                if counts(name) and spec.cause(name) and (fact.why is None or _lacks(name, fact)):
                     facts_of_setup.setdefault(group, {})[name] = fact
     return facts_of_setup
 
@@ -76,13 +74,11 @@ def over_time(setups: Iterable[tuple[T, Facts]]) -> Iterator[tuple[T, Difference
         if facts is last:
             continue
         last = facts
-        for group, name, was, now in [*_pairs(known, facts)]:
-            in_both = bool(known.get(group)) and group in facts
-            if in_both and _changed(name, was, now):
-                yield at, Difference(group=group, name=name, before=was, after=now)
-            if now is not None:
-                known.setdefault(group, {})[name] = now
-            elif in_both and name.startswith("env_"):
+        yield from ((at, difference) for difference in differences(known, facts))
+        for group, members in facts.items():
+            unset = {name for name in known.get(group, {}) if name.startswith("env_")} - {*members}
+            known[group] = {**known.get(group, {}), **members}
+            for name in unset:
                 del known[group][name]
 
 
@@ -100,31 +96,21 @@ def identity(facts: Facts) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value}
 
 
-def _of_a_run(run: Mapping[str, Facts]) -> Facts:
-    """Facts that move: those read under load over those from before."""
-    whole = {group: dict(members) for group, members in run.get("before", {}).items()}
+def _under_load(run: RunFacts) -> Facts:
+    """Facts from before a run; of what always moves those of the run, where it was watched."""
+    facts = {group: dict(members) for group, members in run.get("before", {}).items()}
     for group, members in run.get("during", {}).items():
-        known = {name: fact for name, fact in members.items() if fact.why is None}
-        whole.setdefault(group, {}).update(known)
-    return whole
-
-
-def _pairs(a: Facts, b: Facts) -> Iterator[tuple[str, str, Fact | None, Fact | None]]:
-    for group in {**a, **b}:
-        old, new = a.get(group, {}), b.get(group, {})
-        for name in {**old, **new}:
-            yield group, name, old.get(name), new.get(name)
-
-
-def _moves(name: str) -> bool:
-    row = spec.row(name)
-    return row is not None and row.moved is not None
+        for name, fact in members.items():
+            row = spec.row(name)
+            if fact.why is None and row is not None and row.moved is not None:
+                facts.setdefault(group, {})[name] = fact
+    return facts
 
 
 def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
     """Whether it counts: far enough for what always moves, and known on both sides."""
     if name.startswith("env_"):
-        return _setting(old) != _setting(new)
+        return _variable(old) != _variable(new)
     if old is None or new is None:
         return False
     row = spec.row(name)
@@ -134,7 +120,7 @@ def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
     return (both or (row is not None and row.absent_counts)) and old.value != new.value
 
 
-def _may_lack(name: str, fact: Fact) -> bool:
+def _lacks(name: str, fact: Fact) -> bool:
     """Whether that it has no value says something: a limit, or a variable that is set to what is
     not stored."""
     row = spec.row(name)
@@ -142,6 +128,6 @@ def _may_lack(name: str, fact: Fact) -> bool:
     return absent or (name.startswith("env_") and fact.why != "not set")
 
 
-def _setting(fact: Fact | None) -> str:
-    """A variable that was not recorded was not set: only NCCL's are recorded when they are."""
+def _variable(fact: Fact | None) -> str:
+    """One that was not recorded was not set: only NCCL's are recorded when they are."""
     return "not set" if fact is None or fact.why == "not set" else str(fact)

@@ -1,6 +1,6 @@
 """Which facts count as a possible cause, and which make it another machine."""
 
-from hostbench.facts.causes import over_time, possible, setup
+from hostbench.facts.differences import over_time, possible, setup
 from hostbench.facts.record import Facts, from_json, unknown
 
 BEFORE: dict[str, dict[str, object]] = {
