@@ -12,14 +12,16 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hostbench.core import files, units
 from hostbench.core.asv_names import asv_name
@@ -31,9 +33,8 @@ from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store.points import STATUSES, axes_of
+from hostbench.store.table import SCHEMA, TEXT, all_of, of_columns
 
-Columns = dict[str, Any]
-"""Of the tidy frame: numbers as arrays of numpy, text as Texts."""
 StartedRow = tuple[str, int]
 """(benchmark, when asv started it in ms)."""
 
@@ -41,8 +42,8 @@ NO_REASON = "asv stores no reason"
 MAX_LITERAL = 1024
 """Characters of a parameter that is read as a value of Python; a longer one stays text."""
 _UNITS = {"time_": "seconds", "timeraw_": "seconds", "mem_": "bytes", "peakmem_": "bytes"}
-_OF_CASE = ("family", "workload", "metric", "case", "unit", "device", "axes")
-_NUMBERS = {
+_OF_CASE = ("family", "workload", "metric", "case", "unit", "device", "axes", "nbytes")
+_STATS = {
     "ci_low_s": "stats_ci_99_a",
     "ci_high_s": "stats_ci_99_b",
     "q25_s": "stats_q_25",
@@ -51,23 +52,6 @@ _NUMBERS = {
 }
 _MAX_LAYOUTS = 16
 """That are remembered: a suite changes now and then."""
-
-
-class Texts(NamedTuple):
-    """A column of few different texts."""
-
-    codes: Any
-    """Of each row the index of its text, -1 for none."""
-    texts: tuple[str, ...]
-
-    @staticmethod
-    def of(values: Sequence[str | None]) -> "Texts":
-        texts = tuple(text for text in dict.fromkeys(values) if text is not None)
-        code_of = {text: code for code, text in enumerate(texts)}
-        return Texts(np.array([code_of.get(v, -1) for v in values], dtype=np.int32), texts)  # type: ignore[arg-type]
-
-    def take(self, rows: Any) -> "Texts":
-        return Texts(self.codes[rows], self.texts)
 
 
 # ---- the tree -----------------------------------------------------------------------------------
@@ -84,34 +68,13 @@ def environment_of(run_id: str) -> str | None:
     return None if not name or name.startswith("hostbench-") else name
 
 
-def load(path: Path, warn: Warn, raw: bytes | None = None) -> Any:
-    """The JSON of a file in a machine's folder or beside those, whose bytes may be `raw`; None, and
-    a warning, where it cannot be read."""
-    try:
-        data = _decoded(read_stored(path, path.parents[1]) if raw is None else raw)
-    except (OSError, ValueError, RecursionError) as error:
-        warn(damaged(path, error))
-        return None
-    if data is None:
-        warn(f"{path} is damaged (it holds null alone); {REPLACE}")
-    return data
-
-
-def _decoded(raw: bytes) -> Any:
-    """A file that holds a bare NaN, which only the standard json reads, takes twice as long."""
-    if b"NaN" not in raw and b"Infinity" not in raw:
-        with contextlib.suppress(msgspec.DecodeError):  # json says better what is wrong
-            return msgspec.json.decode(raw)
-    return load_json(raw)
-
-
 def started(results: Path, commit: str, machine: str | None) -> Iterator[tuple[str, str, int]]:
     """(machine, benchmark, when asv started it in ms) of what our environment stored of a commit,
     on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
-        data = load(path, lambda _: None)
         # what is wrong with a file is said where its points are read
-        with contextlib.suppress(*DAMAGE, OverflowError):
+        with contextlib.suppress(OSError, *DAMAGE, OverflowError):
+            data = _decoded(read_stored(path, results))
             if data["commit_hash"] == commit:
                 index = data["result_columns"].index("started_at")
                 for name, row in data["results"].items():
@@ -122,110 +85,165 @@ def started(results: Path, commit: str, machine: str | None) -> Iterator[tuple[s
 def described(folder: Path, warn: Warn) -> dict[str, Any]:
     """The benchmarks.json in there: benchmark -> what asv knows of it; empty without one."""
     path = folder / "benchmarks.json"
-    content = load(path, warn) if path.exists() else {}
+    return _load_object(path, warn) if path.exists() else {}
+
+
+def _load_object(path: Path, warn: Warn) -> dict[str, Any]:
+    """A file that describes others; empty, and a warning, where it cannot be read."""
+    try:
+        content = _decoded(read_stored(path, path.parents[1]))
+    except (OSError, ValueError, RecursionError) as error:
+        warn(damaged(path, error))
+        return {}
     return content if isinstance(content, dict) else {}
+
+
+def _decoded(raw: bytes) -> Any:
+    """A file that holds a bare NaN, which only the standard json reads, takes twice as long."""
+    if b"NaN" not in raw and b"Infinity" not in raw:
+        with contextlib.suppress(msgspec.DecodeError):  # json says better what is wrong
+            return msgspec.json.decode(raw)
+    return load_json(raw)
 
 
 # ---- what files share ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointsLayout:
+class AsvLayout:
     """What all files of one shape share: an entry per benchmark, then arrays over all points."""
 
     shape: list[tuple[str, Any]]
     """(benchmark, its lists of parameters)."""
     counts: list[int]
-    """Combinations of each benchmark."""
-    benchmark_of: Any
+    """Points of each benchmark."""
+    benchmark_of: pa.Array
     """Each point's index in `shape`."""
-    columns: Columns
+    columns: Mapping[str, pa.Array]
     """What names each point's case, and its bytes a step."""
     rate_bytes: Any
     """Bytes of which gb_per_s is made; NaN where there is no rate."""
     in_seconds: Any
-    is_shown: Any
-    damaged: dict[str, str]
-    """Benchmarks of which a point cannot be shown -> why."""
+    damaged: Mapping[str, str]
+    """Benchmarks that cannot be shown -> why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsvSuite:
-    """What the files of one machine share, apart from their layouts."""
+class AsvMachine:
+    """Reads the files of one machine."""
 
-    machine: str
-    hardware: str | None
-    """What machine.json calls the GPU, else the CPU."""
-    described: Mapping[str, Any]
-    """benchmarks.json: benchmark -> what asv knows of it."""
-    layouts: list[PointsLayout] = field(default_factory=list)
-
-    def about(self, benchmark: str) -> Mapping[str, Any]:
-        about = self.described.get(benchmark)
-        return about if isinstance(about, dict) else {}
+    def __init__(self, results: Path, machine: str, shared: Mapping[str, Any], warn: Warn) -> None:
+        """`shared`: what the results folder describes. A machine of another project may have a
+        benchmarks.json of its own, which asv leaves alone."""
+        entry = _load_object(results / machine / "machine.json", warn)
+        hardware = entry.get("gpu") or entry.get("cpu")
+        self._machine = machine
+        self._hardware = None if hardware is None else str(hardware)
+        about = {**shared, **described(results / machine, warn)}
+        self._about = {name: own for name, own in about.items() if own and isinstance(own, dict)}
+        self._layouts: list[AsvLayout] = []
 
     @property
     def depends(self) -> list[Any]:
         """What the points of its files take from other files, for JSON."""
-        about = {name: self.about(name) for name in self.described}
-        names = {n: [own.get("param_names"), own.get("unit")] for n, own in about.items() if own}
-        return [self.hardware, names]
+        about = self._about.items()
+        return [self._hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in about}]
 
-    def layout(self, shape: list[tuple[str, Any]]) -> PointsLayout:
-        layout = next((known for known in self.layouts if known.shape == shape), None)
+    def read(
+        self, path: Path, raw: bytes, claims: Mapping[str, Collection[StartedRow]], warn: Warn
+    ) -> tuple[pa.Table | None, dict[str, Any]]:
+        """The points of a file, without those that runs hold too (`claims`: of each commit), and
+        what they have in common: fields of a FileRow. Nothing, and a warning, for what asv did not
+        write."""
+        try:
+            data = _decoded(raw)
+            if data.get("version") == 1:
+                raise ValueError("it is of before 2018: `asv update` writes it anew")
+            about = self._about_file(data)
+            layout, columns = self._columns(data, claims.get(about["commit"], ()))
+        except (*DAMAGE, IndexError, OverflowError) as error:
+            warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
+            return None, {}
+        if layout.damaged:
+            (name, why), *others = layout.damaged.items()
+            names = f"{name} and {len(others)} others" if others else name
+            warn(f"{path}: {names} cannot be shown ({why}); left out")
+        first = pc.min(columns["started_at"].cast(pa.int64())).as_py()
+        num = len(columns["started_at"])
+        texts = {name: all_of(text, num) for name, text in about.items() if text is not None}
+        table = of_columns(columns | texts, f"{self._machine}/{path.name}")
+        return table, {**about, "first_us": first, "rows": num}
+
+    def _about_file(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        commit = str(data["commit_hash"])
+        requirements = data.get("requirements") or {}
+        return {
+            "machine": self._machine,
+            "hardware": self._hardware,
+            "commit": commit,
+            "run_id": run_id(commit, str(data.get("env_name") or "")),
+            "torch": str(requirements["torch"]) if "torch" in requirements else None,
+            "source": "asv",
+        }
+
+    def _columns(
+        self, data: Mapping[str, Any], claimed: Collection[StartedRow]
+    ) -> tuple[AsvLayout, dict[str, pa.Array]]:
+        """The columns in which points of one file differ."""
+        results = data["results"]
+        cells = list(itertools.zip_longest(*results.values()))  # asv trims nulls at a row's end
+        stored = dict(zip(data["result_columns"], cells, strict=False))
+        nothing = (None,) * len(results)
+        shape = list(zip(results, stored.get("params", nothing), strict=True))
+        layout = next((known for known in self._layouts if known.shape == shape), None)
         if layout is None:
-            layout = _layout(shape, self)
-            self.layouts[:] = [layout, *self.layouts][:_MAX_LAYOUTS]
-        return layout
+            layout = _layout(shape, self._about)
+            self._layouts[:] = [layout, *self._layouts][:_MAX_LAYOUTS]
+        of = layout.benchmark_of
+        committed = _milliseconds(data.get("date"))
+        began = [*map(_milliseconds, stored.get("started_at", nothing))]
+        versions = [None if v is None else str(v) for v in stored.get("version", nothing)]
+        columns = {
+            "flags": all_of("", len(of)),
+            "committed_at": _times([committed]).take(pa.array(np.zeros(len(of), np.int32))),
+            "started_at": _times([committed if at is None else at for at in began]).take(of),
+            "version": pa.array(versions, TEXT).take(of),
+            **layout.columns,
+            **_numbers(stored, layout, nothing),
+        }
+        if claimed:
+            is_new = [pair not in claimed for pair in zip(results, began, strict=True)]
+            mask = pa.array(is_new, pa.bool_()).take(of)
+            columns = {name: column.filter(mask) for name, column in columns.items()}
+        return layout, columns
 
 
-def suite(results: Path, machine: str, shared: Mapping[str, Any], warn: Warn) -> AsvSuite:
-    """`shared`: what the results folder describes. A machine of another project may have a
-    benchmarks.json of its own, which asv leaves alone."""
-    entry = load(results / machine / "machine.json", warn)
-    named = (entry.get("gpu") or entry.get("cpu")) if isinstance(entry, dict) else None
-    return AsvSuite(
-        machine=machine,
-        hardware=None if named is None else str(named),
-        described={**shared, **described(results / machine, warn)},
-    )
-
-
-def _layout(shape: list[tuple[str, Any]], suite: AsvSuite) -> PointsLayout:
+def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> AsvLayout:
     cases: list[dict[str, Any]] = []
     num_cases: list[int] = []
-    damaged_: dict[str, str] = {}
+    damaged: dict[str, str] = {}
     for name, params in shape:
-        num = math.prod(len(values) for values in params or [])
-        if len(cases) + num > files.MAX_POINTS:
-            limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
-            if not any(limit in why for why in damaged_.values()):
-                damaged_[name] = f"its parameters make more than {limit}: give them fewer values"
-            num_cases.append(0)
-            continue
-        num_cases.append(num)
-        about = suite.about(name)
+        about, of_benchmark = described.get(name, {}), list[dict[str, Any]]()
         kind = "".join(name.rpartition(".")[2].partition("_")[:2])
         unit = str(about.get("unit", _UNITS.get(kind, "unit")))  # as asv takes its name
-        for params_of_case in _combinations(params or [], about):
-            try:
-                cases.append(_about_case(name, params_of_case, unit))
-            except DAMAGE as error:
-                damaged_[name] = str(error)
-                cases.append({})
-    rate_bytes = [case.get("rate_bytes") or np.nan for case in cases]
-    return PointsLayout(
+        try:
+            if len(cases) + math.prod(map(len, params or [])) > files.MAX_POINTS:
+                limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
+                raise ValueError(f"its parameters make more than {limit}: give them fewer values")
+            for params_of_case in _combinations(params or [], about):
+                of_benchmark.append(_about_case(name, params_of_case, unit))
+            cases += of_benchmark
+        except DAMAGE as error:
+            damaged[name], of_benchmark = str(error), []
+        num_cases.append(len(of_benchmark))
+    types = {name: SCHEMA.field(name).type for name in _OF_CASE}
+    return AsvLayout(
         shape=shape,
         counts=num_cases,
-        benchmark_of=np.repeat(np.arange(len(num_cases), dtype=np.int32), num_cases),
-        columns={
-            **{name: Texts.of([case.get(name) for case in cases]) for name in _OF_CASE},
-            "nbytes": np.array([case.get("nbytes") for case in cases], dtype=object),
-        },
-        rate_bytes=np.array(rate_bytes, dtype=float),
-        in_seconds=np.array([case.get("unit") == "seconds" for case in cases], dtype=bool),
-        is_shown=np.array([bool(case) for case in cases], dtype=bool),
-        damaged=damaged_,
+        benchmark_of=pa.array(np.repeat(np.arange(len(num_cases), dtype=np.int32), num_cases)),
+        columns={n: pa.array([case[n] for case in cases], own) for n, own in types.items()},
+        rate_bytes=np.array([case["rate_bytes"] or np.nan for case in cases], dtype=float),
+        in_seconds=np.array([case["unit"] == "seconds" for case in cases], dtype=bool),
+        damaged=damaged,
     )
 
 
@@ -273,9 +291,9 @@ def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[st
         "metric": unit,
         "case": str(case),
         "unit": unit,
-        "nbytes": axes.get("nbytes", nbytes),
-        "device": axes.get("device"),
-        "axes": json.dumps({name: axes[name] for name in axes if name not in ("nbytes", "device")}),
+        "nbytes": axes.pop("nbytes", nbytes),
+        "device": axes.pop("device", None),
+        "axes": json.dumps(axes),
         "rate_bytes": nbytes,
     }
 
@@ -285,104 +303,34 @@ def _ours() -> dict[str, Workload]:
     return {asv_name(name): work for name, work in load_workloads().items()}
 
 
-# ---- one file -----------------------------------------------------------------------------------
+# ---- the numbers of a file ----------------------------------------------------------------------
 
 
-def points(
-    path: Path, data: Any, suite: AsvSuite, claims: Mapping[str, Collection[StartedRow]], warn: Warn
-) -> tuple[Columns | None, dict[str, Any]]:
-    """The points of a file's content, without those that runs hold too (`claims`: of each commit),
-    and what they have in common: fields of a FileRow. Nothing, and a warning, for what asv did not
-    write."""
-    if isinstance(data, dict) and data.get("version") == 1:
-        warn(f"{path} is of asv's format before 2018; `asv update` writes it anew")
-        return None, {}
-    try:
-        results = data["results"]
-        cells = list(itertools.zip_longest(*results.values()))  # asv trims nulls at a row's end
-        columns = dict(zip(data["result_columns"], cells, strict=False))
-        nothing = (None,) * len(results)
-        layout = suite.layout(list(zip(results, columns.get("params", nothing), strict=True)))
-        shared = _about_file(data, suite)
-        table = _columns(columns, layout, nothing, shared, _milliseconds(data.get("date")))
-        pairs = zip(results, map(_milliseconds, columns.get("started_at", nothing)), strict=True)
-        claimed = claims.get(shared["commit"], ())
-        is_new = np.array([pair not in claimed for pair in pairs], dtype=bool)
-    except (*DAMAGE, IndexError, OverflowError) as error:
-        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
-        return None, {}
-    for name, why in layout.damaged.items():
-        warn(f"{path}: {name} cannot be shown ({why}); left out")
-    is_shown = layout.is_shown & is_new[layout.benchmark_of]
-    if not is_shown.all():
-        table = {
-            name: column.take(is_shown) if isinstance(column, Texts) else column[is_shown]
-            for name, column in table.items()
-        }
-    began = table["started_at"]
-    began = began[~np.isnat(began)].astype("M8[us]").astype(np.int64)
-    shared["first_us"] = int(began.min()) if len(began) else None
-    return table, {**shared, "rows": int(is_shown.sum())}
-
-
-def _about_file(data: Mapping[str, Any], suite: AsvSuite) -> dict[str, Any]:
-    commit = str(data["commit_hash"])
-    requirements = data.get("requirements") or {}
-    return {
-        "machine": suite.machine,
-        "hardware": suite.hardware,
-        "commit": commit,
-        "run_id": run_id(commit, str(data.get("env_name") or "")),
-        "torch": str(requirements["torch"]) if "torch" in requirements else None,
-        "source": "asv",
-    }
-
-
-def _columns(
-    columns: Mapping[str, Sequence[Any]],
-    layout: PointsLayout,
-    nothing: Sequence[None],
-    shared: Mapping[str, str | None],
-    committed_ms: int | None,
-) -> Columns:
-    """All points of a file, also those that are not shown."""
-
-    def numbers(name: str) -> Any:
-        return _floats(_flat(columns.get(name, nothing), layout.counts))
-
-    pairs = zip(columns.get("result", nothing), layout.counts, strict=True)
+def _numbers(
+    stored: Mapping[str, Sequence[Any]], layout: AsvLayout, nothing: Sequence[None]
+) -> dict[str, pa.Array]:
+    """The columns of numbers, and what they say of each point's status."""
+    pairs = zip(stored.get("result", nothing), layout.counts, strict=True)
     # a benchmark without parameters may have a bare number
     values = [cell if isinstance(cell, list) else [cell] * count for cell, count in pairs]
     flat = _flat(values, layout.counts)
     value = _floats(flat)
     is_missing = np.isnan(value)
-    is_time = layout.in_seconds & ~is_missing
-    stats = {name: numbers(key) for name, key in _NUMBERS.items()}
-    for column in stats.values():
-        column[~np.isfinite(column) | ~is_time] = np.nan
-    stats["num_samples"] = np.trunc(stats["num_samples"])
     seconds = np.where(layout.in_seconds, value, np.nan)
     rate = np.full(len(value), np.nan)
     np.divide(layout.rate_bytes, seconds, out=rate, where=seconds > 0)
+    columns = {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
+    for name, key in _STATS.items():
+        column = _floats(_flat(stored.get(key, nothing), layout.counts))
+        column[~np.isfinite(column) | np.isnan(seconds)] = np.nan
+        columns[name] = np.trunc(column) if name == "num_samples" else column
     is_skipped = np.array([type(cell) is float for cell in flat], dtype=bool)  # NaN
-    status = np.where(is_missing, np.where(is_skipped, 1, 2), 0)  # indices in STATUSES
-    versions = [None if v is None else str(v) for v in columns.get("version", nothing)]
-    started = [_milliseconds(at) for at in columns.get("started_at", nothing)]
-    began = _times([committed_ms if at is None else at for at in started])
-    no_code = np.zeros(len(value), np.int32)
-    texts = {name: text for name, text in {**shared, "flags": ""}.items() if text is not None}
+    status = np.where(is_missing, np.where(is_skipped, 1, 2), 0).astype(np.int32)
+    no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
     return {
-        **{name: Texts(no_code, (text,)) for name, text in texts.items()},
-        "committed_at": _times([committed_ms])[no_code],
-        "started_at": began[layout.benchmark_of],
-        **layout.columns,
-        "version": Texts.of(versions).take(layout.benchmark_of),
-        "status": Texts(status.astype(np.int32), STATUSES),
-        "reason": Texts(is_missing.astype(np.int32) - 1, (NO_REASON,)),
-        "value": value,
-        "seconds": seconds,
-        "gb_per_s": rate / units.GB,
-        **stats,
+        **{name: pa.array(column, from_pandas=True) for name, column in columns.items()},
+        "status": pa.DictionaryArray.from_arrays(pa.array(status), STATUSES),
+        "reason": pa.DictionaryArray.from_arrays(no_reason, [NO_REASON]),
     }
 
 
@@ -392,8 +340,8 @@ def _milliseconds(value: Any) -> int | None:
     return int(value) if is_time else None
 
 
-def _times(milliseconds: Sequence[int | None]) -> Any:
-    return np.array(["NaT" if at is None else at for at in milliseconds], dtype="M8[ms]")
+def _times(milliseconds: Sequence[int | None]) -> pa.Array:
+    return pa.array(milliseconds, pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _flat(cells: Sequence[Any], lengths: list[int]) -> list[Any]:

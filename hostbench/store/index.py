@@ -15,11 +15,12 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from msgspec import DecodeError
+from msgspec import DecodeError, structs
 
 from hostbench import families
 from hostbench.core.clock import epoch_s
@@ -32,6 +33,7 @@ from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.runner import places
 from hostbench.store import adopt, archive, asv_tree, points, runs, table
+from hostbench.store.asv_tree import AsvMachine, StartedRow
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
 Stat = tuple[int, int]
@@ -106,39 +108,31 @@ def _opened(update: "_Update", folder: Path, rebuild: bool) -> ResultTable:
 
 def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
     """Path in the folder -> Stat of each file that points come from: those of runs first, for
-    asv's may hold the same points."""
-    names = [entry.name for entry in _entries(results, "", warn)]
-    machines = [name for name in names if (results / name).is_dir()]
-    files: dict[str, Stat] = {}
-    for machine in machines:
-        files.update(_stats(results, f"{machine}/runs", rf".*{re.escape(archive.SUFFIX)}", warn))
+    asv's may hold the same points. A name that is no UTF-8 is a warning."""
+    machines = [name for name, _ in _entries(results, "", ".*", warn) if (results / name).is_dir()]
+    archives = [f"{machine}/runs" for machine in machines]
+    pattern = rf".*{re.escape(archive.SUFFIX)}"
+    files = dict(chain(*(_entries(results, folder, pattern, warn) for folder in archives)))
     archived = {Path(file).name.removesuffix(archive.SUFFIX) for file in files}
-    for file, stat in _stats(results, places.JOURNALS, rf".*{re.escape(places.SUFFIX)}", warn):
+    pattern = rf".*{re.escape(places.SUFFIX)}"
+    for file, stat in _entries(results, places.JOURNALS, pattern, warn):
         if Path(file).name.removesuffix(places.SUFFIX) not in archived:
             files[file] = stat
-    for machine in machines:
-        files.update(_stats(results, machine, _OF_ASV, warn))
-    return files
+    return files | dict(chain(*(_entries(results, name, _OF_ASV, warn) for name in machines)))
 
 
-def _entries(results: Path, folder: str, warn: Warn) -> Iterator[os.DirEntry[str]]:
-    """Of a folder, in the order of the names. One that cannot be named is a warning."""
+def _entries(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[tuple[str, Stat]]:
+    """Of a folder, by name. A link to nothing or to itself is one, too: reading it says what it
+    is."""
     with contextlib.suppress(OSError), os.scandir(results / folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name.isascii() or entry.name.encode(errors="ignore").decode() == entry.name:
-                yield entry
-            else:
+            if entry.name.encode(errors="ignore").decode() != entry.name:
                 warn(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
-
-
-def _stats(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[tuple[str, Stat]]:
-    """A link to nothing or to itself is listed, too: reading it says what it is."""
-    for entry in _entries(results, folder, warn):
-        if re.fullmatch(pattern, entry.name):
-            is_broken = entry.is_symlink() and not Path(entry.path).exists()
-            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                about = entry.stat(follow_symlinks=not is_broken)
-                yield f"{folder}/{entry.name}", (about.st_size, about.st_mtime_ns)
+            elif re.fullmatch(pattern, entry.name):
+                is_broken = entry.is_symlink() and not Path(entry.path).exists()
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    about = entry.stat(follow_symlinks=not is_broken)
+                    yield f"{folder}/{entry.name}".strip("/"), (about.st_size, about.st_mtime_ns)
 
 
 class _Update:
@@ -153,31 +147,33 @@ class _Update:
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
-        self._claims: dict[str | None, dict[str, set[asv_tree.StartedRow]]]
+        self._claims: dict[str | None, dict[str, set[StartedRow]]]
         self._claims = defaultdict(lambda: defaultdict(set))
         """Machine -> commit -> rows of asv's files that runs hold too."""
         files = {row.file: row for row in stored.files}
-        replaced, rows, num = {*files} - {*self._files}, list[pa.Table](), 0
+        replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
         has_changed = bool(replaced)
         for file, stat in self._files.items():
             row = files.get(file)
             if row is None or self._is_stale(row, stat):
-                if (content := self._read(file, stat)) is None:
+                content = self._read(file, stat)
+                if content is None:
                     continue
                 if row is not None:
                     replaced.add(file)
-                row, tables = content
-                rows += tables
+                row, facts, points = content
+                read.append((row, facts))
+                tables += [points] if row.rows else []
                 num += row.rows
                 files[file] = row
                 has_changed = True
             for benchmark, started_ms in row.claims:
                 self._claims[row.machine][str(row.commit)].add((benchmark, started_ms))
             if num >= MAX_ROWS:
-                stored.write(_joined(rows), replaced)
-                replaced, rows, num = set(), [], 0
-        if rows or replaced:
-            stored.write(_joined(rows), replaced)
+                stored.write(table.with_files(read, tables), replaced)
+                replaced, read, tables, num = set(), [], [], 0
+        if read or replaced:
+            stored.write(table.with_files(read, tables), replaced)
         if has_changed:
             stored.tidy()
             stored.refresh()
@@ -189,18 +185,17 @@ class _Update:
     def _is_stale(self, row: FileRow, stat: Stat) -> bool:
         """What a rate of the user's own workloads is held against, only a process that knows them
         can tell: one that does not leaves what the other wrote."""
-        base, _, workloads = row.depends.partition(" ")
-        is_same = (row.size, row.changed_ns, base) == (*stat, self._base(row.file, row.commit))
-        return not is_same or (self._workloads != "" and workloads != self._workloads)
+        is_same = (row.size, row.changed_ns) == stat and self._workloads in ("", row.workloads)
+        return not is_same or row.depends != self._depends(row.file, row.commit)
 
-    def _base(self, file: str, commit: str | None) -> str:
+    def _depends(self, file: str, commit: str | None) -> str:
         """What points depend on beside their file: of a run the published figures, and of a
         journal what our environment stored of its commit; of asv's files what describes them, and
         the rows that runs hold."""
         if _is_of_asv(file):
             machine = file.partition("/")[0]
             claims = self._claims[machine].get(str(commit))
-            about = self._suite_digests[machine]
+            about = self._machines[machine][1]
             return digest_of([about, sorted(claims)]) if claims else about
         if file.endswith(archive.SUFFIX):
             return self._figures_digest
@@ -210,44 +205,40 @@ class _Update:
 
     @cached_property
     def _figures_digest(self) -> str:
-        with contextlib.suppress(OSError):
-            about = (self._results / published.FILE).stat()
-            return digest_of([about.st_size, about.st_mtime_ns])
-        return digest_of(None)
+        return digest_of([structs.asdict(figure) for figure in self._figures])
 
     @cached_property
-    def _suites(self) -> dict[str, asv_tree.AsvSuite]:
-        machines = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
-        described = asv_tree.described(self._results, self._warn)
+    def _machines(self) -> dict[str, tuple[AsvMachine, str]]:
+        """Of each machine what reads its files of asv's, and a digest of what describes them."""
+        names = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
+        shared = asv_tree.described(self._results, self._warn)
+        machines = (AsvMachine(self._results, name, shared, self._warn) for name in names)
         return {
-            machine: asv_tree.suite(self._results, machine, described, self._warn)
-            for machine in machines
+            name: (own, digest_of(own.depends)) for name, own in zip(names, machines, strict=True)
         }
-
-    @cached_property
-    def _suite_digests(self) -> dict[str, str]:
-        return {machine: digest_of(suite.depends) for machine, suite in self._suites.items()}
 
     # ---- reading --------------------------------------------------------------------------------
 
-    def _read(self, file: str, stat: Stat) -> tuple[FileRow, list[pa.Table]] | None:
-        """A file's row, and its rows of both kinds; None of a journal that has just been archived:
-        the archive is read the next time."""
+    def _read(self, file: str, stat: Stat) -> tuple[FileRow, str | None, pa.Table] | None:
+        """A file's row, facts and points; None of a journal that has just been archived: the
+        archive is read the next time."""
         path, warnings = self._results / file, list[str]()
-        columns, about, facts, digest = None, dict[str, Any](), None, ""
+        own, about, facts, digest = None, dict[str, Any](), None, ""
         self._on_file(path)
         try:
             if file.endswith(places.SUFFIX):
                 run: Run = adopt.from_journal(self._results, path)
-                columns, about, facts = self._of_run(path, run, warnings.append)
+                own, about, facts = self._of_run(file, run, warnings.append)
             else:
                 raw = read_stored(path, self._results)
                 digest = digest_of(raw)
                 if _is_of_asv(file):
-                    columns, about = self._of_asv(path, raw, warnings.append)
+                    machine = self._machines[path.parent.name][0]
+                    claims = self._claims[path.parent.name]
+                    own, about = machine.read(path, raw, claims, warnings.append)
                 else:
                     run = archive.parse(path, raw)
-                    columns, about, facts = self._of_run(path, run, warnings.append)
+                    own, about, facts = self._of_run(file, run, warnings.append)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and file.endswith(places.SUFFIX):
                 return None
@@ -258,27 +249,19 @@ class _Update:
             file=file,
             size=stat[0],
             changed_ns=stat[1],
-            depends=f"{self._base(file, about.get('commit'))} {self._workloads}",
+            depends=self._depends(file, about.get("commit")),
+            workloads=self._workloads,
             digest=digest,
             warnings=warnings,
             **about,
         )
-        of_points = [table.of_points(columns, file)] if columns and row.rows else []
-        return row, [table.of_file(row, facts), *of_points]
-
-    def _of_asv(
-        self, path: Path, raw: bytes, warn: Warn
-    ) -> tuple[asv_tree.Columns | None, dict[str, Any]]:
-        """Columns, fields of a FileRow."""
-        suite, data = self._suites[path.parent.name], asv_tree.load(path, warn, raw)
-        if data is None:
-            return None, {}
-        return asv_tree.points(path, data, suite, self._claims[suite.machine], warn)
+        return row, facts, own
 
     def _of_run(
-        self, path: Path, run: Run, warn: Warn
-    ) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
-        """Columns, fields of a FileRow, facts as JSON."""
+        self, file: str, run: Run, warn: Warn
+    ) -> tuple[pa.Table | None, dict[str, Any], str | None]:
+        """Points, fields of a FileRow, facts as JSON."""
+        path = self._results / file
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
             warn(f"{path}: {lines} left out")
@@ -286,22 +269,17 @@ class _Update:
         if not rows:
             return None, {"commit": run.header.commit}, None
         groups = {when: runs.facts_of(facts) for when, facts in run.facts.items()}
+        setup = to_json(differences.setup(groups))
         about = {
             **{name: rows[0].get(name) for name in _SHARED},
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
             "run": runs.about(run),
             "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
-            "setup": to_json(differences.setup(groups)),
+            "setup": json.dumps(setup) if setup else "",
         }
         facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
-        return table.of_run(rows), about, facts
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    if not tables:
-        return table.SCHEMA.empty_table()
-    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+        return table.of_run(rows, file), about, facts
 
 
 def _is_of_asv(file: str) -> bool:

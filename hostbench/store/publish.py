@@ -51,7 +51,7 @@ def publish(results: Path, url: str) -> Published:
 
 def _opened(url: str) -> ResultTable:
     try:
-        return open_url(url)[0]
+        return open_url(url)
     except UsageError as error:
         if not isinstance(error.__cause__, TableNotFoundError) or "Unknown" in str(error.__cause__):
             raise

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,8 +34,8 @@ from hostbench.store.table import (
 
 T = TypeVar("T")
 
-MAX_FILES, MAX_POINTS = 200_000, 10_000_000
-"""Of a table at a URL; of one with more points the newest are shown."""
+MAX_POINTS = 10_000_000
+"""Of a table; of one with more the newest are shown."""
 ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
 """What is the same in all rows of a run on a machine."""
 TREND = (
@@ -64,7 +64,7 @@ class Results:
         """None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(where)
         if self.folder is None:
-            self._take(*open_url(self._url))
+            self._take(open_url(self._url), [])
         else:
             self._take(*index.open_table(self.folder, on_file=on_file))
 
@@ -114,8 +114,10 @@ class Results:
 
     def state(self) -> str:
         """A text that changes with what is stored."""
-        names = ("file", "depends", "digest", "size", "changed_ns")
-        about = [[getattr(row, name) for name in names] for row in self._files]
+        about = [
+            (row.file, row.depends, row.workloads, row.digest, row.size, row.changed_ns)
+            for row in self._files
+        ]
         return index.digest_of([DESCRIPTION, about])
 
     # ---- runs -----------------------------------------------------------------------------------
@@ -164,15 +166,12 @@ class Results:
     def setups(self, machine: str | None) -> list[tuple[pd.Timestamp, Facts]]:
         """When each run of a machine began and how the machine was set up in it, the oldest first,
         where that is stored. Runs of the same setup share the one."""
-        shared: dict[str, Facts] = {}
-        setups = []
-        for row in self._of_machine(machine):
-            if row.setup and row.first_us is not None:
-                name = json.dumps(row.setup)
-                if name not in shared:
-                    shared[name] = runs.facts_of(row.setup)
-                setups.append((pd.Timestamp(row.first_us, unit="us", tz="UTC"), shared[name]))
-        return setups
+        decoded = cache(lambda setup: runs.facts_of(json.loads(setup)))
+        return [
+            (pd.Timestamp(row.first_us, unit="us", tz="UTC"), decoded(row.setup))
+            for row in self._of_machine(machine)
+            if row.setup and row.first_us is not None
+        ]
 
     def sides(self) -> pd.DataFrame:
         """What can be said of a run as a whole, to choose what is compared, the oldest first."""
@@ -199,17 +198,17 @@ class Results:
     def rows(self, machine: str | None, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
         files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
-        return self._shown(f"{_of_machine(machine)} and {is_in('file', files)}")
+        return self._shown(f"{_is_of(machine)} and {is_in('file', files)}")
 
     def trend(self, machine: str | None, case: str) -> pd.DataFrame:
         """The columns TREND of one series, the oldest first."""
-        where = f'{_of_machine(machine)} and "case" = {text(case)}'
+        where = f'{_is_of(machine)} and "case" = {text(case)}'
         return self._shown(where, (*TREND, "position", "file"))
 
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, read = f"{_of_machine(machine)} and {self._shown_since}", dict[str, Any]()
+        where, read = f"{_is_of(machine)} and {self._shown_since}", dict[str, Any]()
         for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
             some = columns[start : start + _AT_ONCE]
             rows = self._ask(lambda table, some=some: table.points(some, where))  # type: ignore[misc]
@@ -221,7 +220,7 @@ class Results:
     def series(self, machine: str | None) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
-        where = _of_machine(machine) if self._of_machine(machine) else "false"
+        where = _is_of(machine) if self._of_machine(machine) else "false"
         query = _SERIES.format(where=where)
         every = self._ask(lambda table: table.ask(query, ["workload", "case"]))
         rows = every.to_pandas().astype({"workload": object, "case": object})
@@ -244,7 +243,7 @@ class Results:
         return to_frame(rows.take(pa.array(order[rank[order] >= 0])))
 
 
-def open_url(url: str) -> tuple[ResultTable, list[str]]:
+def open_url(url: str) -> ResultTable:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
         table = ResultTable(url)
@@ -253,11 +252,8 @@ def open_url(url: str) -> tuple[ResultTable, list[str]]:
                 f"the table at {url} is of another version ({table.description:.80}, this "
                 f"hostbench has format {FORMAT}): publish to another URL"
             )
-        if (num := table.num_files()) > MAX_FILES:
-            limit = f"more than the {MAX_FILES:,} that are read"
-            raise UsageError(f"the table at {url} has {num:,} files, {limit}: publish fewer there")
         table.files  # noqa: B018 - read now, where an error has a name
-        return table, []
+        return table
     except TableNotFoundError as error:
         if "Unknown scheme" in str(error):
             scheme = url.partition("://")[0]
@@ -273,7 +269,7 @@ def open_url(url: str) -> tuple[ResultTable, list[str]]:
 
 def version(url: str) -> int:
     """Another number where something was published. Raises UsageError as `open_url`."""
-    return open_url(url)[0].version
+    return open_url(url).version
 
 
 def _unreadable(url: str, error: Exception) -> UsageError:
@@ -296,7 +292,7 @@ def damage(results: Results) -> list[str]:
     return lines
 
 
-def _of_machine(machine: str | None) -> str:
+def _is_of(machine: str | None) -> str:
     return "machine is null" if machine is None else f"machine = {text(machine)}"
 
 

@@ -7,7 +7,7 @@ and hold the facts of its run. `file` joins them. What Parquet has no type for i
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ from deltalake.exceptions import DeltaError
 from msgspec import Struct
 from msgspec import json as structs_json
 
-from hostbench.store.asv_tree import Texts
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import AboutRun
 
-FORMAT = 9
+FORMAT = 10
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -41,6 +40,8 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Time of its last change."""
     depends: str = ""
     """What its points depend on besides: where one of the three differs it is read again."""
+    workloads: str = ""
+    """The user's own workloads that were known when it was read."""
     digest: str = ""
     """Of its bytes: the same in every clone."""
     warnings: list[str] = []
@@ -48,8 +49,8 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: AboutRun | None = None
     claims: list[tuple[str, int]] = []
     """(benchmark, started_at in ms) of asv's rows that the run holds."""
-    setup: dict[str, Any] = {}
-    """hostbench.facts.differences.setup of the run, as facts.record.to_json has it."""
+    setup: str = ""
+    """hostbench.facts.differences.setup of the run, as JSON."""
     rows: int = 0
     machine: str | None = None
     commit: str | None = None
@@ -143,10 +144,6 @@ class ResultTable:
         )
         return ResultTable(url)
 
-    def num_files(self) -> int:
-        query = "select count(*) as num from t where kind = 'file'"
-        return int(self.ask(query, ())["num"][0].as_py())
-
     @cached_property
     def files(self) -> list[FileRow]:
         """Raises msgspec.DecodeError for what no hostbench of this format wrote."""
@@ -183,7 +180,7 @@ class ResultTable:
         `is_shared`: others may be writing. Raises CommitFailedError where they were faster with one
         of these files.
         """
-        data = _as_written(rows).to_reader(max_chunksize=_AT_ONCE)
+        data = _in_order(rows).to_reader(max_chunksize=_AT_ONCE)
         if not (replaced or is_shared):
             write_deltalake(self._delta, data, mode="append", writer_properties=_WRITER)
             return
@@ -229,80 +226,60 @@ def _selected(name: str) -> str:
 # ---- into rows ----------------------------------------------------------------------------------
 
 
-def of_file(row: FileRow, facts: str | None) -> pa.Table:
-    """The row of the kind `file`; the facts of its run as JSON."""
-    cells = {
-        "kind": "file",
-        "file": row.file,
-        "machine": row.machine,
-        "about": structs_json.encode(row).decode(),
-        "facts": facts,
-    }
-    return pa.table({name: _array(name, [cell]) for name, cell in cells.items()})
+def of_run(rows: Sequence[FrameRow], file: str) -> pa.Table:
+    """Rows of the kind `point` from the frame's rows of a run."""
+    points = []
+    for position, row in enumerate(rows):
+        # null: the row says nothing; `null` as JSON: it says that it is not known
+        as_json = {name: json.dumps(row[name]) for name in JSON if name in row}
+        axes = json.dumps({name: row[name] for name in row if name not in COLUMNS})
+        points.append(
+            row | as_json | {"kind": "point", "file": file, "position": position, "axes": axes}
+        )
+    return pa.Table.from_pylist(points, schema=SCHEMA)
 
 
-def of_run(rows: Sequence[FrameRow]) -> dict[str, Any]:
-    """The frame's rows of a run as columns; one that none of them has is left out."""
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        values = [row.get(name) for row in rows]
-        if name in JSON:  # null: the row says nothing; `null` as JSON: it says that it is not known
-            values = [json.dumps(row[name]) if name in row else None for row in rows]
-        if any(value is not None for value in values):
-            columns[name] = values
-    axes = [{name: row[name] for name in row if name not in COLUMNS} for row in rows]
-    return columns | {"axes": [json.dumps(values) for values in axes]}
+def of_columns(columns: Mapping[str, pa.Array], file: str) -> pa.Table:
+    """The same from columns; one that is absent is null."""
+    num = len(next(iter(columns.values())))
+    of_all = {"kind": all_of("point", num), "file": all_of(file, num)}
+    return pa.table({**columns, **of_all, "position": pa.array(np.arange(num, dtype=np.int32))})
 
 
-def of_points(columns: Mapping[str, Any], file: str) -> pa.Table:
-    """Rows of the kind `point`, in the order of their file."""
-    arrays = {name: _array(name, values) for name, values in columns.items()}
-    num = len(arrays["axes"])
-    no_code = pa.array(np.zeros(num, np.int32))
-    arrays["kind"] = pa.DictionaryArray.from_arrays(no_code, ["point"])
-    arrays["file"] = pa.DictionaryArray.from_arrays(no_code, [file])
-    return pa.table({**arrays, "position": pa.array(np.arange(num, dtype=np.int32))})
+def all_of(value: str, num: int) -> pa.Array:
+    """A text, that many times."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(num, np.int32)), [value])
 
 
-def _array(name: str, values: Any) -> pa.Array:
-    kind = SCHEMA.field(name).type
-    if isinstance(values, Texts):
-        codes = pa.array(values.codes, mask=values.codes < 0)
-        return pa.DictionaryArray.from_arrays(codes, _dictionary(values.texts))
-    if kind == TEXT:
-        return pa.array(values, type=pa.string()).dictionary_encode()
-    if name in TIMES and isinstance(values, np.ndarray):
-        return pa.array(values).cast(kind)
-    return pa.array(values, type=kind, from_pandas=True)
+def with_files(files: Sequence[tuple[FileRow, str | None]], points: Sequence[pa.Table]) -> pa.Table:
+    """All columns of these points, and a row of the kind `file` for each file with the facts of its
+    run as JSON."""
+    rows = [
+        {
+            "kind": "file",
+            "file": row.file,
+            "machine": row.machine,
+            "about": structs_json.encode(row).decode(),
+            "facts": facts,
+        }
+        for row, facts in files
+    ]
+    of_files = pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.concat_tables([of_files, *points], promote_options="default")
 
 
-@lru_cache(maxsize=64)
-def _dictionary(texts: tuple[str, ...]) -> pa.Array:
-    """Files of one layout share theirs."""
-    return pa.array(texts, pa.string())
-
-
-def _as_written(rows: pa.Table) -> pa.Table:
-    """By machine, case and time, so that a series lies together; every column of SCHEMA, what is
-    absent null."""
-    rows = rows.combine_chunks()
-    keys = [name for name in ("machine", "case", "started_at") if name in rows.column_names]
-    ranks = {name: _ranks(rows[name]) if name in _SKIPPED_BY else rows[name] for name in keys}
-    rows = rows.take(pc.sort_indices(pa.table(ranks), [(name, "ascending") for name in keys]))
-    columns = {
-        field.name: rows[field.name]
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in SCHEMA
-    }
-    columns["kind"] = columns["kind"].cast(pa.string())  # the partition
-    return pa.table(columns).cast(SCHEMA.set(0, pa.field("kind", pa.string())))
-
-
-def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A number for each text, in their order."""
-    ranks = [pc.rank(own.dictionary).take(own.indices) for own in column.chunks]
-    return pa.chunked_array(ranks, pa.uint64())
+def _in_order(rows: pa.Table) -> pa.Table:
+    """By machine, case and time, so that a series lies together."""
+    rows = rows.unify_dictionaries().combine_chunks()
+    if len(rows):
+        texts = [rows[name].chunk(0) for name in ("machine", "case")]
+        keys = [pc.rank(own.dictionary).take(own.indices) for own in texts]
+        by = pa.table([*keys, rows["started_at"]], ["machine", "case", "at"])
+        order = pc.sort_indices(by, [(name, "ascending") for name in by.column_names])
+        columns = (own if own.null_count == len(own) else own.take(order) for own in rows.columns)
+        rows = pa.table([*columns], schema=SCHEMA)
+    kind = SCHEMA.get_field_index("kind")  # the partition
+    return rows.set_column(kind, "kind", rows["kind"].cast(pa.string()))
 
 
 # ---- and back -----------------------------------------------------------------------------------
@@ -310,38 +287,24 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
     """The tidy frame of these points, in their order: the columns that they have."""
-    table = table.unify_dictionaries().combine_chunks()
-    names = [name for name in COLUMNS if name in table.column_names]
-    columns: dict[str, Any] = {}
-    for name in names:
-        array = table.column(name)
-        if SCHEMA.field(name).type == TEXT:
-            codes, texts = _codes(array)
-            columns[name] = _taken([*map(json.loads, texts)] if name in JSON else texts, codes)
-        elif name in INTS or name == "num_samples":
-            is_whole = len(array) and not array.null_count
-            columns[name] = (array.cast(pa.int64()) if is_whole else array).to_pandas().array
+    stored, columns = table.to_pandas(), dict[str, Any]()
+    for name in (name for name in (*COLUMNS, "axes") if name in stored):
+        cells = stored[name]
+        if cells.dtype == "category":
+            values, codes = [*cells.cat.categories], cells.cat.codes.to_numpy()
+            if name in (*JSON, "axes"):
+                values = [*map(json.loads, values)]
+            if name == "launches":
+                values = [{int(number): s for number, s in own.items()} for own in values]
+            if name == "axes":
+                for axis in dict.fromkeys(axis for own in values for axis in own):
+                    columns[axis] = _taken([own.get(axis) for own in values], codes)
+            else:
+                columns[name] = _taken(values, codes)
         else:
-            columns[name] = array.to_pandas().array
-    if "launches" in columns:
-        columns["launches"] = [
-            own and {int(number): value for number, value in own.items()}
-            for own in columns["launches"]
-        ]
-    if "axes" in table.column_names:
-        codes, texts = _codes(table.column("axes"))
-        axes = [*map(json.loads, texts)]
-        for name in dict.fromkeys(name for row in axes for name in row):
-            columns[name] = _taken([row.get(name) for row in axes], codes)
+            is_whole = name == "num_samples" and len(cells) and cells.notna().all()
+            columns[name] = cells.astype(np.int64) if is_whole else cells
     return pd.DataFrame(columns, copy=False)
-
-
-def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
-    """Of each row the index of its text, -1 for none; the texts."""
-    if not len(array):
-        return np.empty(0, dtype=np.int64), []
-    chunk = array.chunk(0)
-    return chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()
 
 
 def _taken(values: list[Any], codes: Any) -> Any:

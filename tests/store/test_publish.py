@@ -189,9 +189,6 @@ def test_a_large_table_shows_its_newest(
     assert "has 5 points, more than the 2 that are read: 3 files are left out" in warning
     assert there.machines() == ["shelf"] and len(there.frame()) == 1
     assert len(there.points("shelf", ["case"])) == 1
-    monkeypatch.setattr(opening, "MAX_FILES", 2)
-    with pytest.raises(UsageError, match="has 4 files, more than the 2 that are read"):
-        Results(place)
 
 
 def test_others_that_are_always_faster_are_named(
