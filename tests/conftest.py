@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
 # A block of megabytes is read and written in a few places: 2MiB would be cleared for each of them.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs behind it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30

@@ -1,6 +1,5 @@
 """Each script that is kept starts, with its shortest arguments, and prints what it is for."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,11 +59,14 @@ def test_suite_cost() -> None:
     assert said.startswith("8 cases, 1 launches") and "ratio 0." in said
 
 
+@pytest.mark.parametrize("name", ["suite-cost", "dashboard-speed"])
+def test_what_takes_long_starts(name: str) -> None:
+    assert "usage:" in script(name, "--help")
+
+
 @pytest.mark.browser
+@pytest.mark.soak  # a minute, of a figure that is for people
 def test_dashboard_speed() -> None:
-    pytest.importorskip("playwright")
-    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
-        pytest.skip("no Chromium is installed")
     said = script("dashboard-speed", "--commits", "12", "--repeats", "1", "--pages", "Changes")
     (row,) = (line for line in said.splitlines() if line.startswith("Changes"))
     assert all(float(word) > 0 for word in row.split()[1:] if word != "s")

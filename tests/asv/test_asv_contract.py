@@ -180,6 +180,16 @@ def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> N
     }
 
 
+def test_what_asv_does_not_store_or_profile_is_said(two_commits: tuple[Scratch, str, str]) -> None:
+    """Before any benchmark is run."""
+    checkout, base, _ = two_commits
+    named = ("--machine", "scratch", "-b", "no_such_benchmark")
+    same = checkout.asv("run", "--python=same", *named, ASV_PYTHONPATH=str(checkout.root))
+    assert "asv stores nothing of `--python=same`" in same.stdout
+    profiled = checkout.asv("profile", "no_such_benchmark", base)
+    assert "asv profiles how a number is read" in profiled.stdout
+
+
 def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
     """Each with asv's machine name, and each point once."""
     from hostbench.store import adopt

@@ -94,14 +94,3 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     for commit, seconds in (("main", 1.0), ("HEAD", 3.0)):
         measured = cells(clone, clone.git("rev-parse", commit), H2D, named[1])
         assert measured[cpu(65536)]["samples"] == [seconds] * 2
-
-
-def test_what_asv_does_not_store_or_profile_is_said(tmp_path: Path) -> None:
-    checkout = scratch.make(tmp_path)
-    small(checkout, 1.0)
-    commit = checkout.commit("base")
-    named = ("--machine", "scratch", "-b", "no_such_benchmark")  # it is said before any is run
-    same = checkout.asv("run", "--python=same", *named, ASV_PYTHONPATH=str(checkout.root))
-    assert "asv stores nothing of `--python=same`" in same.stdout
-    profiled = checkout.asv("profile", "no_such_benchmark", commit)
-    assert "asv profiles how a number is read" in profiled.stdout

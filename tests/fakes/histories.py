@@ -43,7 +43,6 @@ from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
 from hostbench.store import archive
 from hostbench.vcs.repo import run_git
-from tests.known_changes import sessions, throttled
 
 DAY_S, NIGHT_S, RERUN_S = 86_400.0, 8 * 3600.0, 6 * 3600.0
 """From commit to commit, from a commit to its run, and from a run to the second of its commit."""
@@ -51,16 +50,10 @@ APART_S = 120.0
 """Between the starts of two machines, so that no two runs have one name."""
 LASTED_S = 1800.0
 FACTS = {"nvml": {"driver": "580.1"}, "software": {"torch": "2.12"}, "host": {"kernel": "6.8.0"}}
-WHY: dict[Status, str] = {
-    "failed": "simulated: it broke",
-    "skipped": "simulated: it cannot run here",
-}
 WHO = "A Story <story@example.org>"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name of a folder without files."""
-Kind = Literal["code", "environment", "version", "failed", "skipped", "missing", "partial"]
-BRIEF = ("failed", "skipped", "missing", "partial")
-"""Kinds that last for one commit where no end is given."""
+Kind = Literal["code", "environment", "version", "failed"]
 
 
 class Machine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,12 +62,6 @@ class Machine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     facts: dict[str, dict[str, Any]] = {}
     sigma: float = 0.01
     """Noise of each series, from run to run and from launch to launch."""
-    sessions: float = 0.0
-    """A bias that all series share, drawn anew about every 15 runs."""
-    throttling: float = 0.0
-    """How much slower all series are in a state that is entered and left at random."""
-    drift: float = 0.0
-    """How much slower all series are at the end than at the beginning."""
 
     def facts_now(self, changed: Mapping[str, Any]) -> Any:
         """The stored facts; `changed` has the values of environment events by `group.name`."""
@@ -109,15 +96,11 @@ class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: Any = None
     rerun: bool = False
     """An environment event: its first commit is measured before it and once more after it."""
-    share: float = 0.5
-    """How much of a partial run was measured."""
     cause: str = ""
     """The commit's message; what somebody did."""
 
     def lasts(self, commit: int) -> bool:
-        is_brief = self.until is None and self.kind in BRIEF
-        end = self.at + 1 if is_brief else self.until
-        return self.at <= commit and (end is None or commit < end)
+        return self.at <= commit and (self.until is None or commit < self.until)
 
     def shows(self, night: "Night") -> bool:
         before = self.rerun and self.at == night.commit and not night.is_rerun
@@ -154,17 +137,14 @@ class Story(Struct, kw_only=True, dict=True, forbid_unknown_fields=True):
     def works(self) -> list[tuple[Workload, Case]]:
         return cases_of(self.num_series)
 
-    def of(self, machine: Machine, kind: Kind | None = None) -> list[Event]:
-        own = (event for event in self.events if event.machine in ("", machine.name))
-        return [event for event in own if kind in (None, event.kind)]
+    def of(self, machine: Machine) -> list[Event]:
+        return [event for event in self.events if event.machine in ("", machine.name)]
 
     def nights(self, machine: Machine) -> list[Night]:
         """Every run, the oldest first."""
         after_s = NIGHT_S + APART_S * self.machines.index(machine)
         nights = []
         for commit in range(self.commits):
-            if any(event.lasts(commit) for event in self.of(machine, "missing")):
-                continue
             started_s = self.committed_s(commit) + after_s
             nights.append(Night(commit=commit, started_s=started_s))
             if any(event.rerun and event.at == commit for event in self.of(machine)):
@@ -225,8 +205,7 @@ def write(folder: Path, told: Mapping[str, Any], *, git: bool = False) -> Path:
         for run in _runs(story, machine):
             archive.write(results, run)
         events += _truth(story, machine)
-    truth = {"simulated": True, "commits": story.shas, "events": events}
-    (folder / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
+    (folder / "truth.json").write_text(json.dumps({"events": events}, indent=1) + "\n")
     if git:
         _repository(folder, story)
     return results
@@ -249,8 +228,6 @@ def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
     for column, (work, case) in enumerate(story.works):
         usual_s = 1e-5 + (work.options(case).moves or 0) / rate
         logs[:, column] = rng.normal(0.0, machine.sigma, num) + math.log(usual_s)
-    shared = np.linspace(0.0, math.log1p(machine.drift), num) + sessions(num, machine.sessions, rng)
-    logs += (shared + math.log1p(machine.throttling) * throttled(num, rng))[:, None]
     for event in story.of(machine):
         rows = [row for row, night in enumerate(nights) if event.shows(night)]
         columns = [n for n, (_, case) in enumerate(story.works) if event.selects(case)]
@@ -266,8 +243,6 @@ def _run(story: Story, machine: Machine, night: Night, launches: Floats) -> Run:
     events = [event for event in story.of(machine) if event.shows(night)]
     facts = {event.fact: event.value for event in events if event.kind == "environment"}
     records = _records(story, events, launches, at)
-    share = min((e.share for e in events if e.kind == "partial"), default=1.0)
-    measured = records[: max(1, round(share * len(records)))]
     header = RunHeader(
         run_id=run_id(commit, at, digits),
         machine=machine.name,
@@ -282,15 +257,12 @@ def _run(story: Story, machine: Machine, night: Night, launches: Floats) -> Run:
         hostbench=__version__,
         planned=tuple(str(case) for _, case in story.works),
     )
-    workloads = dict.fromkeys(record.case.workload for record in measured)
+    workloads = dict.fromkeys(record.case.workload for record in records)
     return Run(
         header=header,
-        records=tuple(measured),
+        records=tuple(records),
         facts={"before": machine.facts_now(facts)},
-        finish=Finish(
-            at=iso(night.started_s + LASTED_S),
-            status="complete" if measured == records else "interrupted",
-        ),
+        finish=Finish(at=iso(night.started_s + LASTED_S), status="complete"),
         asv_rows=[[asv_name(name), int(night.started_s * 1000)] for name in workloads],
     )
 
@@ -300,7 +272,7 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
     columns = []
     for work, case in story.works:
         kinds = [event.kind for event in events if event.selects(case)]
-        status: Status = next((one for one in WHY if one in kinds), "ok")
+        status: Status = "failed" if "failed" in kinds else "ok"
         bumps = kinds.count("version")
         columns.append((work, case, status, str(int(work.version) + bumps)))
     return [
@@ -310,7 +282,7 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
             launch=launch,
             position=position,
             status=status,
-            reason=WHY.get(status),
+            reason="simulated: it broke" if status == "failed" else None,
             started_at=at,
             seconds=float(row[position]) if status == "ok" else None,
             nbytes=work.options(case).moves,
@@ -323,23 +295,15 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
 
 
 def _truth(story: Story, machine: Machine) -> Iterator[dict[str, Any]]:
-    """What happened on a machine, where a run of it shows it. `index` is the place among its runs
-    of the first that shows it, `until_index` that of the first after it."""
+    """What happened on a machine, where a run of it shows it."""
     nights = story.nights(machine)
     for event in story.of(machine):
-        showing = [index for index, night in enumerate(nights) if event.shows(night)]
-        if event.kind == "missing":
-            showing = [sum(night.commit < event.at for night in nights)]
-        if showing:
-            has_ended = event.until is not None or event.kind in BRIEF
-            after = showing[-1] + (event.kind != "missing")
+        if any(event.shows(night) for night in nights):
             yield {
                 **asdict(event),
                 "machine": machine.name,
                 "series": [str(case) for _, case in story.works if event.selects(case)],
                 "first_bad_commit": story.shas[event.at],
-                "index": showing[0],
-                "until_index": after if has_ended else None,
             }
 
 
@@ -368,9 +332,6 @@ def made_up(
             "name": name,
             "link": dict(zip(("generation", "width"), links[number % 4], strict=True)),
             "sigma": (0.005, 0.01, 0.02)[number % 3],
-            "sessions": 0.01 if number % 3 == 1 else 0.0,
-            "throttling": 0.08 if number % 4 == 2 else 0.0,
-            "drift": 0.02 if number % 5 == 4 else 0.0,
         }
         for number, name in enumerate(names)
     ]
@@ -391,9 +352,6 @@ def made_up(
     torch = {"fact": "software.torch", "value": "2.13"}
     happens("environment", 3 * commits // 5, machine=next(on), **torch)
     happens("failed", commits // 3, until=commits // 3 + 2, machine=next(on), series=some())
-    happens("skipped", commits // 10, machine=next(on), series=some())
-    happens("missing", 3 * commits // 4, until=3 * commits // 4 + 3, machine=next(on))
-    happens("partial", 7 * commits // 10, machine=next(on))
     events.sort(key=lambda event: event["at"])
     return {
         "seed": seed,

@@ -1,15 +1,12 @@
 """A CudaDevice for every test here; without a GPU each test is skipped with the reason."""
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
 
 import pytest
 import torch
 
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.device.cuda import CudaDevice
-
-Record = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
@@ -37,17 +34,6 @@ def gpu() -> None:
     """For a test whose work on the GPU is another process's, which has it to itself, as in life."""
     if not torch.cuda.is_available():
         pytest.skip("torch.cuda.is_available() is false")
-
-
-@pytest.fixture
-def record(request: pytest.FixtureRequest) -> Record:
-    """`record("55.4 GB/s", seconds=...)`: a figure for the report of `make gpu-check`. The text is
-    for people; the data, plain JSON values, for programs."""
-
-    def note(text: str, **data: Any) -> None:
-        request.node.user_properties.append((text, data))
-
-    return note
 
 
 @pytest.hookimpl(wrapper=True)

@@ -63,16 +63,7 @@ def probe(
     return sorted(readings)[_READINGS // 2]
 
 
-def table(cells: list[Cell]) -> str:
-    """Markdown: a row per size, a column per way to copy."""
-    ways = list(dict.fromkeys(cell.way for cell in cells))
-    lines = [f"| size | {' | '.join(ways)} |", "|---" * (len(ways) + 1) + "|"]
-    for nbytes in dict.fromkeys(cell.nbytes for cell in cells):
-        row = {cell.way: cell for cell in cells if cell.nbytes == nbytes}
-        shown = [_shown(row[way]) for way in ways]
-        lines.append(f"| {units.format_bytes(nbytes)} | {' | '.join(shown)} |")
-    return "\n".join(lines)
-
-
-def _shown(cell: Cell) -> str:
-    return f"{units.format_seconds(cell.call_s)} {'early' if cell.returns_early else 'waits'}"
+def shown(cell: Cell) -> str:
+    returns = "early" if cell.returns_early else "late"
+    size = units.format_bytes(cell.nbytes)
+    return f"{cell.way} of {size}: {returns}, {units.format_seconds(cell.call_s)}"

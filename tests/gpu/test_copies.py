@@ -13,7 +13,6 @@ from hostbench.facts import collect
 from hostbench.facts.record import cuda_group, number_of, value_of
 from hostbench.limits.ceiling import is_on
 from hostbench.measure.evidence import COUNTER_WAIT_S
-from tests.gpu.conftest import Record
 
 pytestmark = pytest.mark.gpu
 
@@ -45,13 +44,12 @@ def seconds_of_copies(cuda: CudaDevice, target: Buffer, source: Buffer) -> list[
 
 
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
-def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, record: Record, way: str) -> None:
+def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> None:
     seconds = seconds_of_copies(cuda, *ends(cuda, way, "pinned", NBYTES))
     rate = units.gb_per_s(NBYTES, median(seconds))
-    record(
+    print(
         f"pinned, 256MiB, by events: {way} {units.format_rate(rate)} "
-        f"(published for an H200: {PUBLISHED_GB_PER_S[way]})",
-        seconds=seconds,
+        f"(published for an H200: {PUBLISHED_GB_PER_S[way]})"
     )
     facts = collect()
     group = cuda_group(facts) or "gpu0"
@@ -68,17 +66,15 @@ def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, record: Record
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
-def test_the_profiler_names_each_copy(
-    cuda: CudaDevice, record: Record, way: str, memory: str
-) -> None:
+def test_the_profiler_names_each_copy(cuda: CudaDevice, way: str, memory: str) -> None:
     target, source = ends(cuda, way, memory, MIB)
     seen = cuda.observe(lambda: cuda.copy(target, source, blocking=False))
-    record(", ".join(f"{one.what} of {one.nbytes} bytes" for one in seen))
+    print(", ".join(f"{one.what} of {one.nbytes} bytes" for one in seen))
     assert {one.what for one in seen} == {f"{way} {memory}"}
     assert sum(one.nbytes for one in seen) == MIB
 
 
-def test_the_profiler_misses_nothing_after_an_idle_while(cuda: CudaDevice, record: Record) -> None:
+def test_the_profiler_misses_nothing_after_an_idle_while(cuda: CudaDevice) -> None:
     """pytorch#192021: records at the beginning are left out, the more the longer the GPU idled."""
     target, source = ends(cuda, "H2D", "pinned", MIB)
     tries: list[int] = []
@@ -90,12 +86,12 @@ def test_the_profiler_misses_nothing_after_an_idle_while(cuda: CudaDevice, recor
 
     time.sleep(IDLE_S)
     seen = cuda.observe(copies)
-    record(f"{len(seen)} of {_COPIES} copies after {IDLE_S:g} s, in try {len(tries)}")
+    print(f"{len(seen)} of {_COPIES} copies after {IDLE_S:g} s, in try {len(tries)}")
     assert len(seen) == _COPIES
 
 
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
-def test_the_link_counts_the_bytes_of_a_copy(cuda: CudaDevice, record: Record, way: str) -> None:
+def test_the_link_counts_the_bytes_of_a_copy(cuda: CudaDevice, way: str) -> None:
     target, source = ends(cuda, way, "pinned", NBYTES)
     cuda.copy(target, source, blocking=True)
     before = cuda.bytes_counted()
@@ -104,7 +100,7 @@ def test_the_link_counts_the_bytes_of_a_copy(cuda: CudaDevice, record: Record, w
     cuda.synchronize()
     time.sleep(COUNTER_WAIT_S)
     into, out_of = (end - start for start, end in zip(before, cuda.bytes_counted(), strict=True))
-    record(f"{way} of 1GiB: {into / GIB:.4f}GiB into the GPU, {out_of / GIB:.4f} out of it")
+    print(f"{way} of 1GiB: {into / GIB:.4f}GiB into the GPU, {out_of / GIB:.4f} out of it")
     if into == out_of == 0:
         pytest.skip("the counters stand still: they do not see this link")
     assert min(into, out_of) >= 0, "a counter fell: it wraps"

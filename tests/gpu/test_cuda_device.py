@@ -14,7 +14,6 @@ from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.traps import Trap, learned
-from tests.gpu.conftest import Record
 from tests.gpu.delay import probe
 
 pytestmark = pytest.mark.gpu
@@ -103,7 +102,7 @@ def between(cuda: CudaDevice, work: Step) -> float:
     return median(readings)
 
 
-def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice, record: Record) -> None:
+def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice) -> None:
     """Of computes the short ones least: a product has a least time. What two events say with
     nothing between them is the least that the device clock can tell."""
     nothing_s = between(cuda, lambda: None)
@@ -114,11 +113,11 @@ def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice, record: R
         lines.append(f"{format_seconds(asked_s)}: compute {compute}, delay {delay}")
         if asked_s >= 100e-6:
             assert all(asked_s / 2 < seconds < asked_s * 2 for seconds in found), lines
-    record("\n".join(lines), nothing_s=nothing_s)
+    print("\n".join(lines))
     assert nothing_s < 20e-6
 
 
-def test_calls_that_fit_into_the_queue(cuda: CudaDevice, record: Record) -> None:
+def test_calls_that_fit_into_the_queue(cuda: CudaDevice) -> None:
     """Behind a delay, until a call waits for it: longer loops than that are not asynchronous."""
     host, there = cuda.host_buffer(KIB, pinned=True), cuda.buffer(KIB)
     cuda.copy(there, host, blocking=False)
@@ -132,7 +131,7 @@ def test_calls_that_fit_into_the_queue(cuda: CudaDevice, record: Record) -> None
         slowest_s, num = max(slowest_s, cuda.now() - start_s), num + 1
     cuda.synchronize()
     waits = slowest_s >= QUEUE_DELAY_S / 4
-    record(f"copy {num} of 1KiB waited" if waits else f"none of {num} copies of 1KiB waited")
+    print(f"copy {num} of 1KiB waited" if waits else f"none of {num} copies of 1KiB waited")
     assert num > LOOP_CALLS
 
 
@@ -205,9 +204,7 @@ def test_a_graph_replays_what_was_captured(cuda: CudaDevice) -> None:
 
 
 @pytest.mark.parametrize("trap", get_args(Trap))
-def test_a_trap_waits_and_reads_what_was_enqueued(
-    cuda: CudaDevice, trap: Trap, record: Record
-) -> None:
+def test_a_trap_waits_and_reads_what_was_enqueued(cuda: CudaDevice, trap: Trap) -> None:
     """Each is behind 1 ms of waiting; how often printing reads is torch's own affair."""
     counter = cuda.counter()
     wait = cuda.trap(trap, counter)
@@ -220,7 +217,7 @@ def test_a_trap_waits_and_reads_what_was_enqueued(
         read.append(wait())
 
     found = cuda.count_syncs(work)
-    record(f"`{trap}` waits {found} times")
+    print(f"`{trap}` waits {found} times")
     assert found == {"shape": 0}.get(trap, found if trap == "print" and found else 1)
     wanted = learned(trap, 1)
     if wanted is not None:

@@ -17,7 +17,6 @@ from hostbench.facts.files import read_int
 from hostbench.facts.gpu import gpu_facts, gpu_reads
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Group
-from tests.gpu.conftest import Record
 
 pytestmark = pytest.mark.gpu
 
@@ -46,17 +45,15 @@ def shown(group: Group) -> str:
     return ", ".join(f"{name} {fact}" for name, fact in group.items())
 
 
-def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int, record: Record) -> None:
+def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int) -> None:
     facts = gpu_facts(nvml, index)
     known = {name: fact for name, fact in facts.items() if fact.value is not None}
     refused = Counter(fact.why for fact in facts.values() if fact.why)
-    record(f"{len(known)} of {len(facts)} facts are known; not: {dict(refused)}")
+    print(f"{len(known)} of {len(facts)} facts are known; not: {dict(refused)}")
     assert known["name"].value == torch.cuda.get_device_name(0)
 
 
-def test_the_link_is_awake_under_load(
-    cuda: CudaDevice, nvml: Nvml, index: int, record: Record
-) -> None:
+def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) -> None:
     idle = gpu_reads(nvml, index, LINK)
     host, there = cuda.host_buffer(256 * MIB, pinned=True), cuda.buffer(256 * MIB)
     readings: list[Group] = []
@@ -78,21 +75,21 @@ def test_the_link_is_awake_under_load(
     watcher.join()
     most = gpu_reads(nvml, index, [f"pcie_max_{name[5:]}" for name in LINK])
     seen = sorted({shown(each) for each in readings})
-    record(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
+    print(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
     if idle["pcie_generation"].why or most["pcie_max_generation"].why:
         pytest.skip(f"the link cannot be read: {shown(idle)}")
     busy = {each["pcie_generation"].value for each in readings}
     assert busy == {most["pcie_max_generation"].value}
 
 
-def test_the_numa_node_has_cpus(cuda: CudaDevice, record: Record) -> None:
+def test_the_numa_node_has_cpus(cuda: CudaDevice) -> None:
     address = pci_address(cuda.torch_device)
     if address is None:
         pytest.skip(f"torch {torch.__version__} does not tell the PCI address")
     node = read_int(Path("/sys/bus/pci/devices") / address / "numa_node")
     near = numa.local_cpus(address)
     allowed = len(os.sched_getaffinity(0))
-    record(f"node {node}, {len(near)} CPUs beside it, {allowed} CPUs allowed to this process")
+    print(f"node {node}, {len(near)} CPUs beside it, {allowed} CPUs allowed to this process")
     assert (node is None or node < 0) == (not near)
 
 
@@ -110,7 +107,7 @@ def test_accelerator_graphs_replay(cuda: CudaDevice) -> None:
     assert number.item() == 2
 
 
-def test_a_wait_is_named_by_its_line(cuda: CudaDevice, record: Record) -> None:
+def test_a_wait_is_named_by_its_line(cuda: CudaDevice) -> None:
     """torch warns of a wait when its operation is done, and the mark stands behind it."""
     left = torch.ones(1024, 1024, device="cuda")
 
@@ -134,6 +131,6 @@ def test_a_wait_is_named_by_its_line(cuda: CudaDevice, record: Record) -> None:
     if not watch.report.devices:
         pytest.skip("the profiler saw no work of the GPU: CUPTI is missing or not permitted")
     found = {(each.function, each.call): each.count for each in watch.report.syncs}
-    record(", ".join(f"{function} {call}: {num}" for (function, call), num in found.items()))
+    print(", ".join(f"{function} {call}: {num}" for (function, call), num in found.items()))
     counts = Counter({function: num for (function, _), num in found.items()})
     assert (counts["log"], counts["branch"], counts["wait"]) == (3, 3, 3)

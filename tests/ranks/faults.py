@@ -24,7 +24,7 @@ from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.pool import Deadline, Pool
 
 KINDS = ("raises", "exits", "quits", "killed", "stopped", "hangs", "differs", "leaves out")
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 """Of the order in which it goes wrong; the others wait so long for who hangs."""
 
 
