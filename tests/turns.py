@@ -12,11 +12,11 @@ import pytest
 
 from hostbench import facts
 from hostbench.cli import measuring, two_codes
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.vcs import side
-from tests.fakes.builders import InProcess, copy_case
+from tests.fakes.builders import InProcess, copy_case, record
 
 CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")
 WORKS = load(("transfer",)).values()
@@ -51,18 +51,19 @@ class Toy(InProcess):
         text = (root / "hostbench" / "speed").read_text()
         self.speed = text.split()[0].replace("HERE", str(root))
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         self.walked.append((self.speed, launch.number, launch.cases))
         number = self.speed.replace(".", "", 1).isdecimal()
         for position, case in enumerate(launch.cases):
             far = 1 + 0.001 * JITTER[launch.number % len(JITTER)] + 0.0001 * len(self.walked)
-            yield Outcome(
-                case=case,
+            yield record(
+                case,
+                launch.number,
+                float(self.speed) * far if number else None,
+                version=VERSIONS[str(case)],
                 position=position,
-                started_at=1_795_262_400.0,
                 status="ok" if number else "failed",
                 reason=None if number else self.speed,
-                seconds=float(self.speed) * far if number else None,
             )
 
 

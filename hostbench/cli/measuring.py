@@ -22,7 +22,6 @@ from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK
-from hostbench.measure.workload import Workload
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -195,10 +194,10 @@ def _records(
     setup: Setup, sides: Sequence[Side], bar: Bar, end_s: float, most: int | None
 ) -> Generator[tuple[int, CaseRecord]]:
     """(index of the journal, record)."""
-    plan, workloads = setup.plan, setup.workloads
+    plan = setup.plan
     if not sides:
         with Launcher(bar.tick, bar.started) as launcher:
-            for record in session.records(plan, workloads, launcher, bar):
+            for record in session.records(plan, setup.workloads, launcher, bar):
                 yield 0, record
         return
     with ExitStack() as stack:
@@ -208,30 +207,21 @@ def _records(
         )
         launchers = first, second
         if most is None:
-            both = session.interleaved(plan, workloads, launchers, bar)
+            both = session.interleaved(plan, launchers, bar)
         else:
-            both = _that_fit(plan, workloads, launchers, bar, end_s, most)
+            both = _that_fit(plan, launchers, bar, end_s, most)
         for index, record in both:
-            side = sides[index]
-            reason = record.reason and record.reason.replace(side.folder, "")
-            version = side.versions[str(record.case)]
-            yield index, structs.replace(record, version=version, reason=reason)
+            reason = record.reason and record.reason.replace(sides[index].folder, "")
+            yield index, structs.replace(record, reason=reason)
 
 
 def _that_fit(
-    plan: Plan,
-    workloads: Mapping[str, Workload],
-    launchers: tuple[Launcher, Launcher],
-    bar: Bar,
-    end_s: float,
-    most: int,
+    plan: Plan, launchers: tuple[Launcher, Launcher], bar: Bar, end_s: float, most: int
 ) -> Iterator[tuple[int, CaseRecord]]:
     """The first launch, timed; then as many launches of as many cases as fit."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     last_s, started = time.monotonic(), set()
-    for index, record in session.interleaved(
-        plan.part(0, 1, plan.cases), workloads, launchers, bar
-    ):
+    for index, record in session.interleaved(plan.part(0, 1, plan.cases), launchers, bar):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -244,7 +234,7 @@ def _that_fit(
     costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
     cheapest_first = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
     launches, cases = fitting(cheapest_first, end_s - last_s, most)
-    yield from session.interleaved(plan.part(1, launches, cases), workloads, launchers, bar)
+    yield from session.interleaved(plan.part(1, launches, cases), launchers, bar)
 
 
 def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:

@@ -11,7 +11,7 @@ from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper
-from hostbench.core.records import Outcome
+from hostbench.core.records import CaseRecord
 from hostbench.core.units import format_seconds, number_of
 from hostbench.families import check_selects, load
 from hostbench.runner.launcher import Launcher
@@ -30,24 +30,28 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     become_subreaper()
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
     chosen = _only_case(case, setup.plan.cases)
-    outcome = _run(chosen, setup.with_cases((chosen,)).plan)
+    record = _run(chosen, setup.with_cases((chosen,)).plan)
     about = {
         "case": str(chosen),
         "machine": setup.machine,
         "device": setup.device,
         "started_at": now(),
         "hostbench": __version__,
-        "num_steps": outcome.num_steps,
-        "median_s": outcome.seconds,
+        "num_steps": record.measurement.depth,
+        "median_s": record.seconds,
     }
-    document = {"displayTimeUnit": "ms", "otherData": about, "traceEvents": outcome.trace}
+    document = {
+        "displayTimeUnit": "ms",
+        "otherData": about,
+        "traceEvents": record.measurement.trace,
+    }
     is_packed = output.suffix == ".gz"
     write_file(output, packed(document) if is_packed else json.dumps(document).encode())
     show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
-    show(_steps(outcome))
+    show(_steps(record))
     show(f"trace: {output} (open it in https://ui.perfetto.dev)")
-    if outcome.status == "failed":
-        warn(f"{as_typed(str(chosen))} failed: {outcome.reason}")
+    if record.status == "failed":
+        warn(f"{as_typed(str(chosen))} failed: {record.reason}")
         return EXIT_FAILED
     return EXIT_OK
 
@@ -71,21 +75,21 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
     )
 
 
-def _run(case: Case, plan: Plan) -> Outcome:
-    """The outcome with its trace. Raises NothingMeasured or BrokenError where it has none."""
+def _run(case: Case, plan: Plan) -> CaseRecord:
+    """The record with its trace. Raises NothingMeasured or BrokenError where it has none."""
     ((_, variables, cases),) = plan.workers(0)
     with Launcher() as launcher:
-        (outcome,) = launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))
-    if outcome.status == "skipped":
-        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {outcome.reason}")
-    if not outcome.trace:
-        raise BrokenError(f"{as_typed(str(case))} failed: {outcome.reason}")
-    return outcome
+        (record,) = launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))
+    if record.status == "skipped":
+        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {record.reason}")
+    if not record.measurement.trace:
+        raise BrokenError(f"{as_typed(str(case))} failed: {record.reason}")
+    return record
 
 
-def _steps(outcome: Outcome) -> str:
+def _steps(record: CaseRecord) -> str:
     """What the trace shows, and how long a step takes without one."""
-    text = f"{number_of(outcome.num_steps, 'step')} traced"
-    if outcome.seconds is None:
+    text = f"{number_of(record.measurement.depth or 0, 'step')} traced"
+    if record.seconds is None:
         return text
-    return f"{text} (median without a trace: {format_seconds(outcome.seconds)} a step)"
+    return f"{text} (median without a trace: {format_seconds(record.seconds)} a step)"

@@ -9,7 +9,7 @@ has a bare NaN for what was skipped, which msgspec's JSON refuses to read and wr
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from msgspec import Meta, Struct, convert, structs, to_builtins
 
@@ -104,6 +104,8 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sent: dict[str, Count] = {}
     """Rank -> bytes that it sent per step in one counted reading; empty where nobody counted."""
     traceback: str | None = None
+    trace: tuple[dict[str, Any], ...] = ()
+    """Events of a Chrome trace of one sample of `depth` steps; no run that is kept has any."""
 
     def rounded(self) -> Self:
         """Samples to seven digits, which no clock here exceeds; full ones would double the
@@ -226,8 +228,6 @@ class Launch(Struct, frozen=True, kw_only=True):
     """What a fresh worker is asked for: the cases of one family, or of several one after the other,
     in the order they are measured."""
 
-    family: str
-    """The first case's. A worker of an older commit knows this one alone."""
     number: int = 0
     settings: Mapping[str, Any]
     """Of `hostbench.measure.measure.Settings`."""
@@ -240,8 +240,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     observe: bool = False
     """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
     trace: bool = False
-    """After measuring have one reading seen lane by lane (`hostbench.measure.trace`). The times
-    are those of a watched device, and no result."""
+    """After measuring have one sample traced."""
     cases: tuple[Case, ...]
 
 
@@ -249,61 +248,31 @@ class Message(Struct, frozen=True, kw_only=True, tag_field="event"):
     """What comes back from the fork server and its workers, a line each."""
 
 
-class Ready(Message, frozen=True, kw_only=True, tag="ready"):
-    """The server has imported everything."""
+class Process(Message, frozen=True, kw_only=True, tag="process"):
+    """The server has imported everything, or has a worker for a launch."""
 
-    hostbench: str
-    """The file that it imported."""
     pid: int
+    hostbench: str = ""
+    """The file that the server imported."""
     package: dict[str, str] = {}
     """Of a project of one's own: name -> the file that it is imported from."""
 
 
-class Forked(Message, frozen=True, kw_only=True, tag="worker"):
-    """A launch has its worker."""
-
-    pid: int
-
-
 class Started(Message, frozen=True, kw_only=True, tag="start"):
-    """A worker begins with a case."""
+    """A worker begins with a case, or goes on with it."""
 
-    case: Case
-    at: float
-    """Seconds since the epoch."""
-
-
-class Opening(Message, frozen=True, kw_only=True, tag="opening"):
-    """A worker starts a device, which may take long or never end."""
-
-    device: str
+    record: CaseRecord
+    """What is kept where it goes no further: a failure without a reason."""
+    opening: str = ""
+    """The device that it starts now, which may take long or never end."""
+    lost: str = ""
+    """Why the device does not work, though this machine has it: the worker ends."""
 
 
-class Opened(Message, frozen=True, kw_only=True, tag="opened"):
-    """It has started, or refuses."""
+class Done(Message, frozen=True, kw_only=True, tag="case"):
+    """A case has come to its end."""
 
-    lost: str | None = None
-    """Why it does not work, though this machine has it: the worker ends."""
-
-
-class Outcome(Message, frozen=True, kw_only=True, tag="case"):
-    """What one case came to in one launch."""
-
-    case: Case
-    position: Count
-    status: Status
-    reason: str | None = None
-    seconds: Seconds | None = None
-    measurement: Measurement = Measurement()
-    traceback: str | None = None
-    trace: tuple[dict[str, Any], ...] = ()
-    """Of a launch that traces: the events of a Chrome trace."""
-    num_steps: Count = 0
-    """That these show."""
-    fatal: bool = False
-    """The worker can no longer be trusted, and ends."""
-    started_at: float = 0.0
-    """Seconds since the epoch; set by the launcher."""
+    record: CaseRecord
 
 
 class Exited(Message, frozen=True, kw_only=True, tag="exit"):
@@ -313,10 +282,7 @@ class Exited(Message, frozen=True, kw_only=True, tag="exit"):
     """A wait status."""
 
 
-AnyMessage = Ready | Forked | Started | Opening | Opened | Outcome | Exited
-EVENTS: Mapping[str, type[AnyMessage]] = {
-    str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)
-}
+AnyMessage = Process | Started | Done | Exited
 LINES: Mapping[str, type[CaseRecord | FactsLine | Finish]] = {
     "case": CaseRecord,
     "facts": FactsLine,

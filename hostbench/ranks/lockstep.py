@@ -56,14 +56,13 @@ class Ranks:
             findings = {**by_rank[0].findings, **findings}
             return structs.replace(by_rank[0], findings=findings, proofs=proofs, sent=sent)
 
-    def trace(
-        self, work: Workload, case: Case, settings: Settings
-    ) -> tuple[Measurement, list[dict[str, Any]]]:
-        """As `measure`, then the events of one reading of all ranks. Raises as it."""
+    def trace(self, work: Workload, case: Case, settings: Settings) -> Measurement:
+        """As `measure`, with a trace of one reading of all ranks. Raises as it."""
         measured = self.measure(work, case, settings)
         with self._joined(work, case) as ask:
             by_rank: list[list[dict[str, Any]]] = ask("trace", case)
-        return measured, [event for events in by_rank for event in events]
+        events = tuple(event for events in by_rank for event in events)
+        return structs.replace(measured, trace=events)
 
     def close(self) -> None:
         if self._pool is not None:

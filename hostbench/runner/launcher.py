@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import convert
@@ -21,15 +20,12 @@ from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost
 from hostbench.core.processes import children, describe_exit, kill_group, kill_strays, why_alive
 from hostbench.core.records import (
-    EVENTS,
     AnyMessage,
+    CaseRecord,
+    Done,
     Exited,
-    Forked,
     Launch,
-    Opened,
-    Opening,
-    Outcome,
-    Ready,
+    Process,
     Started,
     encoded,
 )
@@ -41,6 +37,7 @@ _KILLED_S = 10.0
 """How long a killed worker may take to give back its device and end: then it is left behind."""
 _TICK_S = 1.0
 _NOT_KILLED = "and its process cannot be killed"
+_EXIT = b'{"event": "exit"'
 
 
 class Launcher:
@@ -81,8 +78,8 @@ class Launcher:
         kill_strays(keep=self._bystanders)
         self._log.close()
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
-        """Run a launch; yields each case's outcome as it comes. Every case yields exactly once.
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
+        """Run a launch; yields each case's record as it comes. Every case yields exactly once.
 
         Raises DeviceLost where the device does not start: a worker for each case that is left would
         only wait for it again. A launch with variables has a fork server that was started with
@@ -94,13 +91,11 @@ class Launcher:
             return
         self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
-        done = 0
         while left:
             before = len(left)
-            for outcome in self._attempt(launch, left, done):
-                left.remove(outcome.case)
-                done += 1
-                yield outcome
+            for record in self._attempt(launch, left):
+                left.remove(record.case)
+                yield replace(record, position=len(launch.cases) - len(left) - 1)
             kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:
                 raise BrokenError(f"the worker ended before its first case: {self._tail()}")
@@ -112,40 +107,38 @@ class Launcher:
             self._apart[key] = Launcher(self._tick, self._started, self._root, joined)
         return self._apart[key]
 
-    def _attempt(self, launch: Launch, cases: Sequence[Case], done: int) -> Iterator[Outcome]:
+    def _attempt(self, launch: Launch, cases: Sequence[Case]) -> Iterator[CaseRecord]:
         """One worker, until it has walked the cases or ended otherwise."""
         self._request(replace(launch, cases=tuple(cases)))
-        in_hand = _InHand()
-        missed = f"missed its deadline of {launch.deadline_s:g} s"
+        begun: Started | None = None
+        missed = ""
         deadline = time.monotonic() + launch.deadline_s
-        late = False
         while True:
             message = self._next(deadline)
-            if message is None and late:  # killed, and still there: leave it behind
-                why = why_alive(self.worker) if self.worker is not None else ""
-                self._stop()
-                yield from in_hand.end(done, f"{missed}, {_NOT_KILLED}{why and f': {why}'}")
-                return
-            if message is None:
-                late = True
+            if isinstance(message, Started):
+                if begun is None:
+                    self._started(message.record.case)
+                    deadline = time.monotonic() + launch.deadline_s
+                begun = message
+            elif isinstance(message, Done):
+                begun = None
+                yield message.record
+            elif message is None and not missed:
+                missed = f"missed its deadline of {launch.deadline_s:g} s"
                 deadline = time.monotonic() + min(_KILLED_S, launch.deadline_s)
                 self._kill_worker()
-            elif isinstance(message, Started):
-                in_hand.case = message
-                self._started(message.case)
-                deadline = time.monotonic() + launch.deadline_s
-            elif isinstance(message, Outcome):
-                assert in_hand.case is not None
-                started = in_hand.case
-                yield replace(message, case=started.case, position=done, started_at=started.at)
-                done, in_hand.case = done + 1, None
-            elif isinstance(message, Exited):
-                self.worker = None
-                lost = f"the worker process was lost: {describe_exit(message.status)}"
-                yield from in_hand.end(done, missed if late else lost)
-                return
             else:
-                in_hand.device = message
+                if isinstance(message, Exited):
+                    self.worker = None
+                    why = f"the worker process was lost: {describe_exit(message.status)}"
+                    why = missed or why
+                else:  # killed, and still there: leave it behind
+                    stuck = why_alive(self.worker) if self.worker is not None else ""
+                    self._stop()
+                    why = f"{missed}, {_NOT_KILLED}{stuck and f': {stuck}'}"
+                if begun is not None:
+                    yield _lost(begun, why)
+                return
 
     def _request(self, launch: Launch) -> None:
         if self._server is None or self._server.poll() is not None:
@@ -154,7 +147,7 @@ class Launcher:
         self._server.stdin.write(encoded(launch))
         self._server.stdin.flush()
         message = self._next(time.monotonic() + _START_DEADLINE_S)  # the first one waits for torch
-        if not isinstance(message, Forked):
+        if not isinstance(message, Process):
             ended = isinstance(message, Exited) and describe_exit(message.status)
             why = ended or f"not within {_START_DEADLINE_S:g} s"
             raise BrokenError(
@@ -175,7 +168,7 @@ class Launcher:
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
         message = self._next(time.monotonic() + _START_DEADLINE_S)
-        if not isinstance(message, Ready):
+        if not isinstance(message, Process):
             raise BrokenError(f"the fork server did not start: {self._tail()}")
         wanted = self._root / "hostbench" / "__init__.py"
         if not Path(message.hostbench).samefile(wanted):
@@ -198,18 +191,26 @@ class Launcher:
         return {name: value for name, value in joined.items() if name not in unset}
 
     def _next(self, deadline: float) -> AnyMessage | None:
-        """The next message; None at the deadline. A server that is gone reads as an exit."""
-        while True:
-            wait = min(_TICK_S, deadline - time.monotonic())
-            if wait <= 0:
-                return None
-            line = self._pipe.line(wait)
+        """The next message; None at the deadline. A server that is gone reads as an exit. Raises
+        BrokenError for what no worker of this hostbench says."""
+        while (wait_s := min(_TICK_S, deadline - time.monotonic())) > 0:
+            line = self._pipe.line(wait_s)
+            if line == b"":
+                return self._ended()
             if line is None:
                 self._tick()
                 continue
-            message = _message(line) if line else self._ended()
-            if message is not None:
+            half, is_exit, rest = line.rpartition(_EXIT)  # a killed worker may leave half a line
+            try:
+                said = json.loads(is_exit + rest if half else line)
+                message: AnyMessage = convert(said, AnyMessage)
                 return message
+            except ValueError as error:
+                raise BrokenError(
+                    f"the hostbench in {self._root} talks to its workers otherwise than this one "
+                    f"({error}); compare commits that both talk like {hostbench.__version__}"
+                ) from error
+        return None
 
     def _ended(self) -> Exited:
         assert self._server is not None
@@ -269,45 +270,11 @@ class _Pipe:
         return line + b"\n"
 
 
-def _message(line: bytes) -> AnyMessage | None:
-    """One message; None for an event that only another commit's hostbench knows.
-
-    A worker killed while it wrote leaves half of one before the server's. What the records of this
-    hostbench cannot hold (a time below zero) fails its case.
-    """
-    half, exit_event, rest = line.rpartition(b'{"event": "exit"')
-    values = json.loads(exit_event + rest if half and exit_event else line)
-    kind = EVENTS.get(values["event"])
-    try:
-        return None if kind is None else convert(values, kind)
-    except ValueError as error:
-        if kind is not Outcome:
-            raise
-        failed = {"status": "failed", "reason": f"what the worker sent cannot be kept: {error}"}
-        return convert({"case": values["case"], "position": 0, **failed}, Outcome)
-
-
-@dataclass(slots=True)
-class _InHand:
-    """What a worker has in hand, by its last messages."""
-
-    case: Started | None = None
-    device: AnyMessage | None = None
-    """What it said of its device: that it starts it, or that it has."""
-
-    def end(self, position: int, why: str) -> Iterator[Outcome]:
-        """The worker is gone: the case in hand is failed, where there is one. Raises DeviceLost
-        where the device did not start."""
-        if isinstance(self.device, Opened) and self.device.lost:
-            raise DeviceLost(self.device.lost)
-        if isinstance(self.device, Opening):
-            look = "; look at nvidia-smi and `dmesg`" if self.device.device == "cuda" else ""
-            raise DeviceLost(f"device {self.device.device} does not start: {why}{look}")
-        if self.case is not None:
-            yield Outcome(
-                case=self.case.case,
-                position=position,
-                status="failed",
-                reason=why,
-                started_at=self.case.at,
-            )
+def _lost(begun: Started, why: str) -> CaseRecord:
+    """The record of a case whose worker is gone. Raises DeviceLost where it was the device."""
+    if begun.lost:
+        raise DeviceLost(begun.lost)
+    if begun.opening:
+        look = "; look at nvidia-smi and `dmesg`" if begun.opening == "cuda" else ""
+        raise DeviceLost(f"device {begun.opening} does not start: {why}{look}")
+    return replace(begun.record, reason=why)

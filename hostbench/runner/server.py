@@ -22,7 +22,7 @@ from typing import Any
 import hostbench
 from hostbench.core import own_package
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
-from hostbench.core.records import Exited, Forked, Launch, Message, Ready, decoded, encoded
+from hostbench.core.records import Exited, Launch, Message, Process, decoded, encoded
 
 _BEFORE_THE_FIRST_FORK = (
     "torch",
@@ -61,7 +61,7 @@ def _serve() -> None:
     worker.load()  # every family: what is edited on disk from now on is not measured
     package = own_package.declared(os.environ)
     files = {} if package is None else own_package.files_of(package)
-    send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid(), package=files))
+    send(out, Process(hostbench=hostbench.__file__, pid=os.getpid(), package=files))
     for line in sys.stdin:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
@@ -104,7 +104,7 @@ def _work(worker: Any, out: int, launch: Launch) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        send(out, Forked(pid=os.getpid()))
+        send(out, Process(pid=os.getpid()))
         worker.walk(launch, tell)
         code = 0
     except BaseException:

@@ -1,25 +1,25 @@
-"""One launch inside a worker process: walk the cases in the order given, tell about each."""
+"""One launch inside a worker process: measure the cases in the order given, tell about each."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
+from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, RankFailure, Unavailable
 from hostbench.core.records import (
     PROOF_FAILED,
+    CaseRecord,
+    Done,
     Launch,
     Measurement,
     Message,
-    Opened,
-    Opening,
-    Outcome,
     Started,
+    decoded,
+    encoded,
 )
 from hostbench.device import open_device
 from hostbench.device.base import Device
@@ -39,49 +39,42 @@ Emit = Callable[[Message], None]
 def walk(launch: Launch, emit: Emit) -> None:
     """Measure the cases of a launch in order.
 
-    Before each case `Started` is emitted, after it its `Outcome`. Stops early with a fatal one when
-    the process can no longer be trusted, and without one where the device does not start.
+    Before each case `Started` is emitted, after it `Done`. Stops early with a failed one when the
+    process can no longer be trusted, and without one where the device does not start.
     """
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
     # What stands in needs no warming up, and its clock may not see what a step does on the host.
     cold = {} if launch.device is None else {"warmup_s": 0.0}
     worker = _Worker(launch, emit, convert({**launch.settings, **cold}, measure.Settings))
     for position, case in enumerate(launch.cases):
-        emit(Started(case=case, at=time.time()))
+        work = workloads.get(case.workload)
+        record = _begun(launch, work, case, position)
+        emit(Started(record=record))
         try:
-            outcome = worker.reset(_outcome(worker, workloads, case, position))
+            record, is_fatal = worker.measure(work, record)
         except DeviceLost as lost:
-            emit(Opened(lost=str(lost)))
+            emit(Started(record=record, lost=str(lost)))
             return
-        emit(outcome)
-        if outcome.fatal:
+        emit(Done(record=record))
+        if is_fatal:
             return  # ranks that are left die with this process
     worker.close()
 
 
-def _outcome(
-    worker: "_Worker", workloads: Mapping[str, Workload], case: Case, position: int
-) -> Outcome:
-    outcome = partial(Outcome, case=case, position=position)
-    try:
-        measurement, seen = worker.measure(workloads[case.workload], case)
-    except Unavailable as reason:
-        return outcome(status="skipped", reason=str(reason))
-    except DeviceLost:
-        raise
-    except RankFailure as failure:  # the ranks are gone, this process is as good as new
-        return outcome(status="failed", reason=str(failure), traceback=failure.traceback)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
-        known = workloads.get(case.workload)
-        return outcome(status="failed", **_failure(error, known.raised_at(error) if known else ""))
-    failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
-    wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
-    return outcome(
-        status="failed" if failed else "ok",
-        reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
-        seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
-        measurement=measurement.rounded(),
-        **seen,
+def _begun(launch: Launch, work: Workload | None, case: Case, position: int) -> CaseRecord:
+    """The record of a case that has not come to its end yet: failed."""
+    options = work.options(case) if work else None
+    return CaseRecord(
+        case=case,
+        version=work.version if work else "",
+        launch=launch.number,
+        position=position,
+        status="failed",
+        reason=None,
+        started_at=now(),
+        seconds=None,
+        nbytes=options.moves if options else None,
+        expected=options.expects if options else {},
     )
 
 
@@ -95,18 +88,65 @@ class _Worker:
     _devices: dict[str, Device | Unavailable] = field(default_factory=dict, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
 
-    def measure(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
-        """(what was measured or observed, the fields of an `Outcome` that show a trace)."""
-        if work.has_ranks:
-            return self._measure_ranks(work, case)
-        device = self._device(case)
-        if self.launch.observe:
-            return evidence.gather(device, prepare(work, device, case)), {}
-        prepared = prepare(work, device, case)
-        measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
-        return measurement, _traced(device, prepared) if self.launch.trace else {}
+    def measure(self, work: Workload | None, record: CaseRecord) -> tuple[CaseRecord, bool]:
+        """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
+        where the device should work and does not start."""
+        record, is_fatal = self._measured(work, record)
+        if not is_fatal:
+            try:
+                for device in self._opened():
+                    device.reset()  # also after a failed case
+            except Exception as error:
+                is_fatal = True
+                if record.status != "failed":
+                    record = _failed(_begun(self.launch, work, record.case, record.position), error)
+        return record, is_fatal
 
-    def _measure_ranks(self, work: Workload, case: Case) -> tuple[Measurement, dict[str, Any]]:
+    def _measured(self, work: Workload | None, record: CaseRecord) -> tuple[CaseRecord, bool]:
+        try:
+            if work is None:
+                raise KeyError(record.case.workload)
+            measurement = self._measurement(work, record)
+            failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
+            wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
+            measured = replace(
+                record,
+                status="failed" if failed else "ok",
+                reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
+                seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
+                measurement=measurement.rounded(),
+            )
+            return decoded(
+                encoded(measured), CaseRecord
+            ), False  # as it will be read: it may not be
+        except Unavailable as reason:
+            return replace(record, status="skipped", reason=str(reason)), False
+        except DeviceLost:
+            raise
+        except RankFailure as failure:  # the ranks are gone, this process is as good as new
+            traceback = Measurement(traceback=failure.traceback)
+            return replace(record, reason=str(failure), measurement=traceback), False
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
+            is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
+            return _failed(record, error, work.raised_at(error) if work else ""), is_fatal
+
+    def _measurement(self, work: Workload, record: CaseRecord) -> Measurement:
+        case, launch = record.case, self.launch
+        if work.has_ranks:
+            ranks = self._get_ranks()
+            if launch.trace:
+                return ranks.trace(work, case, self.settings)
+            if launch.observe:
+                return ranks.observe(work, case)
+            return ranks.measure(work, case, self.settings)
+        device = self._device(record)
+        prepared = prepare(work, device, case)
+        if launch.observe:
+            return evidence.gather(device, prepared)
+        measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
+        return _traced(device, prepared, measurement) if launch.trace else measurement
+
+    def _get_ranks(self) -> "Ranks":
         """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
         if self.launch.device is not None:
             raise Unavailable(f"the {self.launch.device} device has no ranks")
@@ -114,19 +154,14 @@ class _Worker:
             from hostbench.ranks.lockstep import Ranks
 
             self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
-        if self.launch.trace:
-            measurement, events = self._ranks.trace(work, case, self.settings)
-            return measurement, {"trace": tuple(events), "num_steps": measurement.depth}
-        if self.launch.observe:
-            return self._ranks.observe(work, case), {}
-        return self._ranks.measure(work, case, self.settings), {}
+        return self._ranks
 
-    def _device(self, case: Case) -> Device:
+    def _device(self, record: CaseRecord) -> Device:
         """Opened and settled, the same for all cases of the launch; a refusal is remembered too.
         Raises DeviceLost where it should work and does not."""
-        name = self.launch.device or str(case.values["device"])
+        name = self.launch.device or str(record.case.values["device"])
         if name not in self._devices:
-            self.emit(Opening(device=name))
+            self.emit(Started(record=record, opening=name))
             try:
                 device = open_device(name, launch=self.launch.number)
                 device.settle()
@@ -140,25 +175,11 @@ class _Worker:
                     raise
                 why = in_words(error, "")
                 raise DeviceLost(f"device {name} does not start: {why}") from error
-            self.emit(Opened())
+            self.emit(Started(record=record))
         opened = self._devices[name]
         if isinstance(opened, Unavailable):
             raise opened
         return opened
-
-    def reset(self, outcome: Outcome) -> Outcome:
-        """After every case, also a failed one; a device that cannot be reset ends the process."""
-        if outcome.fatal:
-            return outcome
-        try:
-            for device in self._opened():
-                device.reset()
-        except Exception as error:
-            if outcome.status == "failed":
-                return replace(outcome, fatal=True)
-            broken = {**_failure(error), "fatal": True}
-            return Outcome(case=outcome.case, position=outcome.position, status="failed", **broken)
-        return outcome
 
     def close(self) -> None:
         if self._ranks is not None:
@@ -170,9 +191,9 @@ class _Worker:
         return [device for device in self._devices.values() if not isinstance(device, Unavailable)]
 
 
-def _traced(device: Device, prepared: Prepared) -> dict[str, Any]:
-    """The fields of an `Outcome` that show one sample: all its steps, those of the warm-up too, and
-    one synchronize."""
+def _traced(device: Device, prepared: Prepared, measurement: Measurement) -> Measurement:
+    """With one sample as a Chrome trace: all its steps, those of the warm-up too, and one
+    synchronize."""
     num_steps = prepared.warmup_steps + prepared.depth
 
     def sample() -> None:
@@ -181,13 +202,10 @@ def _traced(device: Device, prepared: Prepared) -> dict[str, Any]:
         device.synchronize()
 
     prepared.get_ready(device)
-    return {"trace": tuple(device.trace(sample)), "num_steps": num_steps}
+    return replace(measurement, depth=num_steps, trace=tuple(device.trace(sample)))
 
 
-def _failure(error: BaseException, where: str = "") -> dict[str, Any]:
-    """The fields of an `Outcome` that say how it failed, and where in the workload."""
-    return {
-        "reason": in_words(error, where),
-        "traceback": end_of_traceback(error),
-        "fatal": fatal_reason(error) is not None or isinstance(error, MemoryError),
-    }
+def _failed(record: CaseRecord, error: BaseException, where: str = "") -> CaseRecord:
+    """How it failed, and where in the workload."""
+    measurement = Measurement(traceback=end_of_traceback(error))
+    return replace(record, reason=in_words(error, where), measurement=measurement)

@@ -31,7 +31,7 @@ from hostbench.core.errors import (
     DeviceLost,
     HostbenchError,
 )
-from hostbench.core.records import Launch, Measurement, Outcome, Run
+from hostbench.core.records import CaseRecord, Launch, Measurement, Run
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
@@ -257,14 +257,14 @@ def test_sigterm_while_the_answer_is_given(
 class Simulated(InProcess):
     """On the simulated device, whatever the run thinks that it measures."""
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         yield from super().run(replace(launch, device="simulated"))
 
 
 class Refusing(InProcess):
     """Every case is skipped."""
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         for one in super().run(launch):
             none = Measurement()
             yield replace(one, status="skipped", reason="not here", seconds=None, measurement=none)
@@ -273,7 +273,7 @@ class Refusing(InProcess):
 class Failing(InProcess):
     """The first case fails."""
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         for position, one in enumerate(super().run(launch)):
             yield one if position else replace(one, status="failed", reason="it broke")
 
@@ -283,7 +283,7 @@ class Interrupted(InProcess):
 
     after = 2
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         for position, one in enumerate(super().run(launch)):
             if position == self.after:
                 raise KeyboardInterrupt
@@ -295,7 +295,7 @@ class Losing(InProcess):
 
     after = 2
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         for position, one in enumerate(super().run(launch)):
             if position == self.after:
                 raise DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
@@ -560,7 +560,7 @@ def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> 
     """`meanwhile` happens once two cases are measured."""
 
     class Meanwhile(InProcess):
-        def run(self, launch: Launch) -> Iterator[Outcome]:
+        def run(self, launch: Launch) -> Iterator[CaseRecord]:
             for number, outcome in enumerate(super().run(launch)):
                 if number == 2:
                     meanwhile()

@@ -23,7 +23,7 @@ from hostbench.core.errors import (
     Interrupted,
     UsageError,
 )
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from hostbench.device import simulated_file
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import known
@@ -344,7 +344,7 @@ class _Interrupted(InProcess):
         super().__init__()
         self._most = most
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         if len(self.launches) == self._most:
             raise KeyboardInterrupt
         yield from super().run(launch)

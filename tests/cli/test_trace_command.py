@@ -23,7 +23,7 @@ from hostbench.core.errors import (
     EXIT_OK,
     EXIT_USAGE,
 )
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from hostbench.facts.torch_probe import TorchState
 from tests.fakes.builders import InProcess
 from tests.fakes.fake_cuda import cuda_machine
@@ -119,10 +119,12 @@ class Failing(InProcess):
 
     has_trace = True
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
-        for outcome in super().run(launch):
-            trace = outcome.trace if self.has_trace else ()
-            yield replace(outcome, status="failed", reason="proof failed: torn", trace=trace)
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
+        for record in super().run(launch):
+            trace = record.measurement.trace if self.has_trace else ()
+            measurement = replace(record.measurement, trace=trace)
+            reason = "proof failed: torn"
+            yield replace(record, status="failed", reason=reason, measurement=measurement)
 
 
 @pytest.mark.parametrize("has_trace", [True, False])

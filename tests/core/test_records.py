@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_OK, DataError
 from hostbench.core.records import (
+    AnyMessage,
+    Done,
     Exited,
     FactsLine,
-    Forked,
     Launch,
     Measurement,
-    Outcome,
-    Ready,
+    Process,
     Started,
     decoded,
     encoded,
@@ -172,11 +172,10 @@ WHOLE = Measurement(
 @pytest.mark.parametrize(
     "one",
     [
-        Launch(family="a", number=-1, settings={"s": 1.0}, deadline_s=9.0, cases=(CASE,)),
-        Ready(hostbench="1.0", pid=7),
-        Forked(pid=7),
-        Started(case=CASE, at=0.5),
-        Outcome(case=CASE, position=3, status="failed", measurement=WHOLE, fatal=True),
+        Launch(number=-1, settings={"s": 1.0}, deadline_s=9.0, cases=(CASE,)),
+        Process(pid=7, hostbench="1.0"),
+        Started(record=record(CASE), opening="cuda"),
+        Done(record=record(CASE, measurement=WHOLE)),
         Exited(status=-9),
         FactsLine(when="after", facts={"host": {"cpus": 2, "name": None, "load": 0.5}}),
         record(CASE, measurement=WHOLE),
@@ -240,11 +239,10 @@ def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> No
 @given(st.data())
 def test_no_garbage_in_a_message_is_more_than_an_error(data: st.DataObject) -> None:
     """The launcher's records of what a worker of any commit sends."""
-    outcome = Outcome(case=copy_case(), position=0, status="ok", seconds=0.5)
-    whole = json.loads(encoded(outcome))
+    whole = json.loads(encoded(Done(record=record(copy_case()))))
     place = data.draw(st.sampled_from(list(_places(whole))))
     line = encoded(put(whole, place, data.draw(GARBAGE)))
     try:
-        decoded(line, Outcome)
+        convert(json.loads(line), AnyMessage)
     except ValueError as error:
         assert not isinstance(error, UnicodeError)

@@ -10,7 +10,7 @@ import torch
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, Unavailable
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
 from hostbench.device.base import Step
@@ -21,7 +21,7 @@ from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop
 from hostbench.measure import measure
 from hostbench.measure.workload import prepare
-from hostbench.runner.worker import walk
+from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
@@ -38,12 +38,9 @@ def case_of(workload: str, **axes: object) -> Case:
     return next(c for c in load()[workload].cases() if wanted.items() <= c.values.items())
 
 
-def launched(*cases: Case) -> list[Outcome]:
-    said: list[object] = []
+def launched(*cases: Case) -> list[CaseRecord]:
     settings = {"budget_s": 0.0, "warmup_s": 0.0, "max_samples": 3}
-    family = cases[0].family
-    walk(Launch(family=family, number=0, cases=cases, settings=settings), said.append)
-    return [each for each in said if isinstance(each, Outcome)]
+    return walked(Launch(number=0, cases=cases, settings=settings))
 
 
 # ---- calibration ------------------------------------------------------------------------------

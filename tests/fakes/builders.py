@@ -5,7 +5,6 @@ Every builder gives something valid as it is, and takes what a test is about as 
 `tests.fakes.history` makes many of them.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import (
     CaseRecord,
+    Done,
     Finish,
     Launch,
     Measurement,
     Message,
-    Outcome,
     Run,
     RunHeader,
 )
@@ -153,13 +152,16 @@ class InProcess:
     def __exit__(self, *_: object) -> None:
         """Nothing was started."""
 
-    def run(self, launch: Launch) -> Iterator[Outcome]:
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
         self.launches.append(launch)
-        messages: list[Message] = []
-        worker.walk(launch, messages.append)
-        for message in messages:
-            if isinstance(message, Outcome):
-                yield replace(message, started_at=time.time())
+        yield from walked(launch)
+
+
+def walked(launch: Launch) -> list[CaseRecord]:
+    """What a worker in this process makes of a launch."""
+    messages: list[Message] = []
+    worker.walk(launch, messages.append)
+    return [message.record for message in messages if isinstance(message, Done)]
 
 
 def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -> Run:

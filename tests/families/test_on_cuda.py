@@ -16,7 +16,7 @@ import pytest
 
 from hostbench.cli.init import recipe
 from hostbench.core.case import Case
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.core.user_project import WORKLOADS
 from hostbench.device.cuda import CudaDevice
@@ -24,8 +24,8 @@ from hostbench.families import load
 from hostbench.families.allocation import sequence
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
-from hostbench.runner.worker import walk
 from tests import own_project
+from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
@@ -55,10 +55,9 @@ def smallest(work: Workload) -> Iterator[Case]:
     return iter(found.values())
 
 
-def outcomes(family: str, *, observe: bool) -> list[Outcome]:
+def outcomes(family: str, *, observe: bool) -> list[CaseRecord]:
     cases = [case for work in WORKS.values() if work.family == family for case in smallest(work)]
     launch = Launch(
-        family=family,
         number=0,
         cases=tuple(cases),
         settings=SHORT,
@@ -66,11 +65,9 @@ def outcomes(family: str, *, observe: bool) -> list[Outcome]:
         observe=observe,
         deadline_s=60.0,
     )
-    said: list[object] = []
     gc.collect()
     gc.freeze()  # as the server does: garbage is looked for after each case
-    walk(launch, said.append)
-    found = [each for each in said if isinstance(each, Outcome)]
+    found = walked(launch)
     assert [each.case for each in found] == cases
     return found
 
@@ -237,10 +234,8 @@ def test_a_training_step_of_ones_own(
             for one in cases
             if one.values == {**one.values, "num_examples": 32, "device": device}
         )
-        launch = Launch(family="steps", number=0, cases=chosen, settings=SHORT, deadline_s=60.0)
-        said: list[object] = []
-        walk(launch, said.append)
-    found = [one for one in said if isinstance(one, Outcome)]
+        launch = Launch(number=0, cases=chosen, settings=SHORT, deadline_s=60.0)
+        found = walked(launch)
     assert [(one.status, one.reason) for one in found] == [("ok", None)] * len(chosen)
     assert len(chosen) == (2 if write is printed else 1)
     assert all(one.measurement.proofs["data"] == "passed" for one in found)

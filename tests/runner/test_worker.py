@@ -12,7 +12,7 @@ import pytest
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.core.processes import children
-from hostbench.core.records import Launch, Message, Opened, Opening, Outcome, Started
+from hostbench.core.records import CaseRecord, Done, Launch, Message, Process, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
@@ -57,50 +57,52 @@ def odd_family(monkeypatch: pytest.MonkeyPatch) -> None:
 def walk(*kinds: str, device: str | None = "simulated") -> list[Message]:
     messages: list[Message] = []
     cases = tuple(Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in kinds)
-    worker.walk(Launch(family="odd", settings={}, device=device, cases=cases), messages.append)
+    worker.walk(Launch(settings={}, device=device, cases=cases), messages.append)
     return messages
 
 
-def outcomes(*kinds: str, device: str | None = "simulated") -> list[Outcome]:
-    return [message for message in walk(*kinds, device=device) if isinstance(message, Outcome)]
+def records(*kinds: str, device: str | None = "simulated") -> list[CaseRecord]:
+    messages = walk(*kinds, device=device)
+    return [message.record for message in messages if isinstance(message, Done)]
 
 
 def test_each_case_starts_and_ends_in_order() -> None:
     messages = walk("fine", "fine")
-    opened: list[type] = [Opening, Opened]  # the device, once
-    assert [type(each) for each in messages] == [Started, *opened, Outcome, Started, Outcome]
-    done = [message for message in messages if isinstance(message, Outcome)]
-    assert [message.position for message in done] == [0, 1]
-    assert {message.status for message in done} == {"ok"}
+    begins = [message for message in messages if isinstance(message, Started)]
+    assert [type(each) for each in messages] == [*[Started] * 3, Done, Started, Done]
+    assert [each.opening for each in begins] == ["", "simulated", "", ""]  # the device, once
+    done = [message.record for message in messages if isinstance(message, Done)]
+    assert [record.position for record in done] == [0, 1]
+    assert {record.status for record in done} == {"ok"}
     assert done[0].seconds == pytest.approx(1e-3 + 5e-6)
 
 
 def test_a_failure_is_one_line_and_the_next_case_goes_on() -> None:
-    wrong, fine = outcomes("raises", "fine")
+    wrong, fine = records("raises", "fine")
     assert wrong.status == "failed"
     line = build.__code__.co_firstlineno + 5
     assert wrong.reason == f"ValueError: two lines (tests/runner/test_worker.py:{line})"
-    assert "Traceback" in str(wrong.traceback)
+    assert "Traceback" in str(wrong.measurement.traceback)
     assert fine.status == "ok"
 
 
 def test_a_failed_case_leaves_nothing_to_the_next() -> None:
     """Work that it had enqueued is waited for before the next case's first step."""
-    (alone,) = outcomes("fine")
+    (alone,) = records("fine")
     for first in ("raises", "skips", "wrong"):
-        _, after = outcomes(first, "fine")
+        _, after = records(first, "fine")
         assert after.measurement.first_s == pytest.approx(alone.measurement.first_s)
 
 
 def test_a_failed_proof_fails_the_case_and_keeps_the_number() -> None:
-    (wrong,) = outcomes("wrong")
+    (wrong,) = records("wrong")
     assert (wrong.status, wrong.reason) == ("failed", "proof failed: stale")
     assert wrong.seconds == pytest.approx(1e-3 + 5e-6)
 
 
 def test_out_of_memory_ends_the_walk() -> None:
-    (memory,) = outcomes("memory", "fine")
-    assert (memory.status, memory.fatal) == ("failed", True)
+    (memory,) = records("memory", "fine")
+    assert memory.status == "failed"
     assert memory.reason == "out of memory: no more of it"
 
 
@@ -109,7 +111,7 @@ def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> N
         name="odd.go", axes={"device": ("cpu",)}, version="1", build=build, per_case={"ranks": 2}
     )
     monkeypatch.setattr(worker, "load", lambda families: {work.name: work})
-    (skip,) = outcomes("fine")
+    (skip,) = records("fine")
     assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
 
 
@@ -121,7 +123,7 @@ def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch)
         raise Unavailable(f"there is no {name}")
 
     monkeypatch.setattr(worker, "open_device", refuse)
-    messages = outcomes("fine", "wrong", device=None)
+    messages = records("fine", "wrong", device=None)
     assert asked == ["cuda"]
     assert {(m.status, m.reason) for m in messages} == {("skipped", "there is no cuda")}
 
@@ -144,7 +146,9 @@ def test_a_device_that_is_lost_ends_the_walk_without_an_outcome(
         raise error
 
     monkeypatch.setattr(worker, "open_device", lost)
-    assert walk("fine", "fine", device=None)[1:] == [Opening(device="cuda"), Opened(lost=why)]
+    messages = walk("fine", "fine", device=None)
+    said = [(each.opening, each.lost) for each in messages if isinstance(each, Started)]
+    assert len(said) == len(messages) and said[1:] == [("cuda", ""), ("", why)]
 
 
 def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +157,10 @@ def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyP
             raise RuntimeError("stuck")
 
     monkeypatch.setattr(worker, "open_device", lambda name, launch: Stuck())
-    (fine,) = outcomes("fine", "fine")
-    assert (fine.status, fine.reason, fine.fatal) == (
-        "failed",
-        "RuntimeError: stuck",
-        True,
-    )
-    (raises,) = outcomes("raises", "fine")
-    assert "ValueError: two lines" in str(raises.reason) and raises.fatal
+    (fine,) = records("fine", "fine")
+    assert (fine.status, fine.reason, fine.seconds) == ("failed", "RuntimeError: stuck", None)
+    (raises,) = records("raises", "fine")
+    assert "ValueError: two lines" in str(raises.reason)
 
 
 ASKING = """
@@ -184,7 +184,7 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
     with Launcher() as launcher:
         for device, there in (("simulated", False), (None, True), ("simulated", True)):
             cases = (Case.of("asking.torch", {"device": "cpu"}),)
-            launch = Launch(family="asking", settings={}, device=device, cases=cases)
+            launch = Launch(settings={}, device=device, cases=cases)
             (done,) = launcher.run(launch)
             assert done.reason == f"proof failed: imported: {there}"
 
@@ -226,7 +226,6 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
         for number in range(2):
             for _, variables, walked in planned.workers(number):
                 launch = Launch(
-                    family="reading",
                     settings={},
                     device="simulated",
                     cases=walked,
@@ -281,9 +280,7 @@ def test_a_worker_that_cannot_be_killed_is_told_and_left_behind(
     cases = [
         Case.of("hanging.go", {"device": "cpu", "kind": k}) for k in ("hangs", "stops", "fine")
     ]
-    launch = Launch(
-        family="hanging", settings={}, device="simulated", cases=tuple(cases), deadline_s=1.0
-    )
+    launch = Launch(settings={}, device="simulated", cases=tuple(cases), deadline_s=1.0)
     with Launcher() as held:
         found = [(one.status, one.reason) for one in held.run(launch)]
     left = "missed its deadline of 1 s, and its process cannot be killed"
@@ -327,8 +324,8 @@ def test_a_device_that_hangs_or_dies_at_its_start_is_not_waited_for_again(
     (tmp_path / "starting.py").write_text(STARTING.format(start=start))
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     cases = tuple(Case.of("starting.go", {"device": "cpu", "size": size}) for size in (1, 2))
-    launch = Launch(family="starting", settings={}, device="simulated", cases=cases, deadline_s=1.0)
-    found: list[Outcome] = []
+    launch = Launch(settings={}, device="simulated", cases=cases, deadline_s=1.0)
+    found: list[CaseRecord] = []
     with Launcher() as starting, pytest.raises(DeviceLost, match=f"^{why}$"):
         found += starting.run(launch)
     assert found == []
@@ -342,7 +339,7 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     cases = (Case.of("asking.torch", {"device": "cpu"}),)
     wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
-        list(launcher.run(Launch(family="asking", settings={}, cases=cases)))
+        list(launcher.run(Launch(settings={}, cases=cases)))
 
 
 class Forking:
@@ -353,16 +350,16 @@ class Forking:
         child = os.fork()
         if child:
             os.waitpid(child, 0)
-        tell(Opening(device="its child" if child == 0 else "itself"))
+        tell(Process(pid=child))
 
 
 def test_a_child_that_comes_back_from_a_step_tells_nothing() -> None:
     there, out = os.pipe()
     worker = os.fork()
     if worker == 0:
-        server._work(Forking, out, Launch(family="odd", settings={}, cases=()))
+        server._work(Forking, out, Launch(settings={}, cases=()))
     os.close(out)
     os.waitpid(worker, 0)
     with os.fdopen(there, "rb") as lines:
         said = [json.loads(line) for line in lines]
-    assert [one["device"] for one in said[1:]] == ["itself"], said
+    assert len(said) == 2 and said[1]["pid"] > 0, said

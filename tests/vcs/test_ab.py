@@ -26,7 +26,7 @@ from hostbench.core.errors import (
     EXIT_USAGE,
     BrokenError,
 )
-from hostbench.core.records import Launch, Outcome, Run
+from hostbench.core.records import CaseRecord, Launch, Run
 from hostbench.judge.two_sides import TwoSides, compare
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import case_results
@@ -160,7 +160,7 @@ def test_what_neither_side_can_measure_is_counted() -> None:
 def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
     rng, whole = random.Random(7), Toy.run
 
-    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
+    def run(self: Toy, launch: Launch) -> Iterator[CaseRecord]:
         for outcome in whole(self, launch):
             far = math.exp(rng.gauss(0, spread))
             yield replace(outcome, seconds=outcome.seconds and outcome.seconds * far)
@@ -192,7 +192,7 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
     """250 s: 202 for the first launch of both sides, then 4 each."""
     now_s, whole = [0.0], Toy.run
 
-    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
+    def run(self: Toy, launch: Launch) -> Iterator[CaseRecord]:
         for outcome in whole(self, launch):
             now_s[0] += 100 if not launch.number and not outcome.position else 1
             yield outcome

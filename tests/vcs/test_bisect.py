@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, DeviceLost
-from hostbench.core.records import Launch, Outcome
+from hostbench.core.records import CaseRecord, Launch
 from tests import scratch, turns
 from tests.fakes import history as histories
 from tests.fakes.history import NightlyRun, nightly
@@ -68,7 +68,7 @@ def test_one_step_of_git_bisect_run(
 
         def lost(
             self: turns.Toy, wanted: Launch, at: int = launch, error: BaseException = error
-        ) -> Iterator[Outcome]:
+        ) -> Iterator[CaseRecord]:
             if wanted.number == at:
                 raise error
             yield from whole(self, wanted)

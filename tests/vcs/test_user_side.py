@@ -356,7 +356,7 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
     text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
     write(root, benchmarks__sides_py=text)
     found = user_side.side_of(root, "working tree", None, tmp_path / "ab" / "a")
-    launch = Launch(family="sides", number=0, cases=(copy_case(),), settings={}, device="simulated")
+    launch = Launch(number=0, cases=(copy_case(),), settings={}, device="simulated")
     with (
         Launcher(variables=found.variables) as launcher,
         pytest.raises(BrokenError, match=r"other/mine\.py, it was to measure the copy in"),
