@@ -168,7 +168,7 @@ def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Pa
 def test_interrupted_hostbench_archives_at_once(
     checkout: Scratch, results: Path, number: signal.Signals
 ) -> None:
-    running = start_run(checkout, results)
+    running = start_run(checkout, results, FAULTY_SLOW_S="0.1")
     wait_for_records(results, 3)
     running.send_signal(number)
     out, _ = running.communicate(timeout=60)
