@@ -9,7 +9,7 @@ from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
 from hostbench.core.clock import today
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.units import format_change
 from hostbench.judge.events import Event
 from hostbench.report.blocks import Column, Page, Table
@@ -77,10 +77,15 @@ def set_entry(
 
 
 def clear_entry(*, series: str, since: str, direction: str, results: str | None) -> int:
-    """Delete an entry."""
+    """Delete what was said of an event."""
     folder = results_folder(results)
     entry, _ = _entry(folder, series, since, direction)
-    for path in triage.clear(folder, entry):
+    paths = triage.about(folder, entry)
+    if not paths:
+        named = f"{entry.series} {entry.direction} since {entry.since}"
+        raise UsageError(f"no triage entry for {named}; `hostbench triage list` lists them")
+    for path in paths:
+        path.unlink()
         show(f"deleted {path}")
     return EXIT_OK
 

@@ -102,10 +102,12 @@ class SeriesSelector:
     machine: str | None
 
     def selects(self, series: str) -> bool:
-        """`series` is `case@machine` as it is stored; one that cannot be read is not selected."""
-        text, _, machine = series.rpartition("@")
-        case = read_case(text)
-        return self.machine in (None, machine) and case is not None and self.case.selects(case)
+        """`series` is `case@machine` as it is stored, or `case@machine/environment`. One that is no
+        case has parameters that are no axes."""
+        text, _, group = series.rpartition("@")
+        case = read_case(text) or Case(text.partition("[")[0], {})
+        is_there = self.machine in (None, group, group.partition("/")[0])
+        return is_there and self.case.selects(case)
 
 
 def parse_series(text: str) -> SeriesSelector:

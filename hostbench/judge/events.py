@@ -342,19 +342,11 @@ def _moved(logs: Floats, change: Change) -> tuple[int, int] | None:
     """Series that go at least half of the machine's way, of those with points on both sides. Both
     ways are over the same points, so that a little that the machine does besides cancels out; None
     where that is so much that these points do not show the step at all."""
-    steps = ways(logs, change.index)
-    steps = steps[np.isfinite(steps)]
+    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
+    after = logs[:, change.index : change.index + MOVED_POINTS]
+    both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
+    steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
     way = float(np.median(steps))
     if way / change.height < MOVED_SHARE:
         return None
     return int((steps / way >= MOVED_SHARE).sum()), len(steps)
-
-
-def ways(logs: Floats, column: int) -> Floats:
-    """How far each series goes at a column; NaN without points on both sides."""
-    before = logs[:, max(0, column - MOVED_POINTS) : column]
-    after = logs[:, column : column + MOVED_POINTS]
-    both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
-    steps = np.full(len(logs), np.nan)
-    steps[both] = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    return steps

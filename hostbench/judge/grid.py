@@ -65,7 +65,7 @@ class Grid:
     """Points that stand beside their commit's own, the same code measured again later: `series`,
     `column`, and `log`, how far they are from the commit's first point."""
     left_out: Mapping[str, int]
-    """Why points are not here -> how many."""
+    """Why points are not here -> how many: `of scratch runs`."""
 
     @property
     def resets(self) -> list[list[int]]:
@@ -94,14 +94,14 @@ def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
     """Which rows are valid times of runs that may be judged, and how many are left out, by why."""
     ours, ok = rows["scratch"].isna(), rows["status"] == "ok"
     left = {
-        "points of scratch runs": int((~ours & ok).sum()),
-        "failed points": int((ours & (rows["status"] == "failed")).sum()),
+        "of scratch runs": int((~ours & ok).sum()),
+        "that failed": int((ours & (rows["status"] == "failed")).sum()),
     }
     counts = ours & ok
     for why, bad in (
-        ("points in other units than seconds", rows["unit"] != "seconds"),
-        ("points without a dated commit", rows["committed_at"].isna() | rows["commit"].isna()),
-        (f"points of fewer than {MIN_LAUNCHES} launches", of_few_launches(rows)),
+        ("in other units than seconds", rows["unit"] != "seconds"),
+        ("without a dated commit", rows["committed_at"].isna() | rows["commit"].isna()),
+        (f"of fewer than {MIN_LAUNCHES} launches", of_few_launches(rows)),
     ):
         left[why] = int((counts & bad).sum())
         counts &= ~bad

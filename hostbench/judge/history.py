@@ -60,7 +60,7 @@ class JudgedGroup(Struct, frozen=True, kw_only=True):
     machine: str
     is_simulated: bool
     left_out: dict[str, int]
-    """Why points were not judged -> how many."""
+    """As of its Grid."""
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def judge_history(
         for grid, own in grids(rows, machine, hardware):
             judged.append(judge_grid(grid))
             series += _series(judged[-1], own)
-            reruns = {"reruns of older commits, evidence only": len(grid.reruns)}
+            reruns = {"of older commits measured again, evidence only": len(grid.reruns)}
             group = JudgedGroup(
                 name=grid.group,
                 machine=machine,

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import to_builtins
 
 from hostbench.core import units
-from hostbench.core.case import Case, as_typed, parse_series, read_case
+from hostbench.core.case import as_typed, parse_series
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
@@ -53,33 +53,24 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
     selectors = list(map(parse_series, texts))
-    names = {series.case for series in history.series} if selectors else set()
-    # A name that is no case has parameters that are no axes.
-    cases = {text: read_case(text) or Case(text.partition("[")[0], {}) for text in names}
     for selector in selectors:
-        if not any(map(selector.case.selects, cases.values())):
+        if not any(selector.selects(series.id) for series in history.series):
             check_selects(selector.case, load(), "nothing like it is stored, and ")
-
-    def is_chosen(series: Series) -> bool:
-        return machine in (None, series.machine) and (
-            not selectors
-            or any(
-                selector.machine in (None, series.machine, series.group)
-                and selector.case.selects(cases[series.case])
-                for selector in selectors
-            )
-        )
-
-    chosen = [series for series in history.series if is_chosen(series)]
-    names = {series.group for series in chosen}
-    groups = [
-        group
-        for group in history.groups
-        if group.name in names or (not selectors and machine in (None, group.machine))
+    chosen = [
+        series
+        for series in history.series
+        if machine in (None, series.machine)
+        and (not selectors or any(selector.selects(series.id) for selector in selectors))
     ]
-    ids = {series.id for series in chosen} | {f"{MACHINE}{group.name}" for group in groups}
-    events = (event for event in history.events if event.id in ids)
-    return History(events=tuple(events), series=tuple(chosen), groups=tuple(groups))
+    names = {series.group for series in chosen}
+    if not selectors:  # also groups without a series: what was left out of them is said
+        names |= {own.name for own in history.groups if machine in (None, own.machine)}
+    ids = {series.id for series in chosen} | {f"{MACHINE}{name}" for name in names}
+    return History(
+        events=tuple(event for event in history.events if event.id in ids),
+        series=tuple(chosen),
+        groups=tuple(group for group in history.groups if group.name in names),
+    )
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -167,23 +158,20 @@ def summary(chosen: History) -> list[str]:
     if effects:
         middle, worst = statistics.median(effects), effects[-1]
         line += f"; smallest detectable effect: median {middle:.1%}, worst {worst:.1%}"
-    left = left_out(chosen.groups)
-    simulated = ", ".join(group.name for group in chosen.groups if group.is_simulated)
-    return [
-        line,
-        *([f"left out: {left}"] if left else []),
-        *([f"simulated, no measurement: {simulated}"] if simulated else []),
-    ]
+    lines = [line]
+    if left := left_out(chosen.groups):
+        lines.append(f"left out: {left}")
+    if simulated := ", ".join(group.name for group in chosen.groups if group.is_simulated):
+        lines.append(f"simulated, no measurement: {simulated}")
+    return lines
 
 
 def left_out(groups: Iterable[JudgedGroup]) -> str:
-    """`6 points of scratch runs, 1 point of ...`."""
+    """`6 points of scratch runs, 1 point that failed`."""
     left = Counter[str]()
     for group in groups:
         left.update(group.left_out)
-    plural = re.compile(r"^(point|rerun)s")
-    words = ((num, why if num > 1 else plural.sub(r"\1", why)) for why, num in left.items())
-    return ", ".join(f"{num} {why}" for num, why in words)
+    return ", ".join(f"{number_of(num, 'point')} {why}" for why, num in left.items())
 
 
 # ---- an event in words --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 5
+FORMAT = 6
 """To be raised by hand when what is judged, or how, changes."""
 
 

@@ -58,7 +58,6 @@ _FACTS = ("torch", "driver", "hardware")
 THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
-_RULE = ["x", "kind", "text", "label"]
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
 _HEIGHT = 400
 TimeOf = Literal["committed_at", "started_at"]
@@ -80,9 +79,7 @@ class Trend:
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
     would not be seen, `low` and `high` (NaN where it is not known)."""
     rules: list[Spec]
-    """What changed: `x`, `kind` (whose change it is), `text` and a short `label`."""
-    limit: float | None
-    """What the link can carry; None where nobody knows it."""
+    """What changed: `x`, `kind` (whose change it is) and `text`."""
 
 
 def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
@@ -112,19 +109,16 @@ def trend(
         x = _ms(getattr(event.first, by))
         if points["x"].min() <= x <= points["x"].max():
             change = "" if event.is_reset else units.format_change(event.effect)
-            label = f"{change} {what(event).removeprefix('commit ')}".strip()
             kind = THIS_SERIES if event.case else ITS_MACHINE
-            rules.append({"x": x, "kind": kind, "text": f"{name}: {label}", "label": label})
+            text = f"{change} {what(event).removeprefix('commit ')}".strip()
+            rules.append({"x": x, "kind": kind, "text": text})
             edges += [x] if event.is_reset or event.status == "confirmed" else []
     for fact in _FACTS:
-        known = rows[[by, fact]].dropna()
-        known["before"] = known[fact].shift()
-        changed = known[known["before"].notna() & (known["before"] != known[fact])]
-        for at, after, before in changed.itertuples(index=False):
-            text = f"{fact} {before} -> {after}"
-            rules.append({"x": _ms(at), "kind": FACTS, "text": text, "label": text})
-    ceilings = rows["ceiling_gb_per_s"].dropna()
-    limit = float(ceilings.iloc[-1]) if unit == "GB/s" and len(ceilings) else None
+        known = rows[[by, fact]].dropna().itertuples(index=False)
+        for (_, before), (at, after) in pairwise(known):
+            if before != after:
+                text = f"{fact} {before} -> {after}"
+                rules.append({"x": _ms(at), "kind": FACTS, "text": text})
     drawn = _thinned(points, most)
     about = rows.loc[drawn.index, _WORDED].assign(y=drawn["y"]).astype(object)
     about = about.where(about.notna(), None)
@@ -134,7 +128,6 @@ def trend(
         num_points=len(points),
         levels=_levels(points, name, edges, detectable),
         rules=rules,
-        limit=limit if limit and limit >= points["y"].max() else None,  # else it is no limit
     )
 
 
@@ -227,27 +220,23 @@ def chart(
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
-    known = [(series.name, series.limit) for series in trends if series.limit]
-    limits = pd.DataFrame(known, columns=["series", "y"])
     names, is_many = [series.name for series in trends], len(points) > MANY
     key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     span_ms = float(points["x"].max() - points["x"].min())
     x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
     x2, high = {"field": "x2"}, {"field": "high"}
-    up: Spec = {"scale": {"domain": _domain(points, levels, limits), "nice": True}}
+    up: Spec = {"scale": {"domain": _domain(points, levels), "nice": True}}
     up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
     y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
-    dashed: Spec = {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}
     bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     bands = levels[levels["low"].notna()]
     layers = [
         _layer(bands, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
         *_rules(trends, x),
-        _layer(limits, "rule", dashed, y=y, **color),
         _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
         _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
@@ -278,20 +267,19 @@ def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
 
 
 def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
-    """Where something changed, with labels of which neighbours are below each other. The wide lines
-    are for the pointer."""
-    rules = pd.DataFrame([rule for series in trends for rule in series.rules], columns=_RULE)
+    """Where something changed, with labels of which neighbours are below each other."""
+    every = [rule for series in trends for rule in series.rules]
+    rules = pd.DataFrame(every, columns=["x", "kind", "text"])
     rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
     rules["down"] = [13 * (index % 6) for index in range(len(rules))]
     line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}
-    tip = [field("text:N", title="what changed")]
     look: Spec = {"align": "left", "baseline": "top", "fontSize": 11, "limit": 160, "dx": 4}
     look["dy"] = {"expr": "datum['down']"}
-    text: Spec = {"x": x, "y": {"value": 2}, "text": field("label:N"), "color": line["color"]}
+    text: Spec = {"x": x, "y": {"value": 2}, "text": field("text:N"), "color": line["color"]}
+    tip = {"tooltip": [field("text:N", title="what changed")]}
     return [
-        _layer(rules, "rule", {"strokeWidth": 1.5}, **line),
-        _layer(rules, "rule", {"strokeWidth": 12, "opacity": 0}, tooltip=tip, **line),
-        _layer(rules, "text", look, **text),
+        _layer(rules, "rule", {"strokeWidth": 1.5}, **line, **tip),
+        _layer(rules, "text", look, **text, **tip),
     ]
 
 
@@ -319,10 +307,10 @@ def _marks(
     return sorted(layers, key=lambda marks: len(marks["data"]["values"]))
 
 
-def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: pd.DataFrame) -> list[float]:
+def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
     cut; zero to one where nothing has a number."""
-    values = pd.concat([points["y"], levels["low"], levels["high"], limits["y"]]).dropna()
+    values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
     middle = float(points["y"].median())

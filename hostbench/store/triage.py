@@ -104,30 +104,17 @@ def put(results: Path, entry: Entry) -> Path:
         convert(content, Entry)
     except DAMAGE as error:
         raise UsageError(f"this is no triage entry: {error}") from error
-    path = results / FOLDER / entry.file_name
-    older = _paths(results, entry) - {path}
+    path, older = results / FOLDER / entry.file_name, about(results, entry)
     write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
     for other in older:
-        other.unlink()
+        if other != path:
+            other.unlink()
     return path
 
 
-def clear(results: Path, entry: Entry) -> list[Path]:
-    """Delete every entry for the event of this one. Raises UsageError where there is none."""
-    paths = sorted(_paths(results, entry))
-    if not paths:
-        raise UsageError(
-            f"no triage entry for {entry.series} {entry.direction} since {entry.since}; "
-            "`hostbench triage list` lists them"
-        )
-    for path in paths:
-        path.unlink()
-    return paths
-
-
-def _paths(results: Path, entry: Entry) -> set[Path]:
+def about(results: Path, entry: Entry) -> list[Path]:
     """The files that speak of the same event; one that has its name is taken for such."""
     named = results / FOLDER / entry.file_name
     entries = read(results).entries.items()
     paths = {path for path, other in entries if other.file_name == entry.file_name}
-    return paths | {named} if named.exists() else paths
+    return sorted(paths | ({named} if named.exists() else set()))

@@ -48,14 +48,14 @@ def test_what_is_left_out_is_counted() -> None:
     ]
     found = grid(runs)
     assert found.left_out == {
-        "points of scratch runs": 10,
-        "failed points": 10,
-        "points in other units than seconds": 1,
-        "points of fewer than 7 launches": 2,
+        "of scratch runs": 10,
+        "that failed": 10,
+        "in other units than seconds": 1,
+        "of fewer than 7 launches": 2,
     }
     assert len(found.columns) == 5
     nothing = grid([NightlyRun(commit=0, day=0, row={"scratch": "dirty"})])
-    assert nothing.cases == () and nothing.left_out == {"points of scratch runs": 10}
+    assert nothing.cases == () and nothing.left_out == {"of scratch runs": 10}
 
 
 def test_what_has_no_number_any_more() -> None:

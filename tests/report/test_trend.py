@@ -42,7 +42,7 @@ def test_levels_changes_and_an_outline_of_many_points(results: Results) -> None:
     assert line.points["y"].max() == every["y"].max() and line.points["y"].min() == every["y"].min()
     (failed,) = line.points[line.points["kind"] == "failed"].to_dict("records")
     assert pd.isna(failed["y"]) and "failed: " in failed["text"]
-    labels = [rule["label"] for rule in line.rules]
+    labels = [rule["text"] for rule in line.rules]
     assert labels == [labels[0], "driver 580.1 -> 590.2"] and labels[0].endswith(
         f"% {sha(STEP)[:8]}"
     )

@@ -37,10 +37,7 @@ def test_what_is_put_is_read(tmp_path: Path) -> None:
     path = triage.put(tmp_path, entry)
     stored = triage.read(tmp_path)
     assert (stored.entries, stored.warnings) == ({path: entry}, [])
-    assert triage.clear(tmp_path, ENTRY) == [path]
-    assert triage.read(tmp_path).entries == {}
-    with pytest.raises(UsageError, match="no triage entry"):
-        triage.clear(tmp_path, ENTRY)
+    assert triage.about(tmp_path, ENTRY) == [path]
 
 
 @pytest.mark.parametrize(
@@ -93,8 +90,7 @@ def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> N
     assert triage.read(tmp_path).entries == {path: ENTRY}
     write(tmp_path, "mine.txt", json.dumps({**content, "state": "noise"}))
     path.write_text("half")
-    assert len(triage.clear(tmp_path, ENTRY)) == 2
-    assert not list((tmp_path / "triage").iterdir())
+    assert triage.about(tmp_path, ENTRY) == sorted((tmp_path / "triage").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -140,5 +136,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     code, _, err = listed("--format", "json")
     assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
     assert triage_("clear", SERIES, RUN)[0] == EXIT_OK
+    assert triage_("clear", SERIES, RUN)[0] == EXIT_USAGE
     for wrong in ((RUN, "ok"), (RUN, "noise", "--until", "soon"), ("no-such-branch", "noise")):
         assert triage_("set", SERIES, *wrong)[0] == EXIT_USAGE
