@@ -14,7 +14,7 @@ from msgspec import structs
 
 from hostbench.facts.differences import Difference, RunFacts, possible
 from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
-from hostbench.judge.events import Event, Evidence, EvidenceKind, JudgedGrid, Label
+from hostbench.judge.events import Commit, Event, Evidence, EvidenceKind, JudgedGrid, Label
 from hostbench.judge.grid import RunPoint
 from hostbench.store.runs import AboutRun
 
@@ -93,9 +93,9 @@ class Explainer:
             evidence.append(Evidence(kind="no facts"))
         elif not (differ.any or commits):
             evidence.append(Evidence(kind="same facts"))
-        return structs.replace(event, cause=label, evidence=(*evidence, *commits))
+        return structs.replace(event, cause=label, evidence=tuple(evidence), commits=commits)
 
-    def _across(self, event: Event) -> tuple[_Differences, tuple[Evidence, ...]]:
+    def _across(self, event: Event) -> tuple[_Differences, tuple[Commit, ...]]:
         """What differs across an event, and the commits that landed: between the two points beside
         a step whose place is known to a point, where they are of one commit and something differs;
         else between those that it lies among."""
@@ -158,27 +158,26 @@ class Explainer:
         span = _span(event, own)
         changed = {(fact.name, fact.after) for fact in differ.facts}
         for other in self._judged:
-            if other.grid.machine == own.grid.machine or event.case not in other.row_of:
+            if other.grid.group.machine == event.machine or event.case not in other.row_of:
                 continue
             beside = [e for e in other.of_case[event.case] if _overlap(_span(e, other), span)]
             same = [e for e in beside if e.kind == event.kind and e.effect * event.effect > 0]
             if same:
                 facts = self._across(same[0])[0].facts if changed else ()
                 is_shared = any((fact.name, fact.after) in changed for fact in facts)
-                (shared if is_shared else moved).append(other.grid.group)
+                (shared if is_shared else moved).append(other.grid.group.name)
             if event.case:
                 beside += [e for e in other.of_case[""] if _overlap(_span(e, other), span)]
             if not beside and _could_show(event, other, span):
-                passed.append(other.grid.group)
+                passed.append(other.grid.group.name)
         return moved, shared, passed
 
 
 def commits_of(
     event: Event, landed: Sequence[tuple[str, str | None]] | None = None
-) -> tuple[Evidence, ...]:
-    """The commits, with their subjects, that an event may have begun with: what `landed`, the
-    newest first, else those that were measured. First those between the two points beside it, which
-    are the likely ones."""
+) -> tuple[Commit, ...]:
+    """The commits that an event may have begun with: what `landed`, with its subjects, the newest
+    first, else those that were measured. First those between the two points beside it."""
     old, new = ends_of(event)
     if new is None:
         return ()
@@ -189,13 +188,8 @@ def commits_of(
         order.index(point.commit) if point and point.commit in order else end
         for point, end in ((event.first, 0), (event.last, len(order)))
     )
-    likely = listed[newest:oldest]
-    beside = [own for own in listed if own not in likely]
-    evidence = [
-        *(Evidence(kind="likely commit", commit=name, subject=subject) for name, subject in likely),
-        *(Evidence(kind="commit beside", commit=name, subject=subject) for name, subject in beside),
-    ]
-    return tuple(evidence)
+    commits = [Commit(*own, newest <= index < oldest) for index, own in enumerate(listed)]
+    return tuple(sorted(commits, key=lambda own: not own.is_likely))
 
 
 def ends_of(event: Event) -> tuple[str, str | None]:

@@ -35,8 +35,6 @@ EvidenceKind = Literal[
     "no facts",
     "fact",
     "measuring",
-    "likely commit",
-    "commit beside",
     "elsewhere",
     "same fact elsewhere",
     "passed",
@@ -78,9 +76,16 @@ class Evidence(Struct, frozen=True, kw_only=True):
     kind: EvidenceKind
     text: str = ""
     """Names or a number, as the kind has it: machines, `3`, `9 of 9`, `driver: 580.1 -> 590.2`."""
-    commit: str | None = None
-    subject: str | None = None
-    """Of a commit the first line of its message; None where git was not at hand."""
+
+
+class Commit(Struct, frozen=True):
+    """One that an event may have begun with."""
+
+    commit: str
+    subject: str | None
+    """The first line of its message; None where git was not at hand."""
+    is_likely: bool
+    """It landed between the two points beside the event."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -123,7 +128,9 @@ class Event(Struct, frozen=True, kw_only=True):
     """Of a baseline reset: what changed."""
     cause: Label = "unknown"
     evidence: tuple[Evidence, ...] = ()
-    """The weightiest first, then facts and commits."""
+    """The weightiest first, then facts."""
+    commits: tuple[Commit, ...] = ()
+    """That landed, the likely ones first; none where its sides are of one commit."""
     triage: Entry | None = None
     """What somebody has said of it, if that has lapsed meanwhile, too."""
     lapsed: str = ""
@@ -275,8 +282,8 @@ def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event
         around = columns[max(0, place - 1 - slack) : place + slack + 1]
         low, high = _interval(change, judgement.noise, place - start, end - place)
         yield Event(
-            machine=grid.machine,
-            group=grid.group,
+            machine=grid.group.machine,
+            group=grid.group.name,
             case="" if row is None else grid.cases[row],
             status=_status(change, changes[number + 1 :]),
             effect=change.effect,

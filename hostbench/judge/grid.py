@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -46,15 +46,22 @@ class RunPoint(Struct, frozen=True, kw_only=True):
     started_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Group(Struct, frozen=True, kw_only=True):
     """The series of a machine, or of one of its settings."""
 
-    machine: str
-    group: str
+    name: str
     """What a series' id names after its case: the machine; machine/setting where it has several."""
-    setting: str = ""
-    """What `settings` says of its rows."""
+    machine: str
+    is_simulated: bool
+    left_out: dict[str, int]
+    """Why points are not judged -> how many: `of scratch runs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A group's series."""
+
+    group: Group
     columns: tuple[RunPoint, ...] = ()
     cases: tuple[str, ...] = ()
     logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -64,8 +71,6 @@ class Grid:
     reruns: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Points that stand beside their commit's own, the same code measured again later: `series`,
     `column`, and `log`, how far they are from the commit's first point."""
-    left_out: Mapping[str, int]
-    """Why points are not here -> how many: `of scratch runs`."""
 
     @property
     def resets(self) -> list[list[int]]:
@@ -85,9 +90,13 @@ def grids(
     for name in names:
         own = rows[setting == name]
         counts, left_out = _counted(own)
-        group = f"{machine}/{name}" if name and len(names) > 1 else machine
-        about = {"machine": machine, "group": group, "setting": name, "left_out": left_out}
-        yield _grid(own[counts], hardware, **about) if counts.any() else Grid(**about), own
+        group = Group(
+            name=f"{machine}/{name}" if name and len(names) > 1 else machine,
+            machine=machine,
+            is_simulated=name == SIMULATED,
+            left_out=left_out,
+        )
+        yield _grid(own[counts], group, hardware) if counts.any() else Grid(group=group), own
 
 
 def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
@@ -145,7 +154,7 @@ def point_of(run: Any) -> RunPoint:
     )
 
 
-def _grid(rows: pd.DataFrame, hardware: HardwareOf, **about: Any) -> Grid:
+def _grid(rows: pd.DataFrame, group: Group, hardware: HardwareOf) -> Grid:
     """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows)
     cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)
@@ -166,13 +175,16 @@ def _grid(rows: pd.DataFrame, hardware: HardwareOf, **about: Any) -> Grid:
     started, names_of = runs["started_at"].to_numpy(), list(version.categories)
     resets = dict(_version_resets(logs, versions, started, names_of))
     resets |= _hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]])
+    if num := len(reruns):
+        again = {"of older commits measured again, evidence only": num}
+        group = structs.replace(group, left_out=group.left_out | again)
     return Grid(
+        group=group,
         columns=tuple(map(point_of, runs.itertuples())),
         cases=tuple(cases),
         logs=logs,
         why_reset=resets,
         reruns=reruns[["series", "column", "log"]],
-        **about,
     )
 
 

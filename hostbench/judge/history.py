@@ -12,7 +12,7 @@ from hostbench.core.arrays import Floats
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
-from hostbench.judge.grid import SIMULATED, RunPoint, grids, point_of
+from hostbench.judge.grid import Group, RunPoint, grids, point_of
 from hostbench.store.runs import AboutRun
 
 SPARKS = 40
@@ -53,22 +53,12 @@ class Series(Struct, frozen=True, kw_only=True):
         return f"{self.case}@{self.group}"
 
 
-class JudgedGroup(Struct, frozen=True, kw_only=True):
-    """The series of a machine, or of one of its environments, as a whole."""
-
-    name: str
-    machine: str
-    is_simulated: bool
-    left_out: dict[str, int]
-    """As of its Grid."""
-
-
 class History(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     """With their causes. The machines' own first, then what stayed before what is over, the largest
     first."""
     series: tuple[Series, ...]
-    groups: tuple[JudgedGroup, ...]
+    groups: tuple[Group, ...]
 
 
 def judge_history(
@@ -76,20 +66,12 @@ def judge_history(
 ) -> History:
     """`tables`: of each machine its rows, with the columns hostbench.judge.grid.NEEDED."""
     hardware = {name: run.hardware for name, run in runs.items()}
-    judged, series, groups = list[JudgedGrid](), list[Series](), list[JudgedGroup]()
+    judged, series = list[JudgedGrid](), list[Series]()
     for machine, rows in tables:
         for grid, own in grids(rows, machine, hardware):
             judged.append(judge_grid(grid))
             series += _series(judged[-1], own)
-            reruns = {"of older commits measured again, evidence only": len(grid.reruns)}
-            group = JudgedGroup(
-                name=grid.group,
-                machine=machine,
-                is_simulated=grid.setting == SIMULATED,
-                left_out={**grid.left_out, **(reruns if len(grid.reruns) else {})},
-            )
-            groups.append(group)
-    judged.sort(key=lambda own: (own.grid.machine, own.grid.group))
+    judged.sort(key=lambda own: (own.grid.group.machine, own.grid.group.name))
     explainer = Explainer(judged, runs, facts_of)
     events = [explainer.explain(event, own) for own in judged for event in own.events]
 
@@ -100,7 +82,7 @@ def judge_history(
     return History(
         events=tuple(sorted(events, key=order)),
         series=tuple(sorted(series, key=lambda own: (own.machine, own.group, own.case))),
-        groups=tuple(sorted(groups, key=lambda group: (group.machine, group.name))),
+        groups=tuple(own.grid.group for own in judged),
     )
 
 
@@ -111,8 +93,8 @@ def _series(judged: JudgedGrid, rows: pd.DataFrame) -> Iterator[Series]:
         grid.cases, grid.logs, grid.resets, judged.machine.own, strict=True
     ):
         yield Series(
-            machine=grid.machine,
-            group=grid.group,
+            machine=grid.group.machine,
+            group=grid.group.name,
             case=case,
             points=int(np.isfinite(logs).sum()),
             longest=longest_piece(logs, resets),

@@ -20,7 +20,8 @@ from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, RESET, STATES, Event, EvidenceKind
-from hostbench.judge.history import History, JudgedGroup, Series
+from hostbench.judge.grid import Group
+from hostbench.judge.history import History, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
 from hostbench.report.write import values
@@ -166,7 +167,7 @@ def summary(chosen: History) -> list[str]:
     return lines
 
 
-def left_out(groups: Iterable[JudgedGroup]) -> str:
+def left_out(groups: Iterable[Group]) -> str:
     """`6 points of scratch runs, 1 point that failed`."""
     left = Counter[str]()
     for group in groups:
@@ -184,16 +185,14 @@ def evidence_lines(event: Event) -> list[str]:
     lines = [
         _TEXTS[evidence.kind].format(text=evidence.text or unnamed, series=series)
         for evidence in event.evidence
-        if evidence.commit is None
     ]
-    commits = [evidence for evidence in event.evidence if evidence.commit is not None]
     parts = []
-    for kind, word in (("likely commit", "most likely"), ("commit beside", "less likely")):
-        own = [evidence for evidence in commits[:SHOWN_COMMITS] if evidence.kind == kind]
-        names = [f"{str(evidence.commit)[:8]} {evidence.subject or ''}".strip() for evidence in own]
+    for is_likely, word in ((True, "most likely"), (False, "less likely")):
+        own = [commit for commit in event.commits[:SHOWN_COMMITS] if commit.is_likely == is_likely]
+        names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in own]
         parts += [f"{word} {'; '.join(names)}"] if names else []
-    if len(commits) > SHOWN_COMMITS:
-        parts[-1] += f" and {len(commits) - SHOWN_COMMITS} more"
+    if len(event.commits) > SHOWN_COMMITS:
+        parts[-1] += f" and {len(event.commits) - SHOWN_COMMITS} more"
     return [*lines, *(["; ".join(parts)] if parts else [])]
 
 
@@ -322,7 +321,7 @@ def causes(events: Iterable[Event]) -> list[Cause]:
     return [
         Cause(
             key=f"{name}, {label}",
-            title=f"{name} {_subject(own[0]) if name.startswith('commit ') else ''}".strip(),
+            title=f"{name} {_subject(own[0])}".strip() if name.startswith("commit ") else name,
             events=own,
         )
         for (name, label), own in by_cause.items()
@@ -340,8 +339,7 @@ def what(event: Event) -> str:
 
 
 def _subject(event: Event) -> str:
-    likely = (own.subject for own in event.evidence if own.kind == "likely commit")
-    return next(likely, None) or ""
+    return next((own.subject for own in event.commits if own.is_likely), None) or ""
 
 
 def commands(event: Event, results: Path | str) -> str:

@@ -22,7 +22,7 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 6
+FORMAT = 7
 """To be raised by hand when what is judged, or how, changes."""
 
 
@@ -61,12 +61,11 @@ def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
     tell."""
     events = list(events)
     between = cache(lambda old, new: landed(root, old, new))
-    ends = [ends_of(event) for event in events]
+    ends = [ends_of(event) if event.commits else ("", None) for event in events]
     measured = {commit for pair in ends for commit in pair if commit}
     in_git = known_commits(root, measured) if measured else set()
     for index, (event, (old, new)) in enumerate(zip(events, ends, strict=True)):
-        others = tuple(own for own in event.evidence if own.commit is None)
-        if len(others) < len(event.evidence) and new and {old, new} <= in_git:
-            evidence = (*others, *commits_of(event, between(old, new)))
-            events[index] = structs.replace(event, evidence=evidence)
+        if new and {old, new} <= in_git:
+            commits = commits_of(event, between(old, new))
+            events[index] = structs.replace(event, commits=commits)
     return events

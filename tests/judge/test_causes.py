@@ -7,7 +7,7 @@ import pytest
 
 from hostbench.facts.record import known
 from hostbench.judge.causes import Explainer, commits_of
-from hostbench.judge.events import Event, JudgedGrid
+from hostbench.judge.events import Commit, Event, JudgedGrid
 from hostbench.report.changes import evidence_lines as why
 from hostbench.store.runs import AboutRun
 from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha, versions
@@ -84,9 +84,9 @@ def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
     assert event.cause == "code" and why(event)[0] == "same driver, torch and hardware"
     assert why(event)[-1].startswith(f"most likely {sha(60)[:8]}; less likely ")
     landed = [(sha(60), "Copy and wait; twice -> slower"), (sha(59), "Other")]
-    assert [(one.kind, one.subject) for one in commits_of(event, landed)] == [
-        ("likely commit", "Copy and wait; twice -> slower"),
-        ("commit beside", "Other"),
+    assert [*commits_of(event, landed)] == [
+        Commit(sha(60), "Copy and wait; twice -> slower", True),
+        Commit(sha(59), "Other", False),
     ]
 
 

@@ -47,7 +47,7 @@ def test_what_is_left_out_is_counted() -> None:
         NightlyRun(commit=8, day=8, cases=(0, 1), row={"num_samples": 3}),
     ]
     found = grid(runs)
-    assert found.left_out == {
+    assert found.group.left_out == {
         "of scratch runs": 10,
         "that failed": 10,
         "in other units than seconds": 1,
@@ -55,7 +55,7 @@ def test_what_is_left_out_is_counted() -> None:
     }
     assert len(found.columns) == 5
     nothing = grid([NightlyRun(commit=0, day=0, row={"scratch": "dirty"})])
-    assert nothing.cases == () and nothing.left_out == {"of scratch runs": 10}
+    assert nothing.cases == () and nothing.group.left_out == {"of scratch runs": 10}
 
 
 def test_what_has_no_number_any_more() -> None:
@@ -117,18 +117,18 @@ def test_environments_of_another_project_and_stand_ins_are_lines_of_their_own() 
     def asv(day: int, env: str) -> NightlyRun:
         return NightlyRun(commit=day, day=day, row={"run_id": f"asv-{sha(day)[:8]}-{env}"})
 
-    def lines(*runs: NightlyRun) -> list[tuple[str, str, int]]:
+    def lines(*runs: NightlyRun) -> list[tuple[str, bool, int]]:
         every = grids(rows(runs, flat), "box", {})
-        return [(own.group, own.setting, len(own.columns)) for own, _ in every]
+        return [(own.group.name, own.group.is_simulated, len(own.columns)) for own, _ in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
     simulated = NightlyRun(commit=4, day=4, row={"device": "simulated"})
-    assert lines(*one) == [("box", "conda-py3.11", 3)]
-    two = [("box/conda-py3.11", "conda-py3.11", 3), ("box/conda-py3.12", "conda-py3.12", 1)]
+    assert lines(*one) == [("box", False, 3)]
+    two = [("box/conda-py3.11", False, 3), ("box/conda-py3.12", False, 1)]
     assert lines(*one, asv(1, "conda-py3.12")) == two
-    assert lines(*nightly(3), asv(4, "hostbench-py3.11")) == [("box", "", 4)]  # as the runs'
-    assert lines(*nightly(3), simulated) == [("box", "", 3), ("box/simulated", "simulated", 1)]
-    assert lines(simulated) == [("box", "simulated", 1)]
+    assert lines(*nightly(3), asv(4, "hostbench-py3.11")) == [("box", False, 4)]  # as the runs'
+    assert lines(*nightly(3), simulated) == [("box", False, 3), ("box/simulated", True, 1)]
+    assert lines(simulated) == [("box", True, 1)]
 
 
 def test_points_of_few_launches_are_marked_wherever_they_come_from() -> None:

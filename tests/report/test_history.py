@@ -94,7 +94,7 @@ def test_subjects_are_those_of_the_project_that_asks_whoever_asked_first(tmp_pat
     results = Results(histories.write(tmp_path / "project", story, git=True))
     elsewhere = with_subjects(history_of(results).events, tmp_path)
     here = with_subjects(history_of(results).events, tmp_path / "project")
-    assert not any(one.subject for event in elsewhere for one in event.evidence)
+    assert not any(own.subject for event in elsewhere for own in event.commits)
     titles = [own.title for own in causes(here)]
     assert titles and all(title.startswith("commit ") for title in titles)
     assert all(title.endswith(f" {cause}") for title in titles)
