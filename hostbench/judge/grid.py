@@ -46,7 +46,7 @@ class RunPoint(Struct, frozen=True, kw_only=True):
     started_at: datetime
 
 
-class Group(Struct, frozen=True, kw_only=True):
+class SeriesGroup(Struct, frozen=True, kw_only=True):
     """The series of a machine, or of one of its settings."""
 
     name: str
@@ -61,7 +61,7 @@ class Group(Struct, frozen=True, kw_only=True):
 class Grid:
     """A group's series."""
 
-    group: Group
+    group: SeriesGroup
     columns: tuple[RunPoint, ...] = ()
     cases: tuple[str, ...] = ()
     logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -90,7 +90,7 @@ def grids(
     for name in names:
         own = rows[setting == name]
         counts, left_out = _counted(own)
-        group = Group(
+        group = SeriesGroup(
             name=f"{machine}/{name}" if name and len(names) > 1 else machine,
             machine=machine,
             is_simulated=name == SIMULATED,
@@ -154,7 +154,7 @@ def point_of(run: Any) -> RunPoint:
     )
 
 
-def _grid(rows: pd.DataFrame, group: Group, hardware: HardwareOf) -> Grid:
+def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
     """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows)
     cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)

@@ -12,7 +12,7 @@ from hostbench.core.arrays import Floats
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
-from hostbench.judge.grid import Group, RunPoint, grids, point_of
+from hostbench.judge.grid import RunPoint, SeriesGroup, grids, point_of
 from hostbench.store.runs import AboutRun
 
 SPARKS = 40
@@ -58,7 +58,7 @@ class History(Struct, frozen=True, kw_only=True):
     """With their causes. The machines' own first, then what stayed before what is over, the largest
     first."""
     series: tuple[Series, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[SeriesGroup, ...]
 
 
 def judge_history(

@@ -20,7 +20,7 @@ from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, RESET, STATES, Event, EvidenceKind
-from hostbench.judge.grid import Group
+from hostbench.judge.grid import SeriesGroup
 from hostbench.judge.history import History, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
@@ -167,7 +167,7 @@ def summary(chosen: History) -> list[str]:
     return lines
 
 
-def left_out(groups: Iterable[Group]) -> str:
+def left_out(groups: Iterable[SeriesGroup]) -> str:
     """`6 points of scratch runs, 1 point that failed`."""
     left = Counter[str]()
     for group in groups:
