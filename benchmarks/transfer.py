@@ -1,6 +1,7 @@
 """transfer: what one copy between host and device costs, and whether the call waits for it."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from hostbench import DEVICES, GIB, KIB, MIB, Device, Prepared, suite, workload
@@ -22,8 +23,9 @@ UNCACHED = 512 * MIB
 LONG = 16 * MIB
 """From here on a copy is long beside the enqueueing of the next one: 0.3 ms on PCIe Gen5, where
 1MiB takes about 19 us and may be over before the other direction begins."""
-STAGED_AT_ONCE = 64 * KIB
-"""Up to this size the driver may take pageable bytes along with the command, without waiting."""
+STAGED_AT_ONCE = MIB
+"""Up to this size the driver may take pageable bytes to the device along, without waiting. What
+comes from the device is there when the call returns."""
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
 CACHE = ("cold", "warm")
@@ -46,17 +48,22 @@ def _expects(
     memory: str = "pinned",
     cache: str = "warm",
     num_tensors: int = 1,
+    direction: str = "h2d",
     **_: Any,
 ) -> dict[str, bool]:
-    """A call returns early when it may and can: on CUDA not from pageable memory, unless perhaps
-    for small copies, of which nothing is declared. Nor is it where the caches are cold, for whether
-    CUDA's allocations wait for the device is nothing to build on; nor of a thousand calls, which
-    may fill CUDA's queue, and then wait for it.
+    """A call returns early when it may and can: on CUDA not from or to pageable memory, unless
+    perhaps for small copies to the device, of which nothing is declared. Nor is it where the caches
+    are cold, for whether CUDA's allocations wait for the device is nothing to build on; nor of a
+    thousand calls, which may fill CUDA's queue, and then wait for it.
 
     On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
     """
-    is_small = device == "cuda" and memory == "pageable" and nbytes <= STAGED_AT_ONCE
-    if (is_small and not blocking) or cache == "cold" or num_tensors > 1:
+    is_staged = device == "cuda" and memory == "pageable" and direction == "h2d"
+    if (
+        (is_staged and nbytes <= STAGED_AT_ONCE and not blocking)
+        or cache == "cold"
+        or num_tensors > 1
+    ):
         return {}
     return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
 
@@ -122,7 +129,7 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     },
     only=_one_way,
     moves=lambda nbytes, **_: nbytes,
-    expects=_expects,
+    expects=partial(_expects, direction="d2h"),
     needs=_needs,
     quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory != "registered",
     baseline=SYNC_PAGEABLE,

@@ -7,10 +7,12 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 
 import contextlib
 import gc
+import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice
+from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -40,6 +43,8 @@ _HEAD_START_S = 0.001
 _WARMUPS_OF_A_GRAPH = 3
 
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
+
+_NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 
@@ -87,11 +92,15 @@ class CudaDevice(TorchDevice):
         torch.cuda.set_device(index)
         self.torch_device = torch.device("cuda", index)
         self.lacks = lacking("cuda", torch.cuda.device_count())
+        if os.environ.get(_NO_CACHING, "0") not in ("", "0"):
+            why = f"{_NO_CACHING} is set: each allocation is a new one; unset it"
+            self.lacks |= {"allocator caches": why, "CUDA graphs": why}
 
     def settle(self) -> None:
         cpus = numa.bind_near(pci_address(self.torch_device))
-        if cpus and torch.get_num_threads() > len(cpus):
-            torch.set_num_threads(len(cpus))  # torch took all of the machine's for its own
+        cores = usable_cores(len(cpus) or None, cpu_quota_cores(Path("/")))
+        if cores and torch.get_num_threads() > cores:
+            torch.set_num_threads(cores)  # torch took all of the machine's; a quota would stop it
         try:
             source = self.host_buffer(_SETTLE_BYTES, pinned=True)
         except Unavailable:  # for the cases to say that need pinned memory
@@ -108,8 +117,11 @@ class CudaDevice(TorchDevice):
         return numa.is_near(pci_address(self.torch_device))
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
-        with self._pinning(nbytes if pinned else 0):
+        try:
             return super().host_buffer(nbytes, pinned=pinned)
+        except RuntimeError as error:
+            self._refuse_pinning(error, nbytes if pinned else 0)
+            raise
 
     def registered_buffer(self, nbytes: int) -> Buffer:
         """Page-locked for as long as this tensor object lives: keep it while a view of it is in
@@ -141,28 +153,39 @@ class CudaDevice(TorchDevice):
             torch.cuda.synchronize(buffer.device)
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
-        where = left.device if left.is_cuda else right.device
+        """Compared where `right`, the source, lies: what a copy brought goes back by the other way
+        than it came."""
+        where = right.device
         if left.is_cuda and right.is_cuda and left.device != right.device:
-            where = torch.device("cpu")  # not by the way that is to be checked
+            where = torch.device("cpu")
         return super().same_values(left.to(where), right.to(where))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
 
     def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
-        with self._pinning(nbytes if memory == "pinned" else 0):
+        try:
             return super().new_memory(nbytes, memory)
+        except RuntimeError as error:
+            self._refuse_pinning(error, nbytes if memory == "pinned" else 0)
+            raise
 
     def pin(self, source: Buffer) -> Buffer:
-        with self._pinning(source.nbytes):
+        try:
             return source.pin_memory()
+        except RuntimeError as error:
+            self._refuse_pinning(error, source.nbytes)
+            raise
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         return source.to(self.torch_device, non_blocking=not blocking)
 
     def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        with self._pinning(0 if blocking else source.nbytes):
+        try:
             return source.to("cpu", non_blocking=not blocking)
+        except RuntimeError as error:
+            self._refuse_pinning(error, 0 if blocking else source.nbytes)
+            raise
 
     def drop_caches(self) -> None:
         self.synchronize()
@@ -277,22 +300,16 @@ class CudaDevice(TorchDevice):
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
-    @contextmanager
-    def _pinning(self, nbytes: int) -> Iterator[None]:
-        """Around what pins `nbytes`: a refusal leaves CUDA as it was, any other error is raised."""
+    def _refuse_pinning(self, error: RuntimeError, nbytes: int) -> None:
+        """Of an error where `nbytes` were to be pinned: a refusal leaves CUDA as it was."""
+        if not nbytes:
+            return
         try:
-            yield
-        except RuntimeError as error:
-            if not nbytes:
-                raise
-            try:
-                self.synchronize()
-            except RuntimeError:  # the device itself is broken, or was before
-                raise error from None
-            message = str(error).strip().partition("\n")[0]
-            raise Unavailable(
-                f"CUDA pins no {format_bytes(nbytes)}: {message}; {_LOCKED}"
-            ) from error
+            self.synchronize()
+        except RuntimeError:  # the device itself is broken, or was before
+            return
+        message = str(error).strip().partition("\n")[0]
+        raise Unavailable(f"CUDA pins no {format_bytes(nbytes)}: {message}; {_LOCKED}") from error
 
     def _forget_last_error(self) -> None:
         """CUDA keeps the error of a refused call, and the next launch of a kernel takes it for its

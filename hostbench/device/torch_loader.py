@@ -7,7 +7,7 @@ with the case: see `close`.
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -57,9 +57,12 @@ class TorchLoader:
     """See the module's docstring. Raises Unavailable where shared memory is too small for what the
     workers make ahead."""
 
-    def __init__(self, loading: Loading, pattern: Buffer) -> None:
-        """`pattern` holds bytes of which no two stretches are alike, `pattern_bytes` long."""
-        self._loading = loading
+    def __init__(
+        self, loading: Loading, pattern: Buffer, refuse: Callable[[RuntimeError, int], None]
+    ) -> None:
+        """`pattern` holds bytes of which no two stretches are alike, `pattern_bytes` long. `refuse`
+        is the device's word on an error of the thread that pins so many bytes."""
+        self._loading, self._refuse = loading, refuse
         self._items = Items(loading, pattern)
         self._running: Any = None
         self._loader: Any = None
@@ -81,7 +84,15 @@ class TorchLoader:
     def __iter__(self) -> Iterator[Buffer]:
         with _quiet():
             self._running = iter(self._loader)
-        return map(_flat, self._running)
+        return self._batches(self._running)
+
+    def _batches(self, running: Iterator[Buffer]) -> Iterator[Buffer]:
+        try:
+            for batch in running:
+                yield batch.view(-1)
+        except RuntimeError as error:
+            self._refuse(error, self._loading.batch_bytes if self._loading.pinned else 0)
+            raise
 
     def expected(self, batch: int) -> Buffer:
         return torch.cat([self._items.item(item) for item in self._loading.items(batch)])
@@ -107,10 +118,6 @@ class _Order:
         for batch in numbers:
             seconds = loading.seconds(batch) / loading.batch_size
             yield [(item, seconds) for item in loading.items(batch)]
-
-
-def _flat(batch: torch.Tensor) -> torch.Tensor:
-    return batch.view(-1)
 
 
 def _in_worker(_: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import decode
 
-PROBE_TIMEOUT_S = 60.0
+PROBE_TIMEOUT_S = 180.0  # a first import from a shared disk takes minutes
 _BACKENDS = ("cuda", "hip")
 
 _PROBE = """

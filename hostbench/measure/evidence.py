@@ -25,6 +25,8 @@ COUNTED_SHARE = 0.9
 """Fewer counted bytes than this share of those copied, and the copies did not cross the link."""
 UNSEEN_SHARE = 0.05
 """Growth below this share of what was asked is others' traffic: the copies took another link."""
+MORE, SAME_SHARE = 4, 0.1
+"""Times the repeats, and how far apart the shares may be that are the same."""
 COUNTER_WAIT_S = 0.25
 """How long the counters get to catch up."""
 
@@ -149,29 +151,45 @@ def _read(device: Device, prepared: Prepared) -> tuple[int, int]:
 
 
 def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
-    start = _read(device, prepared)
-    repeats = max(1, -(-COUNTED_BYTES // max(asked)))
-    if repeats > MAX_REPEATS:
+    """`passed`, `failed: ...` or `unavailable: ...`. Counters that saw a part may be late: only the
+    same part of more repeats fails the step."""
+    fewest = max(1, -(-COUNTED_BYTES // max(asked)))
+    if fewest > MAX_REPEATS:
         return f"unavailable: {format_bytes(max(asked))} is too little for the link's counters"
+    parts: list[float] = []
+    for repeats in (fewest, MORE * fewest):
+        wanted = [repeats * nbytes for nbytes in asked]
+        grown = _growth(device, prepared, repeats, wanted)
+        parts.append(min(n / most for n, most in zip(grown, wanted, strict=True) if most))
+        if parts[-1] >= COUNTED_SHARE:
+            return "passed"
+        if min(grown) < 0:
+            return "unavailable: a counter wrapped"
+        if sum(grown) < UNSEEN_SHARE * sum(wanted):
+            return "unavailable: the counters do not see this link"
+    first, second = parts
+    if abs(second - first) > SAME_SHARE:
+        return f"unavailable: the counters are late: they saw {first:.0%}, then {second:.0%}"
+    target = "the second device" if prepared.to_second_device else "the device"
+    out_of = "the first" if prepared.to_second_device else "it"
+    why = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
+    return f"failed: the link's counters saw {why}, the steps copied {wanted[0]} and {wanted[1]}"
+
+
+def _growth(
+    device: Device, prepared: Prepared, repeats: int, wanted: Sequence[int]
+) -> tuple[int, ...]:
+    """Of the counters (into, out of) while the step is repeated: as soon as it is enough, or after
+    they had time to catch up."""
+    start = _read(device, prepared)
     for _ in range(repeats):
         prepared.get_ready(device)
         prepared.step()
         device.synchronize()
-    enough = [COUNTED_SHARE * repeats * nbytes for nbytes in asked]
     deadline_s = time.monotonic() + COUNTER_WAIT_S
     while True:
-        grown = [now - then for now, then in zip(_read(device, prepared), start, strict=True)]
-        if all(seen >= least for seen, least in zip(grown, enough, strict=True)):
-            return "passed"
-        if time.monotonic() > deadline_s:
-            break
+        grown = tuple(now - then for now, then in zip(_read(device, prepared), start, strict=True))
+        enough = all(n >= COUNTED_SHARE * most for n, most in zip(grown, wanted, strict=True))
+        if enough or time.monotonic() > deadline_s:
+            return grown
         time.sleep(0.02)
-    if min(grown) < 0:
-        return "unavailable: a counter wrapped"
-    if sum(grown) < UNSEEN_SHARE * repeats * sum(asked):
-        return "unavailable: the counters do not see this link"
-    target = "the second device" if prepared.to_second_device else "the device"
-    out_of = "the first" if prepared.to_second_device else "it"
-    why = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
-    wanted = f"{repeats * asked[0]} and {repeats * asked[1]}"
-    return f"failed: the link's counters saw {why}, the steps copied {wanted}"

@@ -102,6 +102,7 @@ class RankGroup:
         return bool(self._flag.item())
 
 
+_BLOCKING = "TORCH_NCCL_BLOCKING_WAIT"
 _current: RankGroup | None = None
 
 
@@ -143,6 +144,8 @@ def _lacks(group: GroupConfig, num_local: int) -> str | None:
         return f"this torch is built without {group.backend}"
     if group.backend == "nccl" and group.device != "cuda":
         return "nccl needs a GPU for each rank"
+    if group.backend == "nccl" and os.environ.get(_BLOCKING, "0") not in ("", "0"):
+        return f"{_BLOCKING} is set: each call would wait for its collective; unset it"
     if group.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
         return "ranks of mpi are started by mpirun: mpirun -n 2 python -m hostbench.ranks"
     return None

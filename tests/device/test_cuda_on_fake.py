@@ -12,7 +12,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
-from hostbench.device import numa
+from hostbench.device import cuda, numa
 from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
@@ -127,6 +127,7 @@ def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
         ("transfer.host_to_device", {"memory": "pinned", "nbytes": 4 * MIB}),
         ("transfer.to_host", {"nbytes": 16 * MIB, "blocking": False, "cache": "warm"}),
         ("overlap.pipeline", {"memory": "pinned"}),
+        ("loading.loop", {"memory": "pinned", "num_workers": 0}),
     ],
 )
 def test_pinned_memory_that_is_refused_is_a_skip(workload: str, axes: dict[str, object]) -> None:
@@ -229,20 +230,44 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
     assert numa.is_near("0000:19:00.0", tmp_path) is None
 
 
-def test_torch_gets_no_more_threads_than_the_node_has_cpus(
-    floor: Machine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("near", "quota", "num"), [({0}, None, 1), (set(range(64)), 2.0, 2)])
+def test_torch_gets_no_more_threads_than_node_and_quota_have(
+    floor: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    near: set[int],
+    quota: float | None,
+    num: int,
 ) -> None:
     before = torch.get_num_threads()
-    monkeypatch.setattr(numa, "bind_near", lambda address: {0})
+    monkeypatch.setattr(numa, "bind_near", lambda address: near)
+    monkeypatch.setattr(cuda, "cpu_quota_cores", lambda root: quota)
     try:
         torch.set_num_threads(4)
         CudaDevice().settle()
-        assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == num
         monkeypatch.setattr(numa, "bind_near", lambda address: {0, 1, 2})
         CudaDevice().settle()
-        assert torch.get_num_threads() == 1, "never raised"
+        assert torch.get_num_threads() == num, "never raised"
     finally:
         torch.set_num_threads(before)
+
+
+def test_without_caching_no_case_is_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+    with cuda_machine(), pytest.raises(Unavailable, match="each allocation is a new one; unset it"):
+        CudaDevice().require("allocator caches")
+
+
+def test_what_a_copy_brought_is_compared_by_the_way_that_it_did_not_come(floor: Machine) -> None:
+    device = CudaDevice()
+    host, there = device.host_buffer(MIB, pinned=True), device.buffer(MIB)
+    for target, source, way in ((there, host, "DtoH"), (host, there, "HtoD")):
+        device.fill_pattern(source, seed=1)
+        device.copy(target, source, blocking=True)
+        before = len(floor.log)
+        assert device.same_values(target, source)
+        copies = [event.name for event in floor.log[before:] if event.name.startswith("Memcpy")]
+        assert way in copies[0]
 
 
 def test_it_settles_without_pinned_memory_too() -> None:

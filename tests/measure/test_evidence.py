@@ -94,6 +94,17 @@ def test_counters_that_come_late_are_waited_for() -> None:
     assert device.readings == 3
 
 
+def test_a_counter_that_lags_fails_nothing(patience: None) -> None:
+    class Lagging(Counting):
+        def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
+            self.share = 0.3 if self.readings < 3 else 0.6
+            return super().bytes_counted()
+
+    device = Lagging()
+    proof = evidence.gather(device, copy_case(device)).proofs["link_bytes"]
+    assert proof.startswith("unavailable: the counters are late: they saw "), proof
+
+
 def test_small_copies_are_not_held_against_a_coarse_counter(patience: None) -> None:
     device = Counting()
     said = evidence.gather(device, copy_case(device, 4 * KIB)).proofs["link_bytes"]
@@ -127,7 +138,7 @@ class TwoLinks(SimulatedDevice):
         (
             0,
             "failed: the link's counters saw 0 bytes into the second device and "
-            f"{64 * MIB} out of the first, the steps copied {64 * MIB} and {64 * MIB}",
+            f"{256 * MIB} out of the first, the steps copied {256 * MIB} and {256 * MIB}",
         ),
     ],
 )
