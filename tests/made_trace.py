@@ -50,9 +50,6 @@ class MadeTrace:
     def op(self, name: str, span: tuple[float, float], **args: Any) -> None:
         self.event("cpu_op", name, span, args=args)
 
-    def frame(self, name: str, span: tuple[float, float]) -> None:
-        self.event("python_function", name, span)
-
     def note(self, name: str, span: tuple[float, float]) -> None:
         self.event("user_annotation", name, span)
 

@@ -15,7 +15,6 @@ from hostbench.core.errors import (
 )
 from hostbench.core.units import number_of
 from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
-from hostbench.idle.recording import RecordSettings
 from hostbench.idle.summary import summary
 from hostbench.idle.trace import Trace, read_trace
 from hostbench.idle.words import advice_table, blocks, overhead
@@ -49,13 +48,8 @@ def execute(
                 "go with a COMMAND"
             )
         return _show(format, trace)
-    with recorded(
-        command,
-        lambda folder: RecordSettings(folder, warmup, steps, seconds),
-        keep=keep,
-        stop=stop,
-        quiet=format != "text",
-    ) as run:
+    settings = {"warmup": warmup, "steps": steps, "seconds": seconds}
+    with recorded(command, keep=keep, stop=stop, quiet=format != "text", **settings) as run:
         failed = run.exit_code and not run.was_stopped
         if failed:
             warn(f"`{join(command)}` ended with exit code {run.exit_code}")
@@ -115,9 +109,7 @@ def _why_nothing(run: RecordedRun, warmup: int) -> str:
             f"it made {number_of(steps, 'step')} of an optimizer, and recording begins after "
             f"{warmup}: --warmup {max(0, steps // 2)}"
         )
-    if not any(process.has_cuda for process in run.processes):
-        return "torch sees no GPU here, and no optimizer made a step; idle time needs a GPU"
     return (
-        "no optimizer made a step, and it ended within 20 s of CUDA's start: --warmup 0 records "
-        "from the start"
+        "no optimizer made a step, and it ended within 20 s of CUDA's start (without a GPU: of "
+        "torch's import): --warmup 0 records from the start"
     )

@@ -1,9 +1,8 @@
 """What the CUDA device did, from torch's profiler (Kineto, CUPTI): kinds, bytes and intervals."""
 
 import json
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,7 @@ from torch._C._profiler import _ExperimentalConfig
 from hostbench.core.errors import Unavailable
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.base import Step
-
-_MEMCPY = re.compile(
-    r"Memcpy (?P<way>HtoD|DtoH|DtoD|PtoP)(?: \((?P<source>\w+) -> (?P<target>\w+)\))?"
-)
-_WAYS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P"}
+from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, decode
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _SPIN = "spin_kernel"
@@ -52,24 +47,24 @@ class Profiler:
         where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
         the profiler does not list (copies between GPUs) is just not there.
         """
-        return sorted(activities(self._seen(work)), key=lambda activity: activity.start_s)
+        seen = activities(decode(self._seen(work)).events)
+        return sorted(seen, key=lambda activity: activity.start_s)
 
     def trace(self, work: Step) -> list[dict[str, Any]]:
         """The same as the events of the Chrome trace that the profiler writes: operations of torch,
         calls of CUDA's runtime, the work of each stream. Raises Unavailable so, too."""
-        events: list[dict[str, Any]] = self._seen(work)["traceEvents"]
-        return events
+        return _all_events(self._seen(work))
 
-    def _seen(self, work: Step) -> Any:
+    def _seen(self, work: Step) -> bytes:
         """The whole trace of `work`; see `observe`."""
-        seen: list[Mapping[str, Any]] = []
+        seen: list[TraceEvent] = []
         if not self._agree(self._refused is None):
             raise Unavailable(
                 self._refused or "the profiler of another rank saw no work of its GPU"
             )
         for head_s in _HEADS_S:
             trace = self._trace(work, head_s)
-            seen = [event for event in trace["traceEvents"] if event.get("cat") in _DEVICE_WORK]
+            seen = [event for event in decode(trace).events if event.cat in _DEVICE_WORK]
             if self._agree(sum(map(_is_short_wait, seen)) == 2):
                 return trace
         if seen:
@@ -77,7 +72,7 @@ class Profiler:
         self._refused = "the profiler saw no work of the GPU: CUPTI is missing or not permitted"
         raise Unavailable(self._refused)
 
-    def _trace(self, work: Step, head_s: float) -> Any:
+    def _trace(self, work: Step, head_s: float) -> bytes:
         kinds = [_profiler.ProfilerActivity.CPU, _profiler.ProfilerActivity.CUDA]
         with _profiler.profile(activities=kinds) as profile:
             self._delay(head_s)
@@ -99,52 +94,44 @@ def cpu_events(work: Step) -> list[dict[str, Any]]:
     kinds = [_profiler.ProfilerActivity.CPU]
     with _profiler.profile(activities=kinds, experimental_config=all_threads) as profile:
         work()
-    events: list[dict[str, Any]] = _exported(profile)["traceEvents"]
-    return events
+    return _all_events(_exported(profile))
 
 
-def _exported(profile: Any) -> Any:
+def _exported(profile: Any) -> bytes:
     """The Chrome trace that a profile writes."""
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         path = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(path))
-        return json.loads(path.read_text())
+        return path.read_bytes()
 
 
-def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
-    """Device work in a Chrome trace as Kineto writes it, but for kernels that only wait; times
-    there are microseconds."""
-    for event in trace.get("traceEvents", []):
-        category = event.get("cat")
-        if event.get("ph") != "X" or category not in _DEVICE_WORK or _is_wait(event):
+def _all_events(trace: bytes) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(trace)["traceEvents"]
+    return events
+
+
+def activities(events: Iterable[TraceEvent]) -> Iterator[Activity]:
+    """Device work in a Chrome trace, but for kernels that only wait."""
+    for event in events:
+        if event.ph != "X" or event.cat not in _DEVICE_WORK or _is_wait(event):
             continue
-        start_s = float(event["ts"]) / 1e6
-        what = _what(str(event["name"])) if category == "gpu_memcpy" else COMPUTE
-        args = event.get("args", {})
+        name, args = str(event.name), event.args or EventArgs()
+        start_s = (event.ts or 0.0) / 1e6
+        is_copy = event.cat == "gpu_memcpy"
         yield Activity(
-            what=what,
+            what=copy_way(name) if is_copy else COMPUTE,
             start_s=start_s,
-            end_s=start_s + float(event["dur"]) / 1e6,
-            nbytes=int(args.get("bytes", 0)) if category == "gpu_memcpy" else 0,
-            stream=f"stream {args.get('stream', '?')}",
-            place=f"GPU {args.get('device', '?')}",
-            name=str(event["name"]) if what == COMPUTE else "",
+            end_s=start_s + (event.dur or 0.0) / 1e6,
+            nbytes=args.nbytes or 0 if is_copy else 0,
+            stream=f"stream {'?' if args.stream is None else args.stream}",
+            place=f"GPU {'?' if args.device is None else args.device}",
+            name="" if is_copy else name,
         )
 
 
-def _is_wait(event: Mapping[str, Any]) -> bool:
-    return event.get("cat") == "kernel" and _SPIN in str(event["name"])
+def _is_wait(event: TraceEvent) -> bool:
+    return event.cat == "kernel" and _SPIN in str(event.name)
 
 
-def _is_short_wait(event: Mapping[str, Any]) -> bool:
-    return _is_wait(event) and float(event["dur"]) / 1e6 < _HEADS_S[0] / 2
-
-
-def _what(name: str) -> str:
-    """`Memcpy HtoD (Pinned -> Device)` is `H2D pinned`; what is not known keeps its name."""
-    match = _MEMCPY.match(name)
-    if match is None:
-        return name
-    way = _WAYS[match["way"]]
-    host = {"H2D": match["source"], "D2H": match["target"]}.get(way)
-    return f"{way} {host.lower()}" if host else way
+def _is_short_wait(event: TraceEvent) -> bool:
+    return _is_wait(event) and (event.dur or 0.0) / 1e6 < _HEADS_S[0] / 2

@@ -13,9 +13,11 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
+from hostbench.core.arrays import Floats
 from hostbench.idle.host import Host
-from hostbench.idle.intervals import Intervals, Ints, spanned, union
+from hostbench.idle.intervals import Intervals, spanned, union
 from hostbench.idle.trace import COPY, NONE, Trace
 
 HOST_LATE = "host_late"
@@ -34,8 +36,6 @@ LAUNCH_S = 50e-6
 something else. No launch by itself takes so long either, nor a device that is free to begin."""
 QUEUE_DEPTH = 1024
 """Launches that CUDA takes before a launch waits: no host is further ahead of its device."""
-TINY_S = 5e-6
-"""A kernel shorter than the launch of the next cannot keep a device busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class DeviceTime:
     device: int
     start_s: float
     span_s: float
-    work: Ints
+    work: pd.DataFrame
     """The rows of `trace.work` that are its own."""
     busy: Intervals
     computing: Intervals
@@ -56,40 +56,50 @@ class DeviceTime:
     """Of what was queued, in pieces of more than LAUNCH_S: something held the work up."""
     late: Intervals
     """What lies before the launch of the gaps of which the host being late has a part."""
-    wait_idle_s: dict[int, float]
-    """By the number of a wait of the host, the idleness that it caused."""
+    wait_idle_s: Floats
+    """The idleness that each wait of the host caused."""
 
 
 def device_times(trace: Trace, host: Host) -> list[DeviceTime]:
-    devices = np.unique(trace.work["device"]).tolist()
-    return [_device_time(trace, host, device) for device in devices]
+    work = trace.work.assign(call=host.launch)
+    return [_device_time(trace, host, rows) for _, rows in work.groupby("device")]
 
 
-def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
-    own = np.flatnonzero(trace.work["device"] == device)
-    busy, firsts = union(trace.work["start_s"][own], trace.work["end_s"][own])
-    computing = spanned(trace.work[own[trace.work["what"][own] != COPY]])
+def _device_time(trace: Trace, host: Host, work: pd.DataFrame) -> DeviceTime:
+    busy, firsts = union(work["start_s"], work["end_s"])
+    next_work = work.iloc[firsts[1:]]
     gaps = _Gaps(trace, host)
-    next_work = own[firsts[1:]]
-    calls = host.launch[next_work].tolist()
-    is_copy = (trace.work["what"][next_work] == COPY).tolist()
-    for start_s, end_s, call, copies in zip(
-        busy.ends[:-1].tolist(), busy.starts[1:].tolist(), calls, is_copy, strict=True
+    for start_s, end_s, call, kind in zip(
+        busy.ends[:-1].tolist(),
+        busy.starts[1:].tolist(),
+        next_work["call"].tolist(),
+        next_work["kind"].tolist(),
+        strict=True,
     ):
-        gaps.add(start_s, end_s, call, copies)
+        gaps.add(start_s, end_s, call, kind == COPY)
     late = np.array(gaps.late).reshape(-1, 2).T
     return DeviceTime(
-        device=int(device),
+        device=int(work["device"].iloc[0]),
         start_s=float(busy.starts[0]),
         span_s=float(busy.ends[-1] - busy.starts[0]),
-        work=own,
+        work=work,
         busy=busy,
-        computing=computing,
+        computing=spanned(work[work["kind"] != COPY]),
         idle_s=gaps.idle_s,
         long_queued_s=gaps.long_queued_s,
         late=Intervals(late[0], late[1]),
-        wait_idle_s=gaps.wait_idle_s,
+        wait_idle_s=np.array(gaps.wait_idle_s),
     )
+
+
+@dataclass(slots=True)
+class _Owed:
+    """Of a wait that is over: the seconds not yet used up."""
+
+    wait: int
+    launch: int
+    """The index of the first launch behind it."""
+    seconds: float
 
 
 class _Gaps:
@@ -98,15 +108,14 @@ class _Gaps:
     def __init__(self, trace: Trace, host: Host) -> None:
         self.idle_s = dict.fromkeys(IDLE_CAUSES, 0.0)
         self.long_queued_s = 0.0
-        self.wait_idle_s: dict[int, float] = {}
+        self.wait_idle_s = [0.0] * len(host.waits)
         self.late: list[tuple[float, float]] = []
-        self._starts, self._ends = trace.calls["start_s"].tolist(), trace.calls["end_s"].tolist()
-        self._launch_starts = trace.calls["start_s"][host.launches].tolist()
-        self._launch_ends = np.maximum.accumulate(trace.calls["end_s"][host.launches]).tolist()
-        self._waits = host.waits
+        self._calls = list(zip(trace.calls["start_s"], trace.calls["end_s"], strict=True))
+        self._launch_starts = host.launches["start_s"].tolist()
+        self._launch_ends = host.launches["end_s"].cummax().tolist()
+        self._waits = list(zip(host.waits["start_s"], host.waits["end_s"], strict=True))
         self._num_over = 0
-        self._owed = deque[list[float]]()
-        """Of waits that are over: number, index among the launches, seconds not yet used up."""
+        self._owed = deque[_Owed]()
 
     def add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
         """A gap, and the call that launched the work that ended it. The call of a copy may last
@@ -114,16 +123,19 @@ class _Gaps:
         if call == NONE:
             self.idle_s[OTHER] += end_s - start_s
             return
-        called_s, returned_s = min(self._starts[call], end_s), self._ends[call]
+        called_s, returned_s = self._calls[call]
+        called_s = min(called_s, end_s)
         if is_copy and called_s < start_s:
             returned_s = called_s
         returned_s = min(max(returned_s, start_s), end_s)
-        is_slow = returned_s - called_s > LAUNCH_S
-        self._queue(end_s - returned_s)
+        self.idle_s[QUEUED] += end_s - returned_s
+        if end_s - returned_s > LAUNCH_S:
+            self.long_queued_s += end_s - returned_s
         index = bisect_left(self._launch_starts, called_s)
         self._settle(called_s, index)
         rest_s = self._use_up(returned_s - start_s)
         in_call_s = min(rest_s, returned_s - max(called_s, start_s))
+        is_slow = returned_s - called_s > LAUNCH_S
         self.idle_s[SLOW_LAUNCH if is_slow else LAUNCH_BOUND] += in_call_s
         rest_s -= in_call_s
         if rest_s > 0:
@@ -132,36 +144,31 @@ class _Gaps:
             if is_late:
                 self.late.append((start_s, called_s))
 
-    def _queue(self, seconds: float) -> None:
-        self.idle_s[QUEUED] += seconds
-        if seconds > LAUNCH_S:
-            self.long_queued_s += seconds
-
     def _last_s(self, index: int) -> float:
         """When the launch before, or the wait before, was over."""
-        before_s = [self._launch_ends[index - 1]] if index else []
-        before_s += [self._waits[self._num_over - 1].end_s] if self._num_over else []
-        return max(before_s, default=-np.inf)
+        launched_s = self._launch_ends[index - 1] if index else -np.inf
+        waited_s = self._waits[self._num_over - 1][1] if self._num_over else -np.inf
+        return max(launched_s, waited_s)
 
     def _settle(self, called_s: float, index: int) -> None:
         """Take in the waits that are over, and forget those that lie too far back."""
-        while self._num_over < len(self._waits) and self._waits[self._num_over].end_s <= called_s:
-            wait = self._waits[self._num_over]
-            at = bisect_left(self._launch_starts, wait.end_s)
-            self._owed.append([self._num_over, at, wait.end_s - wait.start_s])
+        while self._num_over < len(self._waits) and self._waits[self._num_over][1] <= called_s:
+            start_s, end_s = self._waits[self._num_over]
+            launch = bisect_left(self._launch_starts, end_s)
+            self._owed.append(_Owed(self._num_over, launch, end_s - start_s))
             self._num_over += 1
-        while self._owed and index - self._owed[0][1] > QUEUE_DEPTH:
+        while self._owed and index - self._owed[0].launch > QUEUE_DEPTH:
             self._owed.popleft()
 
     def _use_up(self, gap_s: float) -> float:
         """Charge the gap to waits, the latest first; what is left of it."""
         while self._owed and gap_s > 0:
-            number, _, owed_s = self._owed[-1]
-            used_s = min(gap_s, owed_s)
+            latest = self._owed[-1]
+            used_s = min(gap_s, latest.seconds)
             self.idle_s[SYNCHRONIZATION] += used_s
-            self.wait_idle_s[int(number)] = self.wait_idle_s.get(int(number), 0.0) + used_s
-            self._owed[-1][2] -= used_s
+            self.wait_idle_s[latest.wait] += used_s
+            latest.seconds -= used_s
             gap_s -= used_s
-            if self._owed[-1][2] <= 0:
+            if latest.seconds <= 0:
                 self._owed.pop()
         return gap_s

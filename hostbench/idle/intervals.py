@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from hostbench.core.arrays import Floats
 
@@ -40,14 +41,15 @@ class Intervals(NamedTuple):
         return self.before(ends) - self.before(starts)
 
 
-def spanned(rows: NDArray[np.void]) -> Intervals:
+def spanned(rows: pd.DataFrame) -> Intervals:
     """The time in which any of these rows of a trace ran."""
     return union(rows["start_s"], rows["end_s"])[0]
 
 
-def union(starts: Floats, ends: Floats, *, joins: bool = True) -> tuple[Intervals, Ints]:
+def union(begins: ArrayLike, until: ArrayLike, *, joins: bool = True) -> tuple[Intervals, Ints]:
     """The time in which anything ran, and for each interval which of the given began it. Of two
     that touch it makes one, if it `joins`."""
+    starts, ends = np.asarray(begins), np.asarray(until)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
     latest = np.maximum.accumulate(ends) if len(ends) else ends

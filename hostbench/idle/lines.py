@@ -6,7 +6,7 @@ which slow the host down. A mark is an annotation without length, just behind th
 torch tells of most waits by its debug mode of synchronizations, as a warning that is raised when
 the operation is done (c10/cuda/CUDAFunctions.h). It is silent about waits for an event or for the
 whole device, and about copies from pageable memory that are called non_blocking: these calls are
-wrapped. Needs only torch.
+wrapped. Without a GPU those are wrapped that would wait for one. Needs only torch.
 """
 
 import sys
@@ -29,6 +29,15 @@ _NOT_ALL = "Synchronization debug mode is a prototype"
 _STDLIB = Path(sysconfig.get_path("stdlib"))
 _PACKAGES = ("site-packages", "dist-packages")
 _OURS = Path(__file__).parent.parent
+_WOULD_WAIT = {
+    **{f"__{kind}__": f"{kind}(t)" for kind in ("bool", "int", "float", "index")},
+    **dict.fromkeys(("__repr__", "__format__"), "print(t)"),
+    **{name: f".{name}()" for name in ("item", "tolist", "nonzero", "masked_select", "unique")},
+    "cpu": ".cpu()",
+    "to": ".to(device)",
+}
+"""Methods of a tensor, and what a program calls, which waits if the tensor is on a GPU; `to` if it
+goes there from memory that is not pinned."""
 
 
 class CodeLine(NamedTuple):
@@ -37,18 +46,13 @@ class CodeLine(NamedTuple):
     file: str
     line: int
     function: str
-    is_exact: bool = True
-    """It is the line of the call, and not the one where its function begins."""
 
 
-def mark(file: str, line: int, function: str) -> str:
-    return f"{MARK}{line} {function} {file}"
-
-
-def read_mark(text: str) -> CodeLine | None:
-    line, _, rest = text.removeprefix(MARK).partition(" ")
-    function, _, file = rest.partition(" ")
-    return CodeLine(file, int(line), function) if line.isdecimal() and file else None
+def read_mark(text: str) -> tuple[CodeLine | None, str]:
+    """The line, None where it is none, and the call that would wait if there were a GPU."""
+    line, call, function, file = (*text.removeprefix(MARK).split(" ", 3), "", "", "", "")[:4]
+    is_line = line.isdecimal() and file
+    return CodeLine(file, int(line), function) if is_line else None, call
 
 
 @contextmanager
@@ -57,24 +61,22 @@ def marked() -> Iterator[None]:
     import torch
 
     cuda: Any = torch.cuda
-    if not cuda.is_available():
-        yield
-        return
     with ExitStack() as stack:
+        if not cuda.is_available():
+            for name in _WOULD_WAIT:
+                _wrap(stack, torch.Tensor, name, _would_wait)
+            yield
+            return
         _take_warnings(stack)
         if getattr(sys.flags, "context_aware_warnings", False):
             pass  # each thread has filters of its own, where ours may not come first
         elif not cuda.is_initialized() or cuda.get_sync_debug_mode() == 0:  # else it is somebody's
             stack.callback(lambda: cuda.is_initialized() and cuda.set_sync_debug_mode("default"))
             cuda._lazy_call(lambda: cuda.set_sync_debug_mode("warn"))  # starts no CUDA
-        for owner, name, waits in (
-            (cuda, "synchronize", _always),
-            (cuda.Event, "synchronize", _always),
-            (torch.Tensor, "to", _is_unpinned),
-            (torch.Tensor, "cuda", _is_unpinned),
-            (torch.Tensor, "copy_", _is_unpinned),
-        ):
-            _wrap(stack, owner, name, waits)
+        for owner in (cuda, cuda.Event):
+            _wrap(stack, owner, "synchronize", lambda *_: "")
+        for name in ("to", "cuda", "copy_"):
+            _wrap(stack, torch.Tensor, name, _from_unpinned)
         yield
 
 
@@ -93,49 +95,45 @@ class _Listener:
         return self.is_open and text.startswith(_NOT_ALL)
 
 
+class _Filters(list[Any]):
+    """As `warnings.filters`: the first stays the first, whatever filters the script sets. It may
+    make an error of each warning, or keep them in a list."""
+
+    def insert(self, index: Any, entry: Any) -> None:
+        super().insert(index + 1, entry)
+
+    def __getitem__(self, index: Any) -> Any:
+        entries = super().__getitem__(index)
+        return _Filters(entries) if isinstance(index, slice) else entries
+
+    def __setitem__(self, index: Any, entries: Any) -> None:
+        super().__setitem__(index, [self[0], *entries] if isinstance(index, slice) else entries)
+
+
 def _take_warnings(stack: ExitStack) -> None:
-    """Before any filter of the script's, one that it sets later too: it may make an error of each
-    warning, or keep them in a list."""
     module: Any = warnings
-    kind, listener = type(module), _Listener()
+    listener = _Listener()
     ours = ("ignore", listener, Warning, None, 0)
-
-    def others() -> list[Any]:
-        return [entry for entry in vars(module)["filters"] if entry is not ours]
-
-    class Warnings(kind):  # type: ignore[misc, valid-type]
-        @property
-        def filters(self) -> list[Any]:
-            """What Python looks up for each warning."""
-            filters: list[Any] = self.__dict__["filters"]
-            if not filters or filters[0] is not ours:
-                filters[:] = [ours, *others()]
-            return filters
-
-        @filters.setter
-        def filters(self, filters: list[Any]) -> None:
-            self.__dict__["filters"] = filters
-
-    module.__class__ = Warnings
 
     def undo() -> None:
         listener.is_open = False  # a list that the script has put aside may hold it still
-        if type(module) is Warnings:
-            module.__class__ = kind
-        module.filters[:] = others()
+        module.filters = [entry for entry in module.filters if entry is not ours]
 
+    module.filters = _Filters([ours, *module.filters])
     stack.callback(undo)
 
 
-def _wrap(stack: ExitStack, owner: Any, name: str, waits: Callable[..., bool]) -> None:
+def _wrap(stack: ExitStack, owner: Any, name: str, waits: Callable[..., str | None]) -> None:
+    """`waits`, of the name, the result and the arguments: the call that a mark names, or None."""
     real = getattr(owner, name)
 
     @wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = real(*args, **kwargs)
         with suppress(Exception):  # a line less, and no error in the script
-            if waits(result, *args, **kwargs):
-                _write()
+            named = waits(name, result, *args, *kwargs.values())
+            if named is not None:
+                _write(named)
         return result
 
     if name in vars(owner):
@@ -145,23 +143,27 @@ def _wrap(stack: ExitStack, owner: Any, name: str, waits: Callable[..., bool]) -
     setattr(owner, name, call)
 
 
-def _always(*_: Any, **__: Any) -> bool:
-    return True
-
-
-def _is_unpinned(result: Any, *args: Any, **kwargs: Any) -> bool:
+def _from_unpinned(name: str, result: Any, *values: Any) -> str | None:
     """A copy to a device from memory that is not pinned."""
-    sources = [value for value in (*args, *kwargs.values()) if _is_on_host(value)]
-    return bool(sources) and bool(result.is_cuda) and not sources[0].is_pinned()
-
-
-def _is_on_host(value: Any) -> bool:
     import torch
 
-    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    source = next((tensor for tensor in tensors if tensor.device.type == "cpu"), None)
+    return "" if source is not None and result.is_cuda and not source.is_pinned() else None
 
 
-def _write() -> None:
+def _would_wait(name: str, result: Any, *values: Any) -> str | None:
+    """Not where torch itself calls: what it reads so is mostly kept on the host, as the steps of
+    an optimizer."""
+    import torch
+
+    if _whose(sys._getframe(2).f_code.co_filename) == "torch":
+        return None
+    is_moved = any(isinstance(value, str | torch.device) for value in values)
+    return _WOULD_WAIT[name] if is_moved or name != "to" else None
+
+
+def _write(call: str = "") -> None:
     """An annotation without length, with the line that is being executed."""
     import torch.profiler
 
@@ -172,7 +174,7 @@ def _write() -> None:
     with suppress(ValueError):
         file = file.relative_to(Path.cwd())
     profiler: Any = torch.profiler
-    with profiler.record_function(mark(str(file), frame.f_lineno, code.co_name)):
+    with profiler.record_function(f"{MARK}{frame.f_lineno} {call} {code.co_name} {file}"):
         pass
 
 
@@ -195,9 +197,9 @@ def _whose(file: str) -> str:
     import torch
 
     path = Path(file)
-    if file.startswith("<") or path.is_relative_to(_OURS):
-        return "none"
     if path.is_relative_to(Path(torch.__file__).parent):
+        return "torch"
+    if file.startswith("<") or path.is_relative_to(_OURS):
         return "none"
     if any(name in path.parts for name in _PACKAGES):
         return "package"

@@ -6,9 +6,6 @@ started are recorded instead. Needs only torch: the script's environment may lac
 
 import _thread
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import signal
@@ -20,24 +17,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from hostbench.idle.lines import BORDER, marked
 
 VARIABLE = "HOSTBENCH_IDLE"
-"""Holds the Settings, as JSON, for every process that `hostbench idle` starts."""
-BEGUN, DONE = "begun", "done"
-"""Files that a process writes into the folder: it records; it has recorded, or ended without."""
-
+"""Holds RecordSettings, as JSON, for every process that `hostbench idle` starts."""
 _SIGNAL = "SIGRTMAX"
 _LOOK_EVERY_S = 0.1
+_GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""One is there where a GPU is. To ask CUDA would start its driver, which no fork survives."""
 
 
 class RecordSettings(NamedTuple):
     """What is recorded, and where to."""
 
-    folder: str
+    notes: str
+    """A folder, in which each process keeps a note: RecordedProcess."""
+    traces: str
     warmup: int
     """Steps that are left out first; 0: recording begins when torch is imported."""
     steps: int
@@ -45,68 +42,34 @@ class RecordSettings(NamedTuple):
     seconds: float
     """And at most so long."""
     after_s: float = 20.0
-    """Where nothing steps: how long after CUDA was started recording begins."""
-
-
-def wait_for_torch() -> None:
-    """Have torch start a recorder when it is imported, if the variable is set."""
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        settings = RecordSettings(**json.loads(given))
-        sys.meta_path.insert(0, _TorchFinder(lambda: Recorder(settings).install()))
-
-
-class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Calls something once torch is imported."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            load: Any = spec.loader
-            run, then = load.exec_module, self._then
-
-            def exec_module(module: ModuleType) -> None:
-                run(module)
-                then()
-
-            load.exec_module = exec_module
-        return spec
+    """Where nothing steps: how long after CUDA was started recording begins; without a GPU after
+    torch was imported."""
 
 
 class Session:
-    """The profiler between two moments. `step` marks where a step ends and the next begins."""
+    """The profiler, from now until `stop`. `step` marks where a step ends and the next begins."""
 
     def __init__(self) -> None:
         """Raises RuntimeError where a profiler runs already: two at once may crash torch."""
-        import torch
+        import torch.profiler
 
-        autograd: Any = torch.autograd
-        if autograd._profiler_enabled():
+        modules: Any = torch
+        if modules.autograd._profiler_enabled():
             raise RuntimeError("one runs already, as the script has a profiler of its own")
-        kinds = [torch.profiler.ProfilerActivity.CPU]
+        self._profiler = modules.profiler
+        kinds = [self._profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
-            kinds.append(torch.profiler.ProfilerActivity.CUDA)
+            kinds.append(self._profiler.ProfilerActivity.CUDA)
         with _quiet():
-            self._profile = _profiler().profile(activities=kinds)
+            self._profile = self._profiler.profile(activities=kinds)
             self._profile.prepare_trace()
-        self._stack = ExitStack()
-
-    def start(self) -> None:
-        with _quiet():
             self._profile.start_trace()
+        self._stack = ExitStack()
         self._stack.enter_context(marked())
         self.step()
 
     def step(self) -> None:
-        with _profiler().record_function(BORDER):
+        with self._profiler.record_function(BORDER):
             pass
 
     def stop(self) -> None:
@@ -127,10 +90,18 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _profiler() -> Any:
-    import torch.profiler
+def on_first_steps(step: Callable[[], None]) -> Any:
+    """Call this after each step of the optimizer that steps first; to be removed with `remove`."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    return torch.profiler
+    first: list[int] = []
+
+    def stepped(optimizer: Any, *_: Any) -> None:
+        first[:] = first or [id(optimizer)]
+        if first == [id(optimizer)]:
+            step()
+
+    return register_optimizer_step_post_hook(stepped)
 
 
 class Recorder:
@@ -138,12 +109,11 @@ class Recorder:
 
     def __init__(self, settings: RecordSettings) -> None:
         self._settings = settings
-        self._folder = Path(settings.folder)
         self._process = os.getpid()
         self._session: Session | None = None
         self._is_done, self._is_busy = False, False
+        self._trace: Path | None = None
         self._error: str | None = None
-        self._optimizer: int | None = None
         self._times_s: list[float] = []
         """When each step ended."""
         self._recorded_from = 0
@@ -153,9 +123,7 @@ class Recorder:
         """From when on CUDA was started, and nothing had stepped."""
 
     def install(self) -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        register_optimizer_step_post_hook(lambda optimizer, *_: self._do(self._step, optimizer))
+        on_first_steps(lambda: self._do(self._step))
         atexit.register(self._do, self._finish)
         if threading.current_thread() is threading.main_thread():
             signal.signal(getattr(signal, _SIGNAL), lambda *_: self._do(self._look))
@@ -163,24 +131,20 @@ class Recorder:
         if not self._settings.warmup:
             self._begin()
 
-    def _do(self, work: Callable[..., None], *args: Any) -> None:
+    def _do(self, work: Callable[[], None]) -> None:
         """Unless it is done, or in the middle of something: a signal comes at any time."""
         if self._is_done or self._is_busy or os.getpid() != self._process:
             return
         self._is_busy = True
         try:
-            work(*args)
+            work()
         finally:
             self._is_busy = False
 
-    def _step(self, optimizer: Any) -> None:
-        """After each step of any optimizer; the first one's count."""
-        if self._optimizer is None:
-            self._optimizer = id(optimizer)
-            if self._settings.warmup:
-                self._drop()
-        if id(optimizer) != self._optimizer:
-            return
+    def _step(self) -> None:
+        if not self._times_s and self._settings.warmup and self._session is not None:
+            self._session.stop()  # it was begun because nothing seemed to step
+            self._session = None
         self._times_s.append(time.perf_counter())
         if self._session is not None:
             self._session.step()
@@ -191,22 +155,14 @@ class Recorder:
 
     def _begin(self) -> None:
         """What goes wrong is told, and is no business of the script's."""
-        self._folder.joinpath(f"{self._process}.{BEGUN}").touch()
         try:
-            session = Session()
-            session.start()
+            self._note()
+            self._session = Session()
         except Exception as error:  # as where the script has a profiler of its own
             self._error = f"torch's profiler does not start: {error}"
             self._finish()
             return
-        self._session = session
         self._recorded_from, self._started_s = len(self._times_s), time.perf_counter()
-
-    def _drop(self) -> None:
-        """What was recorded because nothing seemed to step."""
-        if self._session is not None:
-            self._session.stop()
-            self._session = None
 
     def _finish(self) -> None:
         """What goes wrong is told, as in `_begin`."""
@@ -215,26 +171,29 @@ class Recorder:
             if session is not None:
                 session.stop()
             if session is not None and not _is_loader_worker():
-                session.write(self._folder / f"{self._process}.json")
+                trace = Path(self._settings.traces) / f"{self._process}.json"
+                session.write(trace)
+                self._trace = trace
         except Exception as error:
             self._error = f"the trace was not written: {error}"
         with suppress(OSError):  # the folder is gone
-            self._tell()
+            self._note()
 
-    def _tell(self) -> None:
+    def _note(self) -> None:
         """What the parent cannot know; the file is there only once all of it is written."""
-        path = self._folder / f"{self._process}.{DONE}"
         ends_s, at = self._times_s, self._recorded_from
         about = {
-            "steps": len(ends_s),
+            "is_done": self._is_done,
+            "trace": self._trace and str(self._trace),
             "error": self._error,
-            "has_cuda": bool(_cuda().is_available()),
+            "steps": len(ends_s),
             "free_s": _median_step(ends_s[:at]),
             "recorded_s": _median_step(ends_s[max(0, at - 1) :]) if self._started_s else None,
         }
-        half = path.with_suffix(".half")
+        note = Path(self._settings.notes) / f"{self._process}.json"
+        half = note.with_suffix(".half")
         half.write_text(json.dumps(about))
-        half.replace(path)
+        half.replace(note)
 
     def _watch(self) -> None:
         """Have the main thread look at the clock, for the profiler is that thread's."""
@@ -247,7 +206,7 @@ class Recorder:
         now_s = time.perf_counter()
         if self._session is not None:
             return _is_loader_worker() or now_s - self._started_s > self._settings.seconds
-        if self._times_s or not _cuda().is_initialized():
+        if self._times_s or not _uses_device():
             self._idle_since_s = now_s
         return now_s - self._idle_since_s > self._settings.after_s
 
@@ -256,10 +215,17 @@ class Recorder:
             (self._begin if self._session is None else self._finish)()
 
 
-def _cuda() -> Any:
+def install() -> None:
+    """Start a recorder as the environment says."""
+    Recorder(RecordSettings(**json.loads(os.environ[VARIABLE]))).install()
+
+
+def _uses_device() -> bool:
+    """Whether CUDA was started; true where there is none."""
     import torch
 
-    return torch.cuda
+    cuda: Any = torch.cuda
+    return cuda.is_initialized() or not any(map(os.path.exists, _GPU_FILES))
 
 
 def _is_loader_worker() -> bool:

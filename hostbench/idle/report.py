@@ -17,27 +17,41 @@ class IdleDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdleCause:
-    """Seconds add up over devices; those of the causes that are idle add up to the idle time."""
+class Cost:
+    """Time of devices; seconds add up over them."""
+
+    seconds: float
+    ms_per_step: float | None
+    """None: no steps are marked, or they are only a part of the time."""
+    share: float
+    """Of the spans of all devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleCause(Cost):
+    """The seconds of the causes that are idle add up to the idle time."""
 
     cause: str
     is_idle: bool
     """False: the device copied, and computed nothing."""
-    seconds: float
-    share: float
-    """Of the spans of all devices."""
-    ms_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice(Cost):
+    """One thing that costs time, and what helps."""
+
+    what: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingLine:
-    """A line at which the host waits for a device; all None where the trace lacks it."""
+    """A line at which the host waits for a device; what is of the line is None where the trace
+    lacks it."""
 
     file: str | None
     line: int | None
     function: str | None
-    line_of: str | None
-    """`call`: the line is that of the call; `function`: the trace has only where it begins."""
     call: str
     count: int
     num_in_steps: int
@@ -47,7 +61,22 @@ class WaitingLine:
     idle_s: float
     """That devices idled for it."""
     nbytes: int
-    """Of copies to the device that were called with non_blocking; 0 for all other waits."""
+    """Of copies from pageable memory that were called with non_blocking, and wait all the same; 0
+    for all other waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelyWait:
+    """A line that would wait for a GPU, as a run without one shows: no time is known."""
+
+    file: str
+    line: int
+    function: str
+    call: str
+    count: int
+    per_step: float | None
+    """None: no steps are marked."""
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,30 +92,8 @@ class CopyWay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TinyKernels:
-    """Kernels that are shorter than `shorter_than_s`."""
-
-    shorter_than_s: float
-    count: int
-    num_kernels: int
-    median_s: float | None
-    """Of all kernels."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """One thing that costs time, and what helps."""
-
-    what: str
-    remedy: str
-    seconds: float
-    ms_per_step: float | None
-    share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IdleReport:
-    """Of all traces together."""
+    """Of all traces together. Without devices it has only what the host did."""
 
     devices: tuple[IdleDevice, ...]
     num_steps: int
@@ -95,21 +102,12 @@ class IdleReport:
     """How long a marked step lasts on the host, on average."""
     steps_share: float | None
     """Of the spans, what the steps take until devices are done with what is launched in them."""
-    before_first_work_s: float
-    """From the start of the first step to a device's first activity, in the process where it is
-    longest: no part of a span."""
-    before_first_work_in_loader_s: float
-    """Of that, in which the host waited for a DataLoader."""
     causes: tuple[IdleCause, ...]
-    syncs: tuple[WaitingLine, ...]
-    pageable_non_blocking: tuple[WaitingLine, ...]
+    waits: tuple[WaitingLine, ...]
+    """The costliest first."""
     copies: tuple[CopyWay, ...]
-    tiny_kernels: TinyKernels
-    host_late_in_loader_s: float
-    host_late_in_allocation_s: float
-    collectives_alone_s: float
-    """In which collectives ran and no other kernel did."""
     advice: tuple[Advice, ...]
     """The worst first."""
-    num_host_operations: int
+    likely_waits: tuple[LikelyWait, ...]
+    """The most frequent first; empty where a device did work."""
     warnings: tuple[str, ...]

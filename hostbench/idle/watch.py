@@ -2,10 +2,9 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from hostbench.core.errors import UsageError
-from hostbench.idle.recording import Session
+from hostbench.idle.recording import Session, on_first_steps
 from hostbench.idle.report import IdleReport
 from hostbench.idle.summary import idle_report
 from hostbench.idle.words import blocks
@@ -32,17 +31,13 @@ class watch:
 
     def __enter__(self) -> "watch":
         """Raises UsageError where a profiler runs already, and where the trace cannot be kept."""
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
         if self._trace is not None and not Path(self._trace).parent.is_dir():
             raise UsageError(f"cannot write {self._trace}: there is no such folder")
         try:
             self._session = Session()
-            self._session.start()
         except RuntimeError as error:
             raise UsageError(f"torch's profiler does not start: {error}") from error
-        self._optimizer: int | None = None
-        self._hook = register_optimizer_step_post_hook(self._stepped)
+        self._hook = on_first_steps(self.step)
         return self
 
     def step(self) -> None:
@@ -60,8 +55,3 @@ class watch:
             self.report = idle_report([path])
         if self._show:
             print(text(blocks(self.report)))
-
-    def _stepped(self, optimizer: Any, *_: Any) -> None:
-        self._optimizer = self._optimizer or id(optimizer)
-        if self._optimizer == id(optimizer):
-            self.step()

@@ -20,8 +20,6 @@ from hostbench.report.blocks import Block, Column, Heading, Table
 _SHOWN = 8
 _WORTH = 0.001
 """Of the span: less is left out of text."""
-_MUCH = 0.1
-"""Of a step: less before the device's first work is left out of text."""
 
 _CAUSES = {
     SYNCHRONIZATION: "synchronization: the host had waited for the device",
@@ -40,7 +38,6 @@ def blocks(report: IdleReport) -> list[Block]:
     return [
         *report.warnings,
         *_headlines(report),
-        *_before(report),
         "",
         Heading("Where the time goes"),
         causes_table(report),
@@ -62,13 +59,21 @@ def overhead(free_s: float | None, recorded_s: float | None) -> str:
     )
 
 
-def _nothing(report: IdleReport) -> Iterator[str]:
+def _nothing(report: IdleReport) -> Iterator[Block]:
+    """What can be said where no GPU is."""
     yield "No work of a GPU is in the trace: whether one idled cannot be seen."
-    if report.num_host_operations:
-        num = number_of(report.num_host_operations, "operation")
+    if report.likely_waits:
+        yield from ("", Heading("These lines would make the host wait for a GPU"))
+        yield Table(_LIKELY_COLUMNS, [asdict(wait) for wait in report.likely_waits])
+        yield ""
         yield (
-            f"It has {num} of torch on the host. Idle time, copies and waits need a run on a GPU, "
-            "with ProfilerActivity.CUDA, where CUPTI is installed and permitted."
+            "Counted by their calls, without a GPU: no time is known, and a tensor kept on the "
+            "host does not wait."
+        )
+    else:
+        yield (
+            "Idle time, copies and waits need a run on a GPU, with ProfilerActivity.CUDA, where "
+            "CUPTI is installed and permitted."
         )
 
 
@@ -96,18 +101,6 @@ def _headline(device: IdleDevice, report: IdleReport) -> str:
     return f"{text}: {steps}, {idle} idle per step."
 
 
-def _before(report: IdleReport) -> Iterator[str]:
-    """What a step lacks in the span, where that is much of a step."""
-    before_s = report.before_first_work_s
-    if before_s <= _MUCH * (report.step_s or 0.0):
-        return
-    text = f"The device began {format_seconds(before_s)} after the first step did"
-    if report.before_first_work_in_loader_s:
-        loading = format_seconds(report.before_first_work_in_loader_s)
-        text += f", {loading} of which the host waited for the DataLoader"
-    yield f"{text}. That is not counted as idle."
-
-
 _DEVICE_COLUMNS = (
     Column(("rank",), "rank", right=True),
     Column(("device",), "GPU", right=True),
@@ -125,9 +118,21 @@ def _cost(seconds: float, ms_per_step: float | None) -> str:
     return f"{format_seconds(ms_per_step / 1e3)}/step"
 
 
+def _how_often(per_step: float | None, count: int) -> str:
+    return number_of(count, "time", "times") if per_step is None else f"{per_step:.3g} a step"
+
+
 _COST_COLUMNS = (
     Column(("seconds", "ms_per_step"), "cost", _cost, right=True),
     Column(("share",), "share", format_share, right=True),
+)
+
+
+_LIKELY_COLUMNS = (
+    Column(("per_step", "count"), "how often", _how_often, right=True),
+    Column(("file", "line", "function"), "line", "{}:{} ({})".format),
+    Column(("call",), "call"),
+    Column(("remedy",), "what to do", below=True),
 )
 
 
@@ -154,12 +159,6 @@ def _advice_parts(report: IdleReport) -> Iterator[Block]:
 
 
 def _notes(report: IdleReport) -> Iterator[str]:
-    yield ""
-    lines = {wait.line_of for wait in (*report.syncs, *report.pageable_non_blocking)}
-    if "function" in lines:
-        yield "Lines are those where a function begins: the profiler names no others."
-    if None in lines:
-        yield (
-            "Some waits have no line: record with `hostbench idle -- python SCRIPT`, or the "
-            "profiler with with_stack=True."
-        )
+    if any(wait.line is None for wait in report.waits):
+        yield ""
+        yield "Some waits have no line: `hostbench idle -- python SCRIPT` records them with theirs."

@@ -1,5 +1,6 @@
 """What can be known of the cuda device on a machine without a GPU."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.device import numa
+from hostbench.device.chrome import decode
 from hostbench.device.errors import fatal_reason
 
 torch = pytest.importorskip("torch")
@@ -112,7 +114,7 @@ def test_a_trace_becomes_activities() -> None:
             {"ph": "M", "name": "process_name"},
         ]
     }
-    found = list(kineto.activities(trace))
+    found = list(kineto.activities(decode(json.dumps(trace).encode()).events))
     assert [(one.what, one.nbytes) for one in found] == [
         ("H2D pinned", 4096),
         ("D2H pageable", 16),

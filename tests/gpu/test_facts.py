@@ -130,7 +130,7 @@ def test_a_wait_is_named_by_its_line(cuda: CudaDevice) -> None:
             watch.step()
     if not watch.report.devices:
         pytest.skip("the profiler saw no work of the GPU: CUPTI is missing or not permitted")
-    found = {(each.function, each.call): each.count for each in watch.report.syncs}
+    found = {(each.function, each.call): each.count for each in watch.report.waits}
     print(", ".join(f"{function} {call}: {num}" for (function, call), num in found.items()))
     counts = Counter({function: num for (function, _), num in found.items()})
     assert (counts["log"], counts["branch"], counts["wait"]) == (3, 3, 3)

@@ -31,7 +31,7 @@ def test_one_process_with_several_devices(made: MadeTrace, tmp_path: Path) -> No
             made.kernel((began, began + 5), (began + 8, at + 500), device=device)
         made.sync((at + 50, at + 520), "cudaDeviceSynchronize")
     report, said = answer(made, tmp_path)
-    assert (report.num_steps, report.syncs[0].count, report.syncs[0].num_in_steps) == (40, 10, 10)
+    assert (report.num_steps, report.waits[0].count, report.waits[0].num_in_steps) == (40, 10, 10)
     assert "cudaDeviceSynchronize waits for the device, 1 a step" in said
 
 
@@ -45,7 +45,7 @@ def test_waits_outside_the_steps_are_counted_apart(made: MadeTrace, tmp_path: Pa
         made.op("aten::item", (at + 20, at + 60))
         made.sync((at + 25, at + 55))
     report, said = answer(made, tmp_path)
-    (line,) = report.syncs
+    (line,) = report.waits
     assert (line.count, line.num_in_steps) == (50, 0)
     assert "50 times outside the steps" in said
     assert "a step" not in said
@@ -77,18 +77,6 @@ def test_a_host_far_ahead_of_its_device(made: MadeTrace, tmp_path: Path) -> None
     report, said = answer(made, tmp_path)
     assert report.steps_share == pytest.approx(1)
     assert "5 steps of 100 us" in said
-
-
-def test_what_comes_before_the_first_work(made: MadeTrace, tmp_path: Path) -> None:
-    made.note("ProfilerStep#0", (0, 1000))
-    made.note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", (20, 320))
-    made.kernel((395, 398), (400, 900))
-    report, said = answer(made, tmp_path)
-    assert report.before_first_work_s == pytest.approx(400e-6)
-    assert report.before_first_work_in_loader_s == pytest.approx(300e-6)
-    assert "began 400 us after the first step did, 300 us of which" in said
-    made.kernel((20, 25), (40, 100))
-    assert "after the first step" not in answer(made, tmp_path)[1]
 
 
 def test_a_step_on_two_threads_is_one(made: MadeTrace, tmp_path: Path) -> None:

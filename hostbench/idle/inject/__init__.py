@@ -1,1 +1,0 @@
-"""A folder that `hostbench idle` puts first on the path of a script's Python."""

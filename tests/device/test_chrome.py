@@ -1,0 +1,112 @@
+"""The one reader of Chrome traces: packed, odd, cut off, and no traces at all."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.core.errors import DataError, UsageError
+from hostbench.device import chrome
+from hostbench.device.chrome import read_chrome
+
+
+def event(number: int, **more: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": f"k{number}", "ts": number, "dur": 1, **more}
+
+
+EVENTS = [event(number, args={"bytes": number}) for number in range(3)]
+
+
+def write(path: Path, document: Any) -> Path:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("packed", (False, True))
+@pytest.mark.parametrize("is_list", (False, True))
+def test_events_and_rank(tmp_path: Path, packed: bool, is_list: bool) -> None:
+    """A packed file is known by its content."""
+    document = EVENTS if is_list else {"distributedInfo": {"rank": 3}, "traceEvents": EVENTS}
+    path = write(tmp_path / "trace.json", document)
+    if packed:
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    events, rank, num_left_out = read_chrome(path)
+    assert [(one.name, one.args and one.args.nbytes) for one in events] == [
+        ("k0", 0),
+        ("k1", 1),
+        ("k2", 2),
+    ]
+    assert (rank, num_left_out) == (None if is_list else 3, 0)
+
+
+def test_no_events(tmp_path: Path) -> None:
+    assert read_chrome(write(tmp_path / "trace.json", {"traceEvents": []})) == ([], None, 0)
+
+
+def k5(**more: Any) -> str:
+    return json.dumps(event(5, **more))
+
+
+ODD = {
+    "a bare NaN": k5(args={"bytes": 1, "speed": float("nan")}),
+    "a bare nan": k5(args={"speed": 1e99}).replace("1e+99", "-nan"),
+    "a bare N/A": k5(args={"speed": 1e99}).replace("1e+99", "N/A"),
+    "a line break in a name": k5().replace("k5", "k5\n"),
+    "a byte that is no UTF-8": k5().replace("k5", "k5\udcff"),
+    "a number as text": k5(args={"correlation": "12"}),
+    "another shape": json.dumps(event(5, args=["a"])),
+    "another kind of category": k5(cat=4),
+}
+"""Events that writers of traces have written."""
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_event_does_not_hide_the_others(tmp_path: Path, odd: str) -> None:
+    """It is read, or counted where its shape is another."""
+    texts = [*map(json.dumps, EVENTS), ODD[odd]]
+    path = tmp_path / "trace.json"
+    text = '{"traceEvents": [' + ", ".join(texts) + '], "distributedInfo": {"rank": 2}}'
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    events, rank, num_left_out = read_chrome(path)
+    is_read = not odd.startswith("another")
+    assert [str(one.name)[:2] for one in events] == ["k0", "k1", "k2", *["k5"] * is_read]
+    assert (rank, num_left_out) == (2, not is_read)
+
+
+def test_facts_that_are_no_json_do_not_matter(tmp_path: Path) -> None:
+    text = f'{{"username": bad, "traceEvents": {json.dumps(EVENTS)}}}'
+    assert len(read_chrome(write(tmp_path / "trace.json", text)).events) == 3
+
+
+@pytest.mark.parametrize("packed", (False, True))
+def test_a_file_that_is_cut_off_is_an_error(tmp_path: Path, packed: bool) -> None:
+    path = write(tmp_path / "trace.json", {"traceEvents": EVENTS})
+    data = path.read_bytes()
+    path.write_bytes(gzip.compress(data)[:-12] if packed else data[: data.index(b"k2")])
+    with pytest.raises(DataError, match=r"trace\.json is damaged or cut off .* once more"):
+        read_chrome(path)
+
+
+@pytest.mark.parametrize(
+    "text", ("", "{}", "no json", '{"nodes": [1, 2]}', "[[1, 2], [3]]", '[{"cat": 1}]', "[" * 10**5)
+)
+def test_a_file_that_is_no_trace(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="no trace of PyTorch's profiler"):
+        read_chrome(write(tmp_path / "trace.json", text))
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is packed to."""
+    monkeypatch.setattr(chrome, "_MAX_BYTES", 1000)
+    path = tmp_path / "trace.json"
+    path.write_bytes(gzip.compress(b" " * 1001))
+    with pytest.raises(DataError, match="larger than"):
+        read_chrome(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(UsageError, match=f"cannot read {path}: "):
+            read_chrome(path)
