@@ -7,7 +7,9 @@ is older than they are. What a loader returns is shared between visits: only rea
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +21,17 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url, read_stored
-from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.comparison import compared, in_words, name_of
-from hostbench.report.comparison import table as table_of
+from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
-from hostbench.report.sides import Key
+from hostbench.report.sides import LEVEL, Key, chosen
 from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.points import STATUSES
@@ -141,7 +141,7 @@ class ComparedPage(NamedTuple):
 
     rows: pd.DataFrame
     """The columns COMPARED."""
-    notes: list[str]
+    notes: Sequence[str]
     markdown: str
 
 
@@ -149,18 +149,23 @@ class ComparedPage(NamedTuple):
 def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> ComparedPage:
     """As `hostbench compare`, of the newest runs of each side. The first name may be
     hostbench.report.sides.LEVEL. Raises HostbenchError where two sides cannot be compared."""
-    both = compared(history(store), names, lambda _: None, machines, MOST_RUNS)
+    stored = history(store)
+    runs = stored.sides()
+    first, second = chosen(runs[runs["machine"].isin(machines)], names, lambda _: None)
+    newest = (replace(side, rows=side.rows.tail(MOST_RUNS)) for side in (first, second))
+    both = compared(stored, *newest)
+    again = " ".join(["hostbench compare", *(name for name in names if name != LEVEL)])
     rows = [_row(key, one) for key, one in both.comparisons.items()]
-    listed = {key: one for key, one in both.comparisons.items() if one.verdict != "same"}
-    notes = [*both.notes, *in_words(both.comparisons)]
-    text = markdown([both.title, "", table_of(listed), "", *notes])
-    return ComparedPage(pd.DataFrame(rows, columns=COMPARED), notes, text)
+    text = markdown(page(both, again).blocks())
+    return ComparedPage(pd.DataFrame(rows, columns=COMPARED), both.notes, text)
 
 
 def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
     """Under COMPARED."""
-    shown = (lambda number: format_bytes(round(number))) if one.in_bytes else format_seconds
-    levels = ("" if number is None else shown(number) for number in (one.before, one.after))
+    levels = (
+        format_level(None, level) if one.in_bytes else format_level(level, None)
+        for level in (one.before, one.after)
+    )
     named = key[-2].partition("[")[0], ", ".join([words.case(key[-2]), *key[:-2]])
     return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostbench.core.arrays import Floats
-from hostbench.judge.two_sides import TwoSides, Verdict, compare
+from hostbench.judge.two_sides import TwoSides, compare
 
 FAMILIES = ("gauss", "heavy", "drift", "bimodal", "session")
 OUTLIER_SHARE, OUTLIER_LOW, OUTLIER_HIGH = 0.02, 0.20, 1.00
@@ -132,7 +132,7 @@ def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return rng.standard_t(4, shape) / math.sqrt(2)
 
 
-def verdicts_of_newest(logs: Floats) -> list[Verdict]:
+def verdicts_of_newest(logs: Floats) -> list[str]:
     """What the rule says of the newest run of each row against those before."""
     seconds = BASE_S * np.exp(logs)
     table = {

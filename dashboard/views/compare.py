@@ -12,6 +12,7 @@ from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
 KINDS = {"commit": "commits", "machine": "machines", "run": "runs"}
+COLORS: Any = {"failed": "red", "slower": "orange", "faster": "blue"}
 
 st.title("Compare", anchor=False)
 store = parts.opened()
@@ -48,13 +49,12 @@ if before == after:
     parts.empty("Before and after are the same: choose another one.")
 made = data.comparison(store, (before, after), tuple(names))
 rows = made.rows
-if rows.empty:
+if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
 with st.container(horizontal=True):
-    number = {verdict: int((rows["verdict"] == verdict).sum()) for verdict in charts.VERDICTS}
-    st.badge(f"{number['slower']} slower", color="orange" if number["slower"] else "gray")
-    st.badge(f"{number['faster']} faster", color="blue" if number["faster"] else "gray")
-    st.badge(f"{number['same']} same, {number['undecided']} undecided", color="gray")
+    number = rows["verdict"].value_counts(sort=False)
+    for verdict in number.index:
+        st.badge(f"{number[verdict]} {verdict}", color=COLORS.get(verdict, "gray"))
 workload = st.query_params.get("of")
 own = rows[rows["workload"] == workload]
 if len(own):

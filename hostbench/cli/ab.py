@@ -10,8 +10,9 @@ from shlex import quote
 from typing import Any
 
 from hostbench.cli.bisect import judge_step
-from hostbench.cli.compare import exit_code, of_stored
-from hostbench.cli.output import show_page, typed_again, warn, write_file
+from hostbench.cli.history import open_history
+from hostbench.cli.output import show_page, typed_again, write_file
+from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import Measuring
 from hostbench.cli.two_codes import MeasuredSides, measure_sides
 from hostbench.core.case import as_typed
@@ -19,8 +20,9 @@ from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import format_duration, number_of
 from hostbench.families import names as known_families
-from hostbench.report.comparison import Compared, comment_of_nothing, page
-from hostbench.report.comparison import comment as comment_of
+from hostbench.report.comparison import Compared, comment_of, compared, page
+from hostbench.report.comparison import comment as comment_with
+from hostbench.report.sides import of_runs
 from hostbench.vcs.repo import about
 from hostbench.vcs.side import WORKING_TREE, Side
 
@@ -31,7 +33,7 @@ def execute(
     *,
     a: str,
     names: tuple[str, ...],
-    budget: float | None,
+    budget: float,
     comment: Path | None,
     bisect: bool,
     threshold: float,
@@ -43,9 +45,9 @@ def execute(
     where a case failed or the run was interrupted; with --bisect those of `git bisect run`."""
     options = Measuring(**measuring)
     if bisect:
-        return judge_step(options, a, names, budget or math.inf, threshold)
+        return judge_step(options, a, names, budget, threshold)
     words = [*map(quote, (a, *names)), *(f"--case {quote(case)}" for case in options.case)]
-    words += [f"--budget {budget:g}s"] if budget else []
+    words += [f"--budget {budget:g}s"] if math.isfinite(budget) else []
     more = typed_again(options, "quick", "launches", "device", "deadline")
     again = f"again: hostbench ab {' '.join(words)}{more}"
 
@@ -54,42 +56,40 @@ def execute(
             write_file(comment, text.encode())
 
     try:
-        measured = measure_sides(options, a, names, budget or math.inf)
+        measured = measure_sides(options, a, names, budget)
         both = _compared(options.results, measured, budget, every=all)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
-        answer = "Nothing measured" if nothing else "Failed"
         second = [name for name in names[:1] if name not in known_families()]
         lines = [f"A: {a}", f"B: {[*second, WORKING_TREE][0]}", again]
-        write_comment(comment_of_nothing(answer, why, lines))
+        write_comment(comment_with("Nothing measured" if nothing else "Failed", [why], lines))
         raise
-    shown_again = f"hostbench compare {' '.join(both.typed)}{typed_again(options, 'results')}"
+    ids = " ".join(f"run:{run.run_id}" for run in measured.runs)
+    shown_again = f"hostbench compare {ids}{typed_again(options, 'results')}"
     show_page(format, page(both, shown_again, every=all))
     sides = [
         f"{letter}: {_called(side)}: {about(Path.cwd(), str(side.code.commit))}"
         for letter, side in zip("AB", measured.sides, strict=True)
     ]
-    write_comment(comment_of(both, [*sides, f"machine: {measured.machine}", again]))
-    records = chain.from_iterable(run.records for run in measured.measured.runs)
+    machine = f"machine: {measured.runs[0].header.machine}"
+    write_comment(comment_of(both, shown_again, [*sides, machine, again]))
+    records = chain.from_iterable(run.records for run in measured.runs)
     failed = any(record.status == "failed" for record in records)
-    cut_off = measured.measured.end in ("interrupted", "device lost")
-    return EXIT_FAILED if failed or cut_off else exit_code(both)
+    cut_off = measured.end in ("interrupted", "device lost")
+    return EXIT_FAILED if failed or cut_off else both.exit_code
 
 
 def _compared(
-    results: str | None, measured: MeasuredSides, budget: float | None, *, every: bool
+    results: str | None, measured: MeasuredSides, budget_s: float, *, every: bool
 ) -> Compared:
     """The two runs that were kept, as `compare` has them, with what there is to say of them."""
-    names = _called(measured.sides[0]), _called(measured.sides[1])
-    remarks = [*measured.notes, *_remarks(names, measured, budget, every=every)]
-    first, second = (f"run:{run.run_id}" for run in measured.measured.runs)
-    try:
-        return replace(of_stored((first, second), results), names=names, remarks=remarks)
-    except NothingMeasured:  # every case was skipped on both sides
-        for remark in remarks:
-            warn(remark)
-        raise
+    history = open_history(str(results_folder(results)))
+    runs, names = history.sides(), (_called(measured.sides[0]), _called(measured.sides[1]))
+    first, second = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in measured.runs)
+    both = compared(history, first, second)
+    notes = [*both.notes, *measured.notes, *_notes(names, measured, budget_s, every=every)]
+    return replace(both, names=names, notes=notes)
 
 
 def _called(side: Side) -> str:
@@ -98,33 +98,27 @@ def _called(side: Side) -> str:
     return f"{side.name} ({str(side.code.commit)[:8]}{state})"
 
 
-def _remarks(
-    names: tuple[str, str], both: MeasuredSides, budget: float | None, *, every: bool
+def _notes(
+    names: tuple[str, str], both: MeasuredSides, budget_s: float, *, every: bool
 ) -> Iterator[str]:
     """What was not measured, where each side is kept, and whether it came to its end."""
-    runs, end = both.measured.runs, both.measured.end
-    first, second = (
-        {record.case: record.reason for record in run.records if record.status == "skipped"}
-        for run in runs
-    )
-    for reason, num in Counter(first[case] for case in first if case in second).items():
-        yield f"skipped on both sides: {num} of {len(both.cases)} cases: {reason}"
-    num_launches = Counter(record.case for record in runs[0].records)
-    without = {record.case for run in runs for record in run.records if record.status != "ok"}
+    num_launches = Counter(str(record.case) for record in both.runs[0].records)
+    records = chain.from_iterable(run.records for run in both.runs)
+    without = {str(record.case) for record in records if record.status != "ok"}
     few = [
-        as_typed(str(case))
-        for case in both.cases
+        as_typed(case)
+        for case in both.runs[0].header.planned
         if num_launches[case] < MIN_LAUNCHES and case not in without
     ]
-    if budget and few:
+    if math.isfinite(budget_s) and few:
         named = few if every else few[:_FEW]
         more = f" and {len(few) - len(named)} more" * (len(few) > len(named))
         yield (
-            f"{number_of(len(few), 'case')} did not fit into {format_duration(budget)} "
+            f"{number_of(len(few), 'case')} did not fit into {format_duration(budget_s)} "
             f"({MIN_LAUNCHES} launches a side): {', '.join(named)}{more}"
         )
-    for name, run in zip(names, runs, strict=True):
+    for name, run in zip(names, both.runs, strict=True):
         yield f"{name} is run:{run.run_id}"
-    if end != "complete":
-        num = min(len({record.launch for record in run.records}) for run in runs)
-        yield f"{end} in launch {num}: what was measured is kept, and judged if it is enough"
+    if both.end != "complete":
+        num = min(len({record.launch for record in run.records}) for run in both.runs)
+        yield f"{both.end} in launch {num}: what was measured is kept, and judged if it is enough"

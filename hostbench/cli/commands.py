@@ -38,6 +38,8 @@ class _Time(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if value == math.inf:  # where none is given
+            return math.inf
         with suppress(ValueError):
             if (seconds := parse_seconds(str(value))) > 0:
                 return seconds
@@ -110,7 +112,7 @@ def _formats(more: str = "") -> Decorator:
 
 def _budget(help: str) -> Decorator:
     """`--budget`: the time that a command may take, whatever it does with it."""
-    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", _TIME)
+    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", _TIME, default=math.inf)
 
 
 def _launches(fewest: int) -> Decorator:
@@ -259,8 +261,8 @@ _command(
     "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
     f"SERIES is {_A_SERIES}.",
     _ONE_SERIES,
-    _option("--good", "REV", "last good commit (default: from history)"),
-    _option("--bad", "REV", "first bad commit (default: from history)"),
+    _option("--good", "REV", "a commit from before the step", required=True),
+    _option("--bad", "REV", "a commit that has it", required=True),
     _TWO_SIDES,
 )
 _command(

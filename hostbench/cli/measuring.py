@@ -1,8 +1,9 @@
 """A plan measured and archived: with the code of this process, or with two codes, interleaved."""
 
 import math
+import random
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -59,8 +60,9 @@ def measure(
     interleaved. An interrupt ends it early and keeps what there is.
 
     `scratch`: why a run is never judged in a history. `most`: the first launch is timed, and as
-    many launches up to that, of as many cases, follow as `budget_s` allows. `tells_asv`: a run that
-    may be judged is written into asv's files too.
+    many launches up to that, of as many cases, follow as `budget_s` allows: of two sides the
+    cheapest, of a run any, so that in time each has its turn. `tells_asv`: a run that may be judged
+    is written into asv's files too.
 
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device did: then nothing is kept. BrokenError where no more can be written.
@@ -194,34 +196,38 @@ def _records(
     setup: Setup, sides: Sequence[Side], bar: Bar, end_s: float, most: int | None
 ) -> Generator[tuple[int, CaseRecord]]:
     """(index of the journal, record)."""
-    plan = setup.plan
-    if not sides:
-        with Launcher(bar.tick, bar.started) as launcher:
-            for record in session.records(plan, setup.workloads, launcher, bar):
-                yield 0, record
-        return
     with ExitStack() as stack:
-        first, second = (
+        launchers = [
             stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
             for side in sides
-        )
-        launchers = first, second
-        if most is None:
-            both = session.interleaved(plan, launchers, bar)
-        else:
-            both = _that_fit(plan, launchers, bar, end_s, most)
-        for index, record in both:
-            reason = record.reason and record.reason.replace(sides[index].folder, "")
-            yield index, structs.replace(record, reason=reason)
+        ] or [stack.enter_context(Launcher(bar.tick, bar.started))]
+
+        def walk(plan: Plan, is_last: bool = True) -> Iterator[tuple[int, CaseRecord]]:
+            if sides or not is_last:
+                return session.timed_launches(plan, launchers, bar)
+            records = session.records(plan, setup.workloads, launchers[0], bar)
+            return ((0, record) for record in records)
+
+        plan = setup.plan
+        every = walk(plan) if most is None else _that_fit(plan, walk, len(launchers), end_s, most)
+        for index, record in every:
+            if sides and record.reason:
+                reason = record.reason.replace(sides[index].folder, "")
+                record = structs.replace(record, reason=reason)
+            yield index, record
 
 
 def _that_fit(
-    plan: Plan, launchers: tuple[Launcher, Launcher], bar: Bar, end_s: float, most: int
+    plan: Plan,
+    walk: Callable[..., Iterator[tuple[int, CaseRecord]]],
+    num_sides: int,
+    end_s: float,
+    most: int,
 ) -> Iterator[tuple[int, CaseRecord]]:
     """The first launch, timed; then as many launches of as many cases as fit."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     last_s, started = time.monotonic(), set()
-    for index, record in session.interleaved(plan.part(0, 1, plan.cases), launchers, bar):
+    for index, record in walk(plan.part(0, 1, plan.cases), is_last=False):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -229,12 +235,14 @@ def _that_fit(
         if record.status != "ok":
             took_s.pop(record.case, None)
         yield index, record
-    costs_s = {case: len(launchers) * fmean(times) for case, times in took_s.items() if times}
+    costs_s = {case: num_sides * fmean(times) for case, times in took_s.items() if times}
     usual_s = fmean(costs_s.values()) if costs_s else 0.0
     costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
-    cheapest_first = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
-    launches, cases = fitting(cheapest_first, end_s - last_s, most)
-    yield from session.interleaved(plan.part(1, launches, cases), launchers, bar)
+    ordered = sorted(costs_s, key=lambda case: (costs_s[case], str(case)))
+    if num_sides == 1:
+        random.Random(plan.seed).shuffle(ordered)
+    launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
+    yield from walk(plan.part(1, launches, cases))
 
 
 def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:

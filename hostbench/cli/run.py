@@ -1,6 +1,5 @@
 """`hostbench run`: measure in the foreground, keep everything, also in asv's file of the commit."""
 
-import math
 import sys
 from typing import Any
 
@@ -19,14 +18,14 @@ from hostbench.store.archive import path_of
 from hostbench.store.runs import case_results, facts_of
 
 
-def execute(*, format: str, budget: float | None, **measuring: Any) -> int:
+def execute(*, format: str, budget: float, **measuring: Any) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed, the run was interrupted or
     its device lost, 3 if none has a number, else 0: also of a part that stopped as it was asked
     to."""
     options = Measuring(**measuring)
     become_subreaper()
     setup = set_up(options)
-    measured = measure(setup, budget_s=budget or math.inf, tells_asv=True)
+    measured = measure(setup, budget_s=budget, tells_asv=True)
     code = answer(options, setup, measured, f"{program()} run", format)
     return EXIT_FAILED if measured.asv_error else code
 

@@ -11,7 +11,7 @@ from typing import Any
 from hostbench import facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
-from hostbench.core.case import Case, parse_selector
+from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
@@ -65,6 +65,26 @@ class Setup:
 
     def with_cases(self, cases: tuple[Case, ...]) -> "Setup":
         return replace(self, plan=replace(self.plan, cases=cases))
+
+    def only_case(self, text: str) -> Case:
+        """The one case that `text` selects. Raises UsageError, which says what tells several
+        apart."""
+        cases = self.plan.cases
+        if len(cases) == 1:
+            return cases[0]
+        workloads = list(dict.fromkeys(case.workload for case in cases))
+        if len(workloads) > 1:
+            few = f"{', '.join(workloads[:10])}{' ...' * (len(workloads) > 10)}"
+            raise UsageError(f"{text!r} selects {len(cases)} cases: name one of {few}")
+        values: dict[str, dict[str, None]] = {}
+        for case in cases:
+            for axis, value in case.axes:
+                values.setdefault(axis, {})[typed_value(axis, value)] = None
+        choices = [f"{axis} is {', '.join(own)}" for axis, own in values.items() if len(own) > 1]
+        raise UsageError(
+            f"{text!r} selects {len(cases)} cases: name one, as '{as_typed(str(cases[0]))}'; "
+            f"{'; '.join(choices)}"
+        )
 
 
 def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> Setup:

@@ -1,13 +1,12 @@
 """`hostbench trace`: one sample of a case as a Chrome trace."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench import __version__
 from hostbench.cli.output import show, warn, write_file
 from hostbench.cli.run_setup import Measuring, set_up
-from hostbench.core.case import Case, as_typed, parse_selector, typed_value
+from hostbench.core.case import Case, as_typed, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper
@@ -29,7 +28,7 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     check_selects(selector, load(), "")
     become_subreaper()
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
-    chosen = _only_case(case, setup.plan.cases)
+    chosen = setup.only_case(case)
     record = _run(chosen, setup.with_cases((chosen,)).plan)
     about = {
         "case": str(chosen),
@@ -54,25 +53,6 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
         warn(f"{as_typed(str(chosen))} failed: {record.reason}")
         return EXIT_FAILED
     return EXIT_OK
-
-
-def _only_case(text: str, cases: Sequence[Case]) -> Case:
-    """The one case that was selected. Raises UsageError, which says what tells several apart."""
-    if len(cases) == 1:
-        return cases[0]
-    workloads = list(dict.fromkeys(case.workload for case in cases))
-    if len(workloads) > 1:
-        names = ", ".join(workloads)
-        raise UsageError(f"{text!r} selects {len(cases)} cases: name one of {names}")
-    values: dict[str, dict[str, None]] = {}
-    for case in cases:
-        for axis, value in case.axes:
-            values.setdefault(axis, {})[typed_value(axis, value)] = None
-    choices = [f"{axis} is {', '.join(known)}" for axis, known in values.items() if len(known) > 1]
-    raise UsageError(
-        f"{text!r} selects {len(cases)} cases: name one, as '{as_typed(str(cases[0]))}'; "
-        f"{'; '.join(choices)}"
-    )
 
 
 def _run(case: Case, plan: Plan) -> CaseRecord:

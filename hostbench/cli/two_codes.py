@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hostbench.cli.measuring import Measured, measure
+from hostbench.cli.measuring import End, measure
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import Measuring, set_up
-from hostbench.core.case import Case
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.user_project import is_hostbench
@@ -29,13 +29,12 @@ MOST_LAUNCHES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSides:
-    """Two sides whose launches were interleaved, and a run of each kept."""
+    """Two sides whose launches were interleaved, and the run of each that was kept."""
 
-    machine: str
     sides: tuple[Side, Side]
-    measured: Measured
-    cases: tuple[Case, ...]
-    notes: tuple[str, ...]
+    runs: tuple[Run, ...]
+    end: End
+    notes: Sequence[str]
     """What could not be compared, and why."""
 
 
@@ -63,9 +62,8 @@ def measure_sides(
     options = replace(options, families=families, launches=launches)
     setup = set_up(options)
     side.check_differ(root, (a, second or WORKING_TREE), first_commit, second_commit)
-    if only_case and len(setup.plan.cases) != 1:
-        num = len(setup.plan.cases)
-        raise UsageError(f"--bisect takes one case, not {num}: name it with --case")
+    if only_case:
+        setup.only_case(" ".join(options.case))
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, a, Path(folder, "a")),
@@ -76,11 +74,10 @@ def measure_sides(
         cases, notes = side.comparable(setup.plan.cases, sides)
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
-        setup = setup.with_cases(cases)
-        measured = measure(setup, sides, scratch=scratch, budget_s=budget_s, most=most)
-    return MeasuredSides(
-        machine=setup.machine, sides=sides, measured=measured, cases=cases, notes=tuple(notes)
-    )
+        measured = measure(
+            setup.with_cases(cases), sides, scratch=scratch, budget_s=budget_s, most=most
+        )
+    return MeasuredSides(sides=sides, runs=measured.runs, end=measured.end, notes=notes)
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:

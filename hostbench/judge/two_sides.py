@@ -30,6 +30,9 @@ from hostbench.judge.rank_test import ALPHA, shift
 
 Verdict = Literal["same", "faster", "slower", "undecided"]
 CHANGED: tuple[Verdict, ...] = ("slower", "faster")
+Lacking = Literal["failed", "skipped", "not measured", "other version", "new", "not judged"]
+"""Why a series is not judged: on the second side it failed, was skipped, was not measured or has
+another version; only that side has a number (`new`); or what is stored cannot be judged."""
 
 FALSE_DISCOVERY_RATE = 0.005
 """Of what is called in a table. The drift of real runs has heavier tails than Student's: with this
@@ -59,9 +62,8 @@ class TwoSides:
     """One number a run."""
     before: Sequence[float] = ()
     """Of the runs before the older side, the oldest first."""
-    apart: Sequence[Sequence[float]] = ()
-    """Of still earlier runs, a list for each level that they had: they say how much runs differ,
-    and nothing of the level now."""
+    resets: Sequence[int] = ()
+    """Indexes into `before` where another level is known to begin."""
     older: Literal[0, 1] = 0
     """Which side that is. It may have no runs of its own: then the level of those before it is."""
     interleaved: tuple[Sequence[float], Sequence[float]] | None = None
@@ -78,7 +80,7 @@ class TwoSides:
 class Comparison:
     """What became of one series."""
 
-    verdict: Verdict = "undecided"
+    verdict: Verdict | Lacking = "undecided"
     effect: float | None = None
     """Relative change of the second side: 0.1 is 10 % slower. None without numbers."""
     low: float | None = None
@@ -90,7 +92,7 @@ class Comparison:
     """Observations on each side."""
     before: float | None = None
     after: float | None = None
-    """Medians of the observations of each side."""
+    """Medians of the observations of each side; None on a side that has none."""
     spread: float | None = None
     """How far the observations of one side lie apart, of the side where they do more: 0.4 is a
     slowest one that took 40 % longer than the fastest. None without numbers."""
@@ -98,7 +100,7 @@ class Comparison:
     confounds: tuple[str, ...] = ()
     """In what else than what is compared the sides differ: then a verdict is provisional."""
     why: str = ""
-    """Why undecided; empty otherwise."""
+    """Why it is undecided or not judged; of a night what moved it."""
     lacks_runs: int = 0
     """Runs that must be added for a verdict."""
 
@@ -171,16 +173,16 @@ def _by_launches(sides: TwoSides, first: Floats, second: Floats) -> Comparison:
 
 
 _RunLogs = tuple[Floats, ...]
-"""The runs of each side, and of each level apart; one logarithm a run."""
+"""The runs of each side, and of each earlier level; one logarithm a run."""
 
 
 def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
     """Everything but the verdict."""
     levels = [*_levels(table)]
     results, of_machine = list[Comparison](), defaultdict[str, list[int]](list)
-    for index, (sides, (first, second, *apart)) in enumerate(zip(table, levels, strict=True)):
+    for index, (sides, (first, second, *earlier)) in enumerate(zip(table, levels, strict=True)):
         observed = _observed(sides, first, second, unit="run")
-        lacks = max(0, LEAST_RUNS - 1 - _degrees(first, second, *apart))
+        lacks = max(0, LEAST_RUNS - 1 - _degrees(first, second, *earlier))
         if observed.effect is None:
             pass
         elif lacks:
@@ -202,21 +204,24 @@ def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
 
 def _levels(table: Sequence[TwoSides]) -> Iterator[_RunLogs]:
     """Where the older side has too few runs for a level those before it join them, from the last
-    step on; what is before that step is apart."""
+    step on; the levels before that say only how much runs differ."""
     runs = [(_logs(sides.first), _logs(sides.second)) for sides in table]
-    wide = [
-        np.concatenate([_logs(sides.before)[-SEARCHED_RUNS:], own[sides.older]])
-        for sides, own in zip(table, runs, strict=True)
-    ]
-    for sides, own, logs, judgement in zip(table, runs, wide, judge(wide), strict=True):
-        apart = [_logs(level)[-LEVEL_RUNS:] for level in sides.apart]
-        if len(own[sides.older]) >= LEAST_RUNS:
-            yield *own, *apart
+    wide, resets = list[Floats](), list[list[int]]()
+    for sides, ends in zip(table, runs, strict=True):
+        before = _logs(sides.before)[-SEARCHED_RUNS:]
+        left_out = len(sides.before) - len(before)
+        wide.append(np.concatenate([before, ends[sides.older]]))
+        resets.append([index - left_out for index in sides.resets if index > left_out])
+    for sides, (first, second), logs, own, judgement in zip(
+        table, runs, wide, resets, judge(wide, resets), strict=True
+    ):
+        if len((first, second)[sides.older]) >= LEAST_RUNS:
+            yield first, second
             continue
-        steps = [index for step in judgement.changes for index in (step.index, step.until) if index]
-        *before, level = np.split(logs, sorted(steps))
-        ends = (own[0], level[-LEVEL_RUNS:]) if sides.older else (level[-LEVEL_RUNS:], own[1])
-        yield *ends, *apart, *before
+        steps = {index for step in judgement.changes for index in (step.index, step.until) if index}
+        *earlier, level = np.split(logs, sorted(steps.union(own)))
+        level = level[-LEVEL_RUNS:]
+        yield (first, level, *earlier) if sides.older else (level, second, *earlier)
 
 
 def _degrees(*groups: Floats) -> int:

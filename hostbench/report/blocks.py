@@ -24,6 +24,11 @@ class Item(str):
     """One line of a list."""
 
 
+class Quoted(Item):
+    """A line of a list that may be anybody's: all of it is code in Markdown, where nothing is
+    markup, a link or a mention."""
+
+
 class Struck(str):
     """A cell that counts for nothing, crossed out."""
 

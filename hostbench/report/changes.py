@@ -365,6 +365,8 @@ def commands(event: Event, results: Path | str) -> str:
     if is_local:
         way = " --direction faster" if event.direction == "faster" else ""
         entry = f"{shlex.quote(event.commit)} investigating{way}"
-        lines += [f"hostbench bisect {typed}{at}"] if event.case and ours else []
+        good, bad = (point.commit[:12] for point in (event.around[0], event.around[-1]))
+        if good != bad and event.case and ours:
+            lines.append(f"hostbench bisect {typed} --good {good} --bad {bad}{at}")
         lines.append(f"hostbench triage set {typed} {entry}{at}")
     return "\n".join(lines)

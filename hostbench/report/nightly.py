@@ -1,30 +1,34 @@
 """A night as a page: the first line is the answer, then what moved and why, what fails, and what to
 do next. For a terminal, a CI job's summary, a file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
 from hostbench.core.records import Run
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
+from hostbench.facts import differences, spec
 from hostbench.judge.events import Event
-from hostbench.judge.night import CONFIRMED, Comparisons, launches_of
-from hostbench.report.blocks import Block, Column, Heading, Item, Table, Title, listed
-from hostbench.report.comparison import detectable
+from hostbench.judge.two_sides import CHANGED, Comparison
+from hostbench.report.blocks import Block, Heading, Item, Title, listed
+from hostbench.report.comparison import Comparisons, detectable, of_verdicts, table
+from hostbench.report.history import history_of
+from hostbench.report.sides import Key
 from hostbench.report.write import values
-from hostbench.store.nights import Night, NightChange
-from hostbench.store.runs import case_results, launches_in_words
+from hostbench.store.nights import CONFIRMED, Night, NightChange
+from hostbench.store.results import Results
+from hostbench.store.runs import case_results, facts_of, launches_in_words
+from hostbench.vcs import repo
 
 _LISTS = {
     "landed": "Commits since the run before",
     "lasting": "Software, driver and settings that changed since",
     "passing": "Throttling, temperature and load that differ",
-    "failed": "Failed",
-    "skipped": "Skipped, with a number before",
     "events": "Steps that history confirms (`hostbench changes`)",
     "still": "Known and still slower (`hostbench changes`)",
     "broken": "Failed beside the measuring",
@@ -54,38 +58,139 @@ class Tonight:
     """Why nothing was concluded; empty where something was."""
     about: list[str] = field(default_factory=list)
     """What it rests on."""
-    held: Comparisons = field(default_factory=dict)
-    """The series that were held against runs before."""
-    moved: Sequence[NightChange] = ()
-    """The largest first."""
+    again: Sequence[str] = ()
+    """Runs in which it was measured again."""
+    compared: Comparisons = field(default_factory=dict)
+    """The run against the level of the runs before it."""
+    moved: Comparisons = field(default_factory=dict)
+    """The furthest first, with the cause as `why` (judge.night.moved)."""
     new: Sequence[Event] = ()
     """Steps that history has confirmed, and this night is the first to name."""
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
     @property
-    def slower(self) -> list[NightChange]:
+    def failed(self) -> Comparisons:
+        return of_verdicts(self.compared, "failed")
+
+    @property
+    def skipped(self) -> Comparisons:
+        """With a number before."""
+        skipped = of_verdicts(self.compared, "skipped").items()
+        return {key: one for key, one in skipped if one.before is not None}
+
+    @property
+    def slower(self) -> list[tuple[Key, Comparison]]:
         """What is confirmed."""
-        return [own for own in self.moved if own.cause in CONFIRMED and own.effect > 0]
+        moved = of_verdicts(self.moved, "slower").items()
+        return [(key, one) for key, one in moved if one.why in CONFIRMED]
+
+    @property
+    def rows(self) -> Comparisons:
+        """What a page lists."""
+        return {**self.failed, **self.moved, **self.skipped}
 
     @property
     def exit_code(self) -> int:
         """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
         if self.code == EXIT_USAGE:
             return EXIT_USAGE
-        if self.code == EXIT_FAILED or self.lists["failed"] or self.lists["broken"]:
+        if self.code == EXIT_FAILED or self.failed or self.lists["broken"]:
             return EXIT_FAILED
         return EXIT_REGRESSION if self.slower or self.new else self.code
+
+
+# ---- what it is held against --------------------------------------------------------------------
+
+
+def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) -> Run | None:
+    """The run of the newest undisturbed night that has numbers of all these cases, or the newest of
+    all where none has: what moved them is since. None before the first night."""
+    cases, newest = set(cases), None
+    stored = {(about.machine, about.run_id): about for about in results.runs()}
+    for night in reversed(nights):
+        about = stored.get((night.machine, night.run_id))
+        if about is not None and not night.disturbed_runs:
+            run = results.run(about)
+            newest = newest or run
+            if cases <= {str(record.case) for record in run.records if record.status == "ok"}:
+                return run
+    return newest
+
+
+def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
+    """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
+    first."""
+    first, second = (
+        {when: facts_of(facts) for when, facts in run.facts.items()} for run in (before, tonight)
+    )
+    lasting, passing = list[str](), list[str]()
+    for difference in differences.possible(first, second):
+        row = spec.row(difference.name)
+        (passing if row is not None and row.volatile else lasting).append(str(difference))
+    return lasting, passing
+
+
+def landed(root: Path, before: str | None, tonight: str | None) -> list[str]:
+    """The commits between two runs, the newest first: `1a2b3c4d its first line`."""
+    if not before or not tonight or before == tonight:
+        return []
+    commits = repo.landed(root, before, tonight)
+    return [f"{commit[:8]} {subject}" for commit, subject in commits or ()] or [
+        f"{before[:8]} -> {tonight[:8]}"
+    ]
+
+
+def slower_by_history(
+    results: Results, machine: str, nights: Sequence[Night]
+) -> tuple[list[Event], list[Event]]:
+    """The steps to slower on this machine that stayed, are recent and not in triage: (those that
+    `hostbench changes` confirms and no night before has named, those that one has)."""
+    new, still = list[Event](), list[Event]()
+    for event in history_of(results).events:
+        is_open = event.recent and (event.triage is None or event.lapsed != "")
+        stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
+        if event.machine != machine or not (is_open and stayed):
+            continue
+        if _is_known(event, nights):
+            still.append(event)
+        elif event.fails:
+            new.append(event)
+    return new, still
+
+
+def _is_known(event: Event, nights: Sequence[Night]) -> bool:
+    near = {event.commit, *event.near}
+    named = {name for night in nights for name in night.events}
+    return not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
+        not near.isdisjoint({night.commit, night.run_id}) and event.case in ("", change.case)
+        for night in nights
+        for change in night.confirmed()
+    )
+
+
+def concluded(night: Tonight, run: Run) -> Night:
+    """What later nights need of it."""
+    changes = (
+        NightChange(case=key[-2], version=key[-1], cause=one.why, effect=one.effect or 0.0)
+        for key, one in night.moved.items()
+    )
+    return Night(
+        run_id=run.run_id,
+        machine=night.machine,
+        commit=run.header.commit,
+        started_at=run.header.started_at,
+        changes=tuple(changes),
+        events=tuple(f"{event.id} {event.commit}" for event in night.new),
+        again=tuple(night.again),
+    )
+
+
+# ---- in words -----------------------------------------------------------------------------------
 
 
 def event_in_words(event: Event) -> str:
     since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
     return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
-
-
-def unjudged(run: Run) -> str:
-    """Why nothing of a run can be judged; empty where something can."""
-    few = f"no case has the {MIN_LAUNCHES} launches that it takes"
-    return run.header.scratch or ("" if launches_of(run) else few)
 
 
 def about(run: Run) -> str:
@@ -95,31 +200,19 @@ def about(run: Run) -> str:
     return f"run {run.run_id}: device {run.header.device}, {commit}, {launches}"
 
 
-def concluded(night: Tonight, run: Run) -> Night:
-    """What later nights need of it."""
-    return Night(
-        run_id=run.run_id,
-        machine=night.machine,
-        commit=run.header.commit,
-        started_at=run.header.started_at,
-        changes=tuple(night.moved),
-        events=tuple(f"{event.id} {event.commit}" for event in night.new),
-    )
-
-
 def answer(night: Tonight) -> str:
     """The first line: what a person has to know, the worst first. Text from anywhere may be in
     it."""
-    failed, skipped, still = (night.lists[name] for name in ("failed", "skipped", "still"))
+    still = night.lists["still"]
     clauses = [night.ended] if night.ended else []
-    clauses += [f"{number_of(len(failed), 'case')} failed"] if failed else []
+    clauses += [f"{number_of(len(night.failed), 'case')} failed"] if night.failed else []
     if night.new:
         clauses.append(f"slower by history: {number_of(len(night.new), 'step')} confirmed")
     clauses += _what_moved(night)
     if not clauses and night.run:
-        clauses = [_quiet(night.run, night.held)]
-    if skipped:
-        clauses.append(f"{number_of(len(skipped), 'case')} skipped that had a number before")
+        clauses = [_quiet(night.run, night.compared)]
+    if night.skipped:
+        clauses.append(f"{number_of(len(night.skipped), 'case')} skipped that had a number before")
     if still:
         clauses.append(f"known and still slower: {number_of(len(still), 'step')}, as {still[0]}")
     text = "; ".join([*clauses, *night.lists["broken"][:1]])
@@ -127,85 +220,75 @@ def answer(night: Tonight) -> str:
     return one_line(f"{text[:1].upper()}{text[1:]}{where}")
 
 
-def _quiet(run: Run, held: Comparisons) -> str:
+def unjudged(run: Run) -> str:
+    """Why nothing of a run can be judged; empty where something can."""
+    num = run.measured_launches
+    return run.header.scratch or (few_launches(num) if num < MIN_LAUNCHES else "")
+
+
+def _quiet(run: Run, compared: Comparisons) -> str:
     """Where nothing failed and nothing moved."""
     num = sum(result.status == "ok" for result in case_results(run))
     measured = f"{number_of(num, 'series', 'series')} measured"
     if why := unjudged(run):
         return f"not judged ({why}): {measured}"
-    if not held:
+    if not of_verdicts(compared, *CHANGED, "same", "undecided"):
         return f"first night on {run.header.device}: {measured}, nothing to compare with yet"
-    smallest = detectable(held)
+    smallest = detectable(compared.values())
     if smallest is None:
-        return f"no new change: {measured}, too few nights yet to judge more than the code"
+        return f"not judged yet: {measured}, too few runs before it"
     return f"no new change: {measured}, smallest detectable change {smallest:.1%} (median)"
 
 
 def _what_moved(night: Tonight) -> Iterator[str]:
     """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
-    groups: dict[str, list[NightChange]] = {
-        name: [] for name in ("slower", "faster", *_CALLED.values())
+    groups: dict[str, list[tuple[Key, Comparison]]] = {
+        name: [] for name in (*CHANGED, *_CALLED.values())
     }
-    for change in night.moved:
-        groups[_CALLED.get(change.cause, change.direction)].append(change)
+    for key, one in night.moved.items():
+        groups[_CALLED.get(one.why, one.verdict)].append((key, one))
     for words, own in groups.items():
         if own:
-            worst, most = own[0], ", most of all" if len(own) > 1 else ","
-            why = night.lists.get(_EVIDENCE.get(worst.cause, ""), [])
+            (key, worst), most = own[0], ", most of all" if len(own) > 1 else ","
+            why = night.lists.get(_EVIDENCE.get(worst.why, ""), [])
             more = f" and {len(why) - 1} more" if len(why) > 1 else ""
-            because = f"({': '.join((worst.cause, *why[:1]))}{more})"
-            change_of = f"{as_typed(worst.case)} {units.format_change(worst.effect)}"
+            because = f"({': '.join((worst.why, *why[:1]))}{more})"
+            change_of = f"{as_typed(key[-2])} {units.format_change(worst.effect)}"
             yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
 
 
-def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
+def next_steps(night: Tonight, before: Run | None, program: str, where: str) -> Iterator[str]:
     """What to type next. `where`: the option that names the results, if one was given."""
     if night.run is None:
         return
-    if night.lists["failed"]:
+    if night.failed:
         shown = f"--run {night.run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
-    for change in night.slower[:1]:
-        name, is_code = f"'{change.case}@{night.machine}'", change.cause == "code"
-        if is_code and len(night.lists["landed"]) > 1:
-            yield f"which commit it was: `{program} bisect {name}{where}`"
-        since = str(night.run.header.commit)[:8] if is_code else night.run.run_id
+    for key, worst in night.slower[:1]:
+        name, commit = f"'{key[-2]}@{night.machine}'", str(night.run.header.commit)[:8]
+        if worst.why == "code" and before is not None and len(night.lists["landed"]) > 1:
+            ends = f"--good {str(before.header.commit)[:8]} --bad {commit}"
+            yield f"which commit it was: `{program} bisect {name} {ends}{where}`"
+        since = commit if worst.why == "code" else night.run.run_id
         yield (
             "if it is intended, accept it, and no night names it any more: `"
             f"{program} triage set {name} {since} accepted{where}`"
         )
 
 
+# ---- the page -----------------------------------------------------------------------------------
+
+
 def blocks(night: Tonight) -> list[Block]:
     """The answer, what it rests on, and what to do next."""
     parts: list[Block] = [Title(answer(night)), *map(Item, night.about)]
     parts.append(Item(f"exit code {night.exit_code}"))
-    if night.moved:
-        parts += ["", Heading("What moved since the runs before"), table(night)]
+    if night.rows:
+        parts += ["", Heading("What failed, moved or was skipped"), table(night.rows)]
     for name, lines in night.lists.items():
         if night.moved or name not in _EVIDENCE.values():
             parts += listed(_LISTS[name], lines)
     return parts
-
-
-_COLUMNS = (
-    Column(("verdict",), "verdict"),
-    Column(("cause",), "cause"),
-    Column(("effect",), "change", units.format_change, right=True),
-    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
-    Column(("before_s", "after_s"), "before -> tonight", units.format_levels, right=True),
-    Column(("series",), "series", as_typed, code=True),
-)
-
-
-def table(night: Tonight) -> Table:
-    """A row for each series that moved, the furthest first."""
-    names = ("cause", "effect", "low", "high", "before_s", "after_s")
-    rows = [
-        {"verdict": own.direction, "series": own.case, **{n: getattr(own, n) for n in names}}
-        for own in night.moved
-    ]
-    return Table(_COLUMNS, rows)
 
 
 def as_json(night: Tonight) -> dict[str, Any]:
@@ -216,6 +299,6 @@ def as_json(night: Tonight) -> dict[str, Any]:
         "machine": night.machine,
         "run_id": night.run and night.run.run_id,
         "about": night.about,
-        "moved": values(table(night)),
+        "series": values(table(night.rows)),
         **night.lists,
     }

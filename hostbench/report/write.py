@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hostbench.core.units import one_line
-from hostbench.report.blocks import Block, Heading, Item, Page, Struck, Table, Title
+from hostbench.report.blocks import Block, Heading, Item, Page, Quoted, Struck, Table, Title
 
 if TYPE_CHECKING:  # as in blocks
     from hostbench.report.answer import Answer, Figure
@@ -206,6 +206,8 @@ def _marked(block: Block) -> tuple[str, list[str]]:
         return "answer", [f"- **{escaped(block.question)}** {escaped(block.verdict)}", *details]
     if isinstance(block, Title | Heading):
         return "heading", [f"{'##' if isinstance(block, Title) else '###'} {escaped(block)}"]
+    if isinstance(block, Quoted):
+        return "item", [f"- {code(block)}"]
     if isinstance(block, Item):
         return "item", [f"- {_with_code(block.strip())}"]
     return "text", [_with_code(block.strip())]

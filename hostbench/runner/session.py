@@ -1,6 +1,6 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -39,10 +39,10 @@ def records(
     yield from _observe(plan, launcher, progress, wanted)
 
 
-def interleaved(
-    plan: Plan, launchers: tuple[Launcher, Launcher], progress: Bar
+def timed_launches(
+    plan: Plan, launchers: Sequence[Launcher], progress: Bar
 ) -> Iterator[tuple[int, CaseRecord]]:
-    """Measure the plan on two sides, launch by launch: (side, record).
+    """Measure the plan on one or two sides, launch by launch: (side, record).
 
     The two launches of a family follow each other, in the order of `Plan.turns`, and walk the same
     cases in the same order. A case without a number on one side is left out on both from the next
@@ -53,7 +53,7 @@ def interleaved(
 
 
 def _timed(
-    plan: Plan, launchers: tuple[Launcher, ...], progress: Bar, out: set[Case]
+    plan: Plan, launchers: Sequence[Launcher], progress: Bar, out: set[Case]
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Every launch on one or two sides; cases without a number join `out` and are left out. Of two
     sides each family has its own worker."""

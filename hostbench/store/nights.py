@@ -13,26 +13,23 @@ from hostbench.store.archive import packed
 
 FOLDER = "nights"
 SUFFIX = ".json.gz"
+NightCause = Literal["code", "environment", "disturbed", "unexplained", "not measured again"]
+"""What moved a series. `code`: interleaved with the code before, the difference is there.
+`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`: not
+the code, and a passing fact moved (throttled, other programs). `unexplained`: none of these, or too
+close to call."""
+CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
 class NightChange(Struct, frozen=True, kw_only=True):
-    """A series that moved that night: as it was measured again where the code moved it, else as the
-    night's run has it."""
+    """A series that moved that night."""
 
     case: str
     version: str
     cause: str
-    """`hostbench.judge.night.NightCause`."""
+    """A NightCause."""
     effect: float
     """Relative: 0.1 is 10 % slower."""
-    low: float | None = None
-    high: float | None = None
-    before_s: float | None = None
-    after_s: float | None = None
-
-    @property
-    def direction(self) -> Literal["slower", "faster"]:
-        return "slower" if self.effect > 0 else "faster"
 
 
 class Night(Struct, frozen=True, kw_only=True):
@@ -45,11 +42,17 @@ class Night(Struct, frozen=True, kw_only=True):
     changes: tuple[NightChange, ...] = ()
     events: tuple[str, ...] = ()
     """Of `hostbench changes`: the confirmed steps that this night was the first to name."""
+    again: tuple[Name, ...] = ()
+    """Runs in which it measured again what had moved."""
 
     @property
-    def is_disturbed(self) -> bool:
-        """Passing facts made it slower: the next nights are not held against this one."""
-        return any(own.cause == "disturbed" and own.effect > 0 for own in self.changes)
+    def disturbed_runs(self) -> tuple[str, ...]:
+        """Its runs, where passing facts made it slower: nothing is held against these."""
+        is_disturbed = any(own.cause == "disturbed" and own.effect > 0 for own in self.changes)
+        return (self.run_id, *self.again) if is_disturbed else ()
+
+    def confirmed(self) -> list[NightChange]:
+        return [change for change in self.changes if change.cause in CONFIRMED]
 
 
 def write(results: Path, night: Night) -> None:
@@ -59,7 +62,7 @@ def write(results: Path, night: Night) -> None:
         write_atomic(path, packed(to_builtins(night)))
 
 
-def of_machine(results: Path, machine: str, warn: Warn) -> list[Night]:
+def of_machine(results: Path, machine: str, warn: Warn = lambda text: None) -> list[Night]:
     """The oldest first. What cannot be read is a warning that names the file."""
     nights = []
     for path in sorted((results / machine / FOLDER).glob(f"*{SUFFIX}")):

@@ -28,6 +28,7 @@ from hostbench.device import simulated_file
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import known
 from hostbench.judge.two_sides import LEAST_RUNS
+from hostbench.report import nightly as report
 from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
@@ -169,7 +170,7 @@ def test_a_fortnight(story: Story) -> None:
     assert night(20) == EXIT_OK
     assert story.answer.startswith("First night on simulated: 2 series measured, nothing to comp")
     assert night(21) == EXIT_OK
-    assert story.answer.startswith("No new change: 2 series measured, too few nights yet to judge")
+    assert story.answer.startswith("Not judged yet: 2 series measured, too few runs before it")
     for day in (22, 23, 24, 1, 2):
         assert night(day) == EXIT_OK
     quiet(3)
@@ -222,12 +223,9 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     assert story.night(1, "--format", "html") == EXIT_OK
     assert len(story.stored()) == 1
     assert "2 series measured" in story.said and "every case" in story.said
-    for step, error in (
-        ("_hold_against", KeyboardInterrupt()),
-        ("_measure_again", Interrupted("before the first case")),
-    ):
+    for error in (KeyboardInterrupt(), Interrupted("before the first case")):
         with monkeypatch.context() as patch:
-            patch.setattr(command._Nightly, step, _raises(error))
+            patch.setattr(report, "facts_moved", _raises(error))
             assert story.night(2, slower=1.2) == EXIT_FAILED
         assert story.answer.startswith(said) and len(story.stored()) == 1
 
@@ -249,7 +247,7 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
         patch.setattr(command, "write_file", _raises(UsageError("read only")))
         assert story.night(3, "--summary", str(summary)) == EXIT_FAILED
     assert len(list(story.results.glob("*/runs/*.gz"))) == 3, "the second waited in its journal"
-    assert story.answer.startswith("No new change: 2 series measured")
+    assert story.answer.startswith("Not judged yet: 2 series measured")
     assert "summary.md could not be written: read only" in story.answer
     monkeypatch.setattr(nights, "write", _raises(UsageError("No space left on device")))
     assert story.night(4) == EXIT_FAILED
@@ -310,14 +308,14 @@ def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.M
     assert story.answer.startswith("Not judged (3 launches, under 7): 2 series measured")
     monkeypatch.setattr(command, "FOR_THE_RUN", 0.0)
     assert story.night(3, "--budget", "60s") == EXIT_NOTHING_MEASURED
-    assert story.answer.startswith("Not judged (no case has the 7 launches that it takes): ")
+    assert story.answer.startswith("Not judged (1 launch, under 7): ")
 
 
 def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
     story.commit("begin")
     assert story.night(1, "--budget", "60s", "--format", "json") == EXIT_OK
     night = json.loads(story.out)
-    assert (night["exit_code"], night["machine"], night["moved"]) == (0, MACHINE, [])
+    assert (night["exit_code"], night["machine"], night["series"]) == (0, MACHINE, [])
     (story.root / "mine.py").write_text("broken\n")
     sys.modules.pop("mine", None)
     git(story.root, "commit", "-qam", "Break it")

@@ -201,7 +201,7 @@ def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None
 def test_two_sides_share_no_worker() -> None:
     """What is compared are the two launches of a family that follow each other."""
     sides = Told(), Told()
-    for _ in session.interleaved(quick_on_gpus(), sides, Bar()):  # type: ignore[arg-type]
+    for _ in session.timed_launches(quick_on_gpus(), sides, Bar()):  # type: ignore[arg-type]
         pass
     for told in sides:
         assert families_of(told) == [{"transfer"}, {"allocation"}, {"collectives"}] * 3

@@ -145,7 +145,7 @@ COMMANDS = (
     "changes",
     "changes --format json",
     "changes --format csv",
-    "compare 1a2b3c4d 1a2b3c4d",
+    "compare 1a2b3c4d",
     "report",
     "report --machine shelf --format json",
     "triage list",

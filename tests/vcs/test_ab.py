@@ -13,10 +13,8 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from hostbench.cli import ab, measuring
+from hostbench.cli import measuring
 from hostbench.cli.entry import main
-from hostbench.cli.measuring import Measured
-from hostbench.cli.two_codes import MeasuredSides
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -34,7 +32,7 @@ from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
-from tests.fakes.builders import copy_case, record, run, skipped
+from tests.fakes.builders import copy_case
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
@@ -100,7 +98,7 @@ def test_slower_is_said_and_can_be_had_again(
     assert main(["compare", f"run:{first.run_id}", f"run:{second.run_id}"]) == EXIT_REGRESSION
     assert capsys.readouterr().out.splitlines()[1:] == said.out.splitlines()[1:-2]
     assert main([*AB, "main", "HEAD~1", "--format", "json"]) == EXIT_OK
-    (series,) = json.loads(capsys.readouterr().out)["series"]
+    (series,) = json.loads(capsys.readouterr().out)
     assert (series["verdict"], series["provisional"]) == ("faster", False)
     assert not list(root.rglob("*.jsonl"))
 
@@ -128,30 +126,8 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     assert len(Toy.walked) == 2
     said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
-    assert (
-        f"  {as_typed(str(CASE))}@simulated-shelf: broken:file\n" in said.out
-        and "failed at working tree (" in said.out
-    )
+    assert re.search(r"failed +1 s +- .* broken:file  transfer\.", said.out)
     assert sorted(case_results(one)[0].status for one in stored(root)) == ["failed", "ok"]
-
-
-def test_what_neither_side_can_measure_is_counted() -> None:
-    lacks, other = copy_case(memory="pinned"), copy_case(memory="registered")
-    first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
-    second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
-    runs = (run(first, run_id="a"), run(second, run_id="b"))
-    cases, measured = (CASE, lacks, other), Measured(runs=runs, end="complete")
-    side = Side(
-        name="", code=Checkout(commit="", committed_at=None, scratch=None), root=Path(), versions={}
-    )
-    both = MeasuredSides(
-        machine="shelf", sides=(side, side), measured=measured, cases=cases, notes=()
-    )
-    assert [*ab._remarks(("main", "HEAD"), both, None, every=False)] == [
-        "skipped on both sides: 1 of 3 cases: no pinned memory",
-        "main is run:a",
-        "HEAD is run:b",
-    ]
 
 
 # Under a budget
@@ -176,7 +152,7 @@ def test_a_budget_takes_as_many_launches_as_fit(
     words = ("HEAD~1", "main", "--budget", "10m", "--comment", str(file))
     assert main([*AB, *words]) == EXIT_REGRESSION
     written = file.read_text()
-    assert written.startswith("<!-- hostbench: ab -->\n**Slower:** 1 slower\n\n| verdict ")
+    assert written.startswith("<!-- hostbench: ab -->\n## Slower: 1 slower\n\n| verdict ")
     assert "slow `down` ``\n" in written
     assert f"again: hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --dev" in written
     shown = capsys.readouterr()
@@ -216,10 +192,6 @@ def test_what_does_not_fit_is_named(
     shown = capsys.readouterr().out
     assert f"1 case did not fit into 1:00:00 (7 launches a side): {as_typed(str(other))}\n" in shown
     assert "1 slower, 1 undecided\n" in shown and "7+7 " in shown
-    assert (
-        "1 undecided: fewer than 7 launches a side; more launches (measured with --launches 20)"
-        in shown
-    )
     assert main([*words, "0.000001"]) == EXIT_NOTHING_MEASURED
     shown = "".join(capsys.readouterr())
     assert "2 cases did not fit into 0:00" in shown and "stopped in launch 1: what was " in shown
@@ -248,17 +220,18 @@ def test_a_comment_says_that_nothing_was_measured(
     monkeypatch.setattr(side, "_listed", lambda *_: ({}, {}))
     words = [*AB, "HEAD~1", "--comment", "c.md"]
     assert main(words) == EXIT_NOTHING_MEASURED
-    first = (root / "c.md").read_text().splitlines()[1]
-    assert first.startswith("**Nothing measured:** `nothing to compare: 1 case left out, not in")
+    _, answer, _, why, *_ = (root / "c.md").read_text().splitlines()
+    assert answer == "## Nothing measured"
+    assert why.startswith("- `nothing to compare: 1 case left out, not in")
     for error, answer in (
-        (BrokenError("cannot be built"), "**Failed:** `cannot be built`"),
-        (KeyboardInterrupt, "**Nothing measured:** `interrupted before anything was compared`"),
+        (BrokenError("cannot be built"), "## Failed\n\n- `cannot be built`"),
+        (KeyboardInterrupt, "## Nothing measured\n\n- `interrupted before anything was compared`"),
     ):
         monkeypatch.setattr(side, "_listed", Mock(side_effect=error))
         assert main(words) == EXIT_FAILED
-        assert (root / "c.md").read_text().splitlines()[1] == answer
+        assert answer in (root / "c.md").read_text()
     assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
-    assert "**Failed:** `git knows no commit 'gone'" in (root / "c.md").read_text()
+    assert "## Failed\n\n- `git knows no commit 'gone'" in (root / "c.md").read_text()
     assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
     assert "'--comment': there is no folder no" in capsys.readouterr().err
 

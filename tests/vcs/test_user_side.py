@@ -108,7 +108,7 @@ def test_each_side_runs_the_package_of_its_commit(
     commit(root, 1 << 21)
     args = ("--device", "simulated", "--launches", "7", "--format", "json")
     assert main(["ab", "HEAD~1", *args]) == EXIT_REGRESSION
-    (series,) = json.loads(capsys.readouterr().out)["series"]
+    (series,) = json.loads(capsys.readouterr().out)
     assert series["series"] == f"{CASE}@simulated-shelf" and series["verdict"] == "slower"
     more_s = series["after_s"] - series["before_s"]
     assert more_s == pytest.approx((1 << 20) / 2e12), "a MiB more, at the device's 2 TB/s"

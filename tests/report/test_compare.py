@@ -1,0 +1,448 @@
+"""`hostbench compare` on stored runs: which runs and series are put side by side, what is said of
+them, exit codes, and the comment on a pull request."""
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from msgspec.structs import replace
+
+from hostbench.cli.entry import main
+from hostbench.core.case import as_typed
+from hostbench.core.clock import epoch_s
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
+from hostbench.core.records import CaseRecord
+from hostbench.judge.two_sides import LEAST_RUNS, Comparison
+from hostbench.report.comparison import MARKER, Compared, comment, comment_of, in_order
+from hostbench.report.sides import Key
+from hostbench.report.write import code
+from hostbench.store import archive, nights
+from tests import asv_project
+from tests.fakes import builders
+
+OLD, NEW = "a" * 40, "b" * 40
+CASES = [builders.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
+SHOWN = [as_typed(str(case)) for case in CASES]
+
+
+def stored(
+    results: Path, commit: str, factors: tuple[float, ...], launches: int = 10, **header: Any
+) -> str:
+    """A run whose cases take `factors` seconds, with a little noise; returns its id."""
+    records = [
+        builders.record(case, launch, factor * (1 + 0.001 * ((launch * 7 + place) % 10)))
+        for place, (case, factor) in enumerate(zip(CASES, factors, strict=False))
+        for launch in range(launches)
+    ]
+    run_id = f"20261121T000000Z-{commit[:8]}-{len(list(results.rglob('*.gz'))):04d}"
+    own = {"run_id": run_id, "commit": commit, "launches": launches, **header}
+    part = builders.run(records, **own)
+    started_ms = int(epoch_s(builders.STARTED) * 1000)
+    rows: list[list[Any]] = [["transfer.HostToDevice.track_seconds", started_ms]]
+    archive.write(results, replace(part, asv_rows=rows))
+    return part.run_id
+
+
+def level(results: Path, factors: tuple[float, ...], commit: str = OLD, **header: Any) -> None:
+    """As many runs as a level needs."""
+    for _ in range(LEAST_RUNS):
+        stored(results, commit, factors, **header)
+
+
+def on_day(results: Path, day: int, records: Sequence[CaseRecord], **header: Any) -> None:
+    run_id = f"202611{day:02d}T000000Z-{NEW[:8]}-{99 - day:04d}"
+    started = {"started_at": f"2026-11-{day:02d}T12:00:00.000Z", "commit": NEW}
+    archive.write(results, builders.run(records, run_id=run_id, **started, **header))
+
+
+class Shell:
+    """`hostbench compare` on one results folder."""
+
+    def __init__(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.results, self._capsys = results, capsys
+        self.out = self.err = ""
+
+    def __call__(self, *args: str) -> int:
+        exit_code = main(["compare", *args, "--results", str(self.results)])
+        self.out, self.err = self._capsys.readouterr()
+        return exit_code
+
+    def rows(self, *args: str) -> tuple[int, list[dict[str, Any]]]:
+        return self(*args, "--format", "json"), json.loads(self.out)
+
+    def verdicts(self, *args: str) -> tuple[int, set[tuple[str, bool]]]:
+        exit_code, rows = self.rows(*args)
+        return exit_code, {(row["verdict"], row["provisional"]) for row in rows}
+
+
+@pytest.fixture
+def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, capsys)
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+def test_what_changed_is_named_and_the_rest_counted(compare: Shell) -> None:
+    level(compare.results, (1.0, 1.0, 1.0))
+    stored(compare.results, NEW, (1.0, 1.5, 0.8))
+    assert compare(OLD[:8], NEW[:8]) == EXIT_REGRESSION
+    assert compare.out.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
+    assert re.search(r"slower .* 1\.5\d? s +\+50\.0% .* 5\+1 runs", compare.out)
+    assert "-20.0%" in compare.out and "nbytes=1KiB" not in compare.out
+    assert "Half of the series would show a change of 0." in compare.out
+    again = f"hostbench compare {OLD[:8]} {NEW[:8]} --results {compare.results} --all"
+    assert f"not listed: 1 same; `{again}` lists them\n" in compare.out
+    assert compare(NEW[:8], OLD[:8], "--all") == EXIT_REGRESSION
+    assert "nbytes=1KiB" in compare.out and "not listed" not in compare.out
+    _, (first, *_) = compare.rows(OLD, NEW)
+    assert first["series"] == f"{CASES[1]}@{builders.header().machine}"
+    assert (first["before_s"], first["after_s"]) == pytest.approx((1.0, 1.5), rel=0.01)
+    assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num_first"] == 5
+
+
+def test_where_most_of_a_machine_moved_it_may_be_the_machine(
+    compare: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostbench.report.comparison.MIN_SERIES", 2)
+    level(compare.results, (1.0, 1.0, 1.0))
+    stored(compare.results, NEW, (1.2, 1.3, 1.0))
+    compare(OLD, NEW)
+    assert "2 of 3 series of shelf are slower: it may be the machine" in compare.out
+
+
+def test_partial_runs_are_not_judged_and_single_ones_undecided(compare: Shell) -> None:
+    """Launches of runs of 4 never add up to a verdict."""
+    for _ in range(5):
+        stored(compare.results, OLD, (1.0,), launches=4)
+    stored(compare.results, NEW, (0.9,))
+    assert compare.verdicts(OLD, NEW) == (EXIT_NOTHING_MEASURED, {("new", False)})
+    assert "4 launches, under 7" in compare.out
+    stored(compare.results, OLD, (1.0,))
+    assert compare(OLD, NEW) == EXIT_NOTHING_MEASURED
+    why = "1 undecided: made one after the other; `hostbench ab` or 4 more runs decide"
+    assert why in compare.out
+    level(compare.results, (1.0,))
+    assert compare.verdicts(OLD, NEW) == (EXIT_OK, {("faster", False)})
+
+
+def test_failed_skipped_not_measured_and_another_version_are_told_apart(compare: Shell) -> None:
+    stored(compare.results, OLD, (1.0, 1.0, 1.0))
+    other = builders.copy_case(nbytes=8192)
+    lost, odd = (builders.copy_case(nbytes=size) for size in (16384, 32768))
+    old = [builders.record(lost, n, 1.0) for n in range(10)]
+    old += [builders.failed(other, "gone"), builders.record(odd, 0, 1.0)]
+    run = builders.run(old, run_id="20261121T000000Z-a-1", commit=OLD, launches=10)
+    archive.write(compare.results, run)
+    new = [builders.failed(CASES[0], "it\x1b broke"), builders.skipped(CASES[1])]
+    new += [builders.record(case, n, 2.0) for case in (other, odd) for n in range(10)]
+    new += [builders.record(CASES[2], n, 2.0, version="2") for n in range(10)]
+    on_day(compare.results, 22, new)
+    exit_code, rows = compare.rows(OLD, NEW)
+    assert exit_code == EXIT_FAILED
+    assert [
+        (
+            row["verdict"],
+            row["before_s"],
+            row["after_s"],
+            row["why"],
+            row["series"].partition("@")[0],
+        )
+        for row in rows
+    ] == [
+        ("failed", pytest.approx(1.0, abs=0.01), None, "it\x1b broke", str(CASES[0])),
+        ("skipped", pytest.approx(1.0, abs=0.01), None, "needs a GPU", str(CASES[1])),
+        ("not measured", 1.0, None, "", str(lost)),
+        ("other version", pytest.approx(1.0, abs=0.01), None, "1 there, 2 here", str(CASES[2])),
+        ("new", None, 2.0, "ok before: 1 launch, under 7", str(odd)),
+        ("new", None, 2.0, "failed before: gone", str(other)),
+    ]
+    assert compare(NEW, OLD) == EXIT_FAILED  # `other` had a number
+    on_day(compare.results, 23, [builders.record(CASES[0], n, 1.0) for n in range(10)])
+    assert compare.rows(OLD, NEW)[0] == EXIT_NOTHING_MEASURED  # the newest run counts
+
+
+# ---- which runs ---------------------------------------------------------------------------------
+
+
+def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> None:
+    """Also the older of two that has too few runs of its own; whichever is named first. What left
+    that level before is not called."""
+    for day in range(8):
+        at = f"2026-11-{day + 1:02d}T00:00:00Z"
+        seconds = (1.0, 1.0, 1.2 if day > 5 else 1.0) if day < 7 else (1.0, 1.5, 1.2)
+        stored(compare.results, f"{day}" * 40, seconds, committed_at=at)
+    assert compare("7777", "--all") == EXIT_REGRESSION
+    title = "the level of the runs before -> 7777: 1 slower, 1 undecided, 1 same\n"
+    assert compare.out.startswith(title) and "7+1 runs" in compare.out
+    assert compare("6666", "7777") == EXIT_REGRESSION
+    assert compare.out.startswith("6666 -> 7777: 1 slower, 1 undecided, 1 same\n")
+    assert compare("7777", "6666") == EXIT_OK
+    assert "1+7 runs" in compare.out
+    assert compare("machine:shelf") == EXIT_USAGE
+    assert "has no runs before it: name a commit or a run, or two" in compare.err
+
+
+def test_a_level_knows_what_nights_have_concluded(compare: Shell) -> None:
+    """It begins where one has confirmed a change, and leaves disturbed ones out."""
+    levels = [*[1.0] * 8, 1.2, 1.2, 3.0]
+    for day, seconds in enumerate([*levels, 1.2]):
+        at = f"2026-11-{day + 1:02d}T00:00:00Z"
+        run_id = stored(compare.results, f"{day:x}" * 40, (seconds,), committed_at=at)
+        cause = {8: "code", 10: "disturbed"}.get(day)
+        if cause is not None:
+            change = nights.NightChange(case=str(CASES[0]), version="1", cause=cause, effect=0.2)
+            night = nights.Night(
+                run_id=run_id, machine="shelf", commit=None, started_at=at, changes=(change,)
+            )
+            nights.write(compare.results, night)
+    assert compare.verdicts("bbbb") == (EXIT_OK, {("same", False)})
+    assert compare("bbbb", "--all") == EXIT_OK and "2+1 runs" in compare.out
+
+
+def test_runs_and_machines_are_sides_too(compare: Shell) -> None:
+    first = stored(compare.results, OLD, (1.0,), machine="left")
+    second = stored(compare.results, OLD, (1.5,), machine="right", scratch="quick")
+    sides = f"run:{first}", f"run:{second}"
+    both = {("not measured", False), ("new", False)}  # two machines are two series
+    assert compare.verdicts(*sides) == (EXIT_NOTHING_MEASURED, both)
+    level(compare.results, (1.5,), machine="third")
+    assert compare("machine:left", "machine:third") == EXIT_REGRESSION
+    assert f"{SHOWN[0]}\n" in compare.out
+    assert compare("machine:left", "machine:right") == EXIT_NOTHING_MEASURED
+    assert "no run that may be judged has 'machine:right'" in compare.err
+
+
+def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell) -> None:
+    """The right one came with slower commits; at those that both measured nothing differs."""
+    for number in range(12):
+        machine, seconds = ("left", 1.0) if number < 6 else ("right", 1.5)
+        stored(compare.results, f"{number:040x}", (seconds, seconds), machine=machine)
+    sides = "machine:left", "machine:right"
+    assert compare.verdicts(*sides) == (EXIT_REGRESSION, {("slower", True)})
+    compare(*sides)
+    assert "other commits and dates" in compare.out
+    for number in range(6):
+        stored(compare.results, f"{number:040x}", (1.0,), machine="right")
+    exit_code, rows = compare.rows(*sides)
+    assert exit_code == EXIT_REGRESSION
+    assert {row["series"]: (row["verdict"], row["provisional"]) for row in rows} == {
+        str(CASES[0]): ("same", False),
+        str(CASES[1]): ("slower", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sides", "exit_code", "message"),
+    [
+        ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
+        ("no-such-branch", EXIT_USAGE, "git knows no 'no-such-branch'"),
+        (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
+        (f"{OLD} machine:left", EXIT_USAGE, "are of two kinds: name two commits or runs, or two"),
+        (f"{OLD} {OLD[:8]}", EXIT_USAGE, "share 2 runs: name sides that share none"),
+        (f"{OLD} run:20261121", EXIT_USAGE, "names 4 of run_id: write more of it"),
+        ("machine:lft machine:left", EXIT_NOTHING_MEASURED, "'machine:lft' (did you mean 'left'?)"),
+        (f"{OLD} {'c' * 40}", EXIT_NOTHING_MEASURED, f"has '{'c' * 40}' (cccccccc; `hostbench"),
+        (f"{OLD} {NEW} --machine lft", EXIT_NOTHING_MEASURED, "(did you mean 'left'?)"),
+    ],
+)
+def test_a_side_that_is_none_is_one_line(
+    compare: Shell, sides: str, exit_code: int, message: str
+) -> None:
+    for machine, commit in (("left", OLD), ("right", OLD), ("left", NEW)):
+        stored(compare.results, commit, (1.0,), machine=machine)
+    stored(compare.results, "c" * 40, (1.0,), scratch="quick")
+    assert compare(*sides.split()) == exit_code
+    assert message in compare.err and compare.err.count("\n") == 1
+
+
+# ---- another project's --------------------------------------------------------------------------
+
+
+def foreign(
+    results: Path, commit: str, environments: dict[str, float], machine: str = "box"
+) -> None:
+    """What asv wrote of another project: one benchmark at one commit."""
+    folder = results / machine
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "machine.json").write_text(json.dumps({"machine": machine, "cpu": "A CPU"}))
+    about = {"param_names": [], "params": [], "unit": "seconds"}
+    (results / "benchmarks.json").write_text(json.dumps({"time_it": about, "version": 2}))
+    for environment, seconds in environments.items():
+        data = {
+            "commit_hash": commit,
+            "env_name": environment,
+            "date": 1_795_262_400_000,
+            "result_columns": ["result", "params", "version"],
+            "results": {"time_it": [[seconds], [], "1"]},
+        }
+        (folder / f"{commit[:8]}-{environment}.json").write_text(json.dumps(data))
+
+
+def test_an_environment_is_compared_with_itself_alone(compare: Shell) -> None:
+    """One side has both environments, the other one of them."""
+    foreign(compare.results, OLD, {"py3.7": 1.0, "py3.9": 4.0})
+    foreign(compare.results, NEW, {"py3.9": 6.0})
+    exit_code, rows = compare.rows(OLD, NEW)
+    assert exit_code == EXIT_NOTHING_MEASURED
+    assert [(row["series"], row["verdict"], row["effect"]) for row in rows] == [
+        ("time_it[]@box/py3.9", "undecided", pytest.approx(0.5)),
+        ("time_it[]@box/py3.7", "not measured", None),
+    ]
+
+
+def test_another_projects_tree_has_a_level_too(
+    compare: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """30 % in one benchmark after 20 runs whose noise is 2 %."""
+    monkeypatch.setattr(asv_project, "NUM_BENCHMARKS", 10)
+    commits = [f"{number:08x}" + "0" * 32 for number in range(21)]
+    *_, newest = asv_project.write(compare.results, commits, ["box"])
+    data = json.loads(newest.read_text())
+    slower = data["results"]["suite_3.Bench3.time_it"]
+    slower[0] = [1.3 * seconds for seconds in slower[0]]
+    newest.write_text(json.dumps(data))
+    for sides in ((commits[20],), (commits[19], commits[20])):
+        exit_code, rows = compare.rows(*sides)
+        called = {row["series"] for row in rows if row["verdict"] == "slower"}
+        assert exit_code == EXIT_REGRESSION and len(called) == 6
+        assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
+    exit_code, rows = compare.rows(commits[1], commits[2])
+    assert exit_code == EXIT_NOTHING_MEASURED
+    why = "made one after the other; `hostbench ab` or 3 more runs decide"
+    assert {row["why"] for row in rows if row["verdict"] == "undecided"} == {why}
+
+
+# ---- what else differs --------------------------------------------------------------------------
+
+
+def test_commits_under_different_versions_are_provisional(compare: Shell) -> None:
+    def nights_of(commit: str, seconds: float, torch: str, driver: str, num: int = 6) -> None:
+        facts = {"software": {"torch": torch}, "nvml": {"driver": driver}}
+        for _ in range(num):
+            stored(compare.results, commit, (seconds,), facts=facts)
+
+    nights_of(OLD, 1.0, "2.12", "580")
+    nights_of(NEW, 1.5, "2.13\u202e", "590")
+    assert compare.verdicts(OLD, NEW) == (EXIT_REGRESSION, {("slower", True)})
+    compare(OLD, NEW)
+    assert "slower?" in compare.out
+    assert "torch 2.12 there, 2.13  here; driver 580 there, 590 here), and all of" in compare.out
+    nights_of(NEW, 1.5, "2.12", "580", 1)  # the versions overlap
+    assert compare.verdicts(OLD, NEW) == (EXIT_REGRESSION, {("slower", False)})
+
+
+@pytest.mark.parametrize("torch", ["2.12", "2.13"])
+def test_interleaved_launches_stay_sure_unless_facts_differ(compare: Shell, torch: str) -> None:
+    ids, facts = ("first", "second"), {"software": {"torch": torch}}
+    stored(
+        *(compare.results, OLD, (1.0,)),
+        run_id=ids[0],
+        interleaved_with=ids[1],
+        facts={"software": {"torch": "2.12"}},
+    )
+    stored(compare.results, NEW, (1.5,), run_id=ids[1], interleaved_with=ids[0], facts=facts)
+    _, verdicts = compare.verdicts("run:first", "run:second")
+    assert verdicts == {("slower", torch == "2.13")}
+
+
+# ---- the comment on a pull request --------------------------------------------------------------
+
+ABOUT = ("A: main (1a2b3c4d): 2026-11-20 faster copies", "again: hostbench ab main --budget 600s")
+HOSTILE = (
+    "a`b <img src=x onerror=alert(1)> | x \\| y || [click](http://evil.example) @everyone\n\n"
+    "# head\n| - | <!-- hostbench: ab --> www.evil.example **b** \u202e ~~~\n```\n#12 &lt;"
+)
+
+
+def one(verdict: Any, effect: float | None, **more: Any) -> Comparison:
+    after = None if effect is None else 1 + effect
+    return Comparison(verdict=verdict, effect=effect, num=(7, 7), before=1.0, after=after, **more)
+
+
+def commented(
+    comparisons: Sequence[Comparison],
+    notes: Sequence[str] = (),
+    about: Sequence[str] = ABOUT,
+    case: str = "",
+) -> str:
+    keys: list[Key] = [("shelf", case or f"{CASES[0]}{n}", "1") for n in range(len(comparisons))]
+    series = in_order(dict(zip(keys, comparisons, strict=True)))
+    return comment_of(Compared(names=("A", "B"), comparisons=series, notes=notes), "again", about)
+
+
+SLOWER, SAME = one("slower", 0.1), one("same", 0.0)
+FAILED = one("failed", None, why="no bytes")
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "line"),
+    [
+        ([SLOWER, one("slower", 0.3), SAME], "Slower: 2 slower, 1 same"),
+        ([one("faster", -0.2), SAME], "Faster: 1 faster, 1 same"),
+        ([SAME, one("undecided", 0.03)], "Undecided: 1 undecided, 1 same"),
+        ([SAME, FAILED, SLOWER], "Failed: 1 failed, 1 slower, 1 same"),
+        ([], "Nothing measured: no series has numbers on both sides"),
+    ],
+)
+def test_the_first_line_of_a_comment_is_the_answer(
+    comparisons: list[Comparison], line: str
+) -> None:
+    text = commented(comparisons, ["2 cases left out, not in main"])
+    assert text.splitlines()[:2] == [MARKER, f"## {line}"]
+    html, num = rendered(text), sum(one.verdict != "same" for one in comparisons)
+    assert html.count("<tr>") == (1 + num if num else 0)
+    assert "- `2 cases left out, not in main`" in text
+    assert text.endswith("".join(f"- `{line}`\n" for line in ABOUT))
+
+
+def test_a_long_comment_is_cut_short() -> None:
+    text = commented([SLOWER, one("failed", None, why=HOSTILE * 100)] * 250, [HOSTILE * 100] * 9)
+    assert "not listed: 200 failed, 250 slower" in text
+    assert len(text) < 60_000
+
+
+def rendered(text: str) -> str:
+    return MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+
+
+def test_no_text_from_elsewhere_is_markup() -> None:
+    about = (HOSTILE,) * 4
+    odd = [one("failed", None, why=HOSTILE)]
+    for case in (f"transfer.x[{HOSTILE}]", HOSTILE, "\\", "\\\\|\\|"):
+        for text in (
+            commented(odd, [HOSTILE, "\\", "`"], about, case),
+            comment("Failed", [HOSTILE], about),
+        ):
+            html = rendered(text)
+            assert text.count("\n<!--") == 0 and text.startswith(MARKER)
+            for tag in ("<img", "<a ", "<h1", "<strong>b", "<del", "<pre", "\u202e"):
+                assert tag not in html, tag
+            table = html.partition("<tbody>")[2].partition("</tbody>")[0]
+            assert table.count("<td") in (0, 8)
+            prose = [part.partition("<code>")[0] for part in html.split("</code>")]
+            assert not any("evil" in part or "@every" in part for part in prose)
+
+
+@pytest.mark.parametrize("text", ["ab `x`;$(id) '``' main", "``a"])
+def test_code_is_what_was_typed(text: str) -> None:
+    """A branch may be called so: another quote in its place would end that of the shell."""
+    assert f"<code>{escape(text, quote=False)}</code>" in rendered(code(text))
+
+
+@pytest.mark.parametrize("text", ["a|b", "a\\|b", "a\\\\|b"])
+def test_a_bar_ends_no_cell(text: str) -> None:
+    """GitHub takes two backslashes before a bar for one that is escaped, and a bar that is not."""
+    bars = re.findall(r"(\\*)\|", code(text, in_table=True))
+    assert bars == ["\\"] * text.count("|")
