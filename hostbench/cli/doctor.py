@@ -19,7 +19,7 @@ from hostbench.facts import (
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.blocks import Page
-from hostbench.report.doctor import blocks, coverage, findings, is_broken, table
+from hostbench.report.doctor import blocks, coverage, findings, is_broken, table_of
 
 
 def execute(*, format: str = "text") -> int:
@@ -29,7 +29,7 @@ def execute(*, format: str = "text") -> int:
     hardware = nvidia_hardware()
     machine = machine_name(None, facts)
     diagnoses = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
-    covered = coverage(load().values(), hardware, torch)
+    runs, skipped = coverage(load().values(), hardware, torch)
     for why in broken().values():
         warn(why)
 
@@ -39,15 +39,15 @@ def execute(*, format: str = "text") -> int:
             "facts": to_json(facts),
             "hardware": asdict(hardware),
             "torch": structs.asdict(torch),
-            "runs": covered.runs,
-            "skipped": covered.skipped,
+            "runs": runs,
+            "skipped": skipped,
             "links": list(map(asdict, link_verdicts(facts))),
             "findings": list(map(asdict, diagnoses)),
         }
 
     page = Page(
-        blocks=lambda: blocks(machine, facts, torch, diagnoses, covered),
-        table=lambda: table(diagnoses),
+        blocks=lambda: blocks(machine, facts, torch, diagnoses, runs, skipped),
+        table=lambda: table_of(diagnoses),
         document=document,
     )
     show_page(format, page)

@@ -5,7 +5,7 @@ msgspec's own words, the remedy. The limits are the struct's: types and `msgspec
 """
 
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -24,16 +24,6 @@ def decode_toml(path: Path, kind: type[T], remedy: str) -> T:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no TOML ({error}); {remedy}") from error
     try:
-        return convert_toml(raw, kind)
+        return msgspec.convert(raw, kind)
     except ValueError as error:
         raise UsageError(f"{path}: {error}; {remedy}") from None
-
-
-def convert_toml(raw: Any, kind: type[T]) -> T:
-    """A table as `kind`. Raises ValueError, which names the key, as `$.figures[0].low`."""
-    return msgspec.convert(raw, kind)
-
-
-def refuse(key: str, value: object, limit: str) -> NoReturn:
-    """Raise ValueError: to be called by a struct's `__post_init__`, for what no type can say."""
-    raise ValueError(f"{key!r} is {value!r:.60}; it must be {limit}")

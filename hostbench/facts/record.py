@@ -47,6 +47,12 @@ def value_of(facts: Facts, group: str, name: str) -> Value:
     return None if fact is None else fact.value
 
 
+def why_unknown(facts: Facts, group: str, name: str) -> str | None:
+    """Why a fact has no value; None where it has one, or was not recorded."""
+    fact = facts.get(group, {}).get(name)
+    return None if fact is None else fact.why
+
+
 def number_of(facts: Facts, group: str, name: str) -> float | None:
     """The value where it is a number, else None."""
     value = value_of(facts, group, name)

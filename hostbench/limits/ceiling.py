@@ -1,13 +1,12 @@
 """The ceiling of a case on a machine: which link it is held against, and what that can carry."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hostbench.core import pcie
 from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_file import Link as SimulatedLink
-from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of
+from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
 
@@ -36,8 +35,8 @@ class Ceiling:
 
     def times(self, factor: float, why: str) -> "Ceiling":
         encoded = None if self.encoded_gb_per_s is None else self.encoded_gb_per_s * factor
-        text = f"{self.text}, {why}"
-        return replace(self, gb_per_s=self.gb_per_s * factor, encoded_gb_per_s=encoded, text=text)
+        rate, text = self.gb_per_s * factor, f"{self.text}, {why}"
+        return Ceiling(gb_per_s=rate, text=text, encoded_gb_per_s=encoded)
 
     def then(self, other: "Ceiling") -> "Ceiling":
         """Of bytes that cross this link, and when they have, the other one."""
@@ -89,9 +88,28 @@ def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling 
     if device != "cuda":
         return f"the device {device} has no known link"
     group = cuda_group(facts)
-    if group is None:
-        return WHICH
-    return _CUDA[link](facts, loaded, group)
+    return WHICH if group is None else _on_cuda(link, facts, loaded, group)
+
+
+def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    if link == "device_memory":
+        return _device_memory(facts, group)
+    second = second_group(facts)
+    if link == "peer":  # NVLink where both have it, at the rate of the slower
+        peers = [_nvlink(facts, group), _nvlink(facts, second or group)]
+        if None not in peers:
+            return min(filter(None, peers), key=_rate)
+    own = host_link(facts, loaded, group)
+    if isinstance(own, str) or link in ("host_to_device", "device_to_host"):
+        return own
+    if link == "both_ways":
+        return own.times(2, "both directions")
+    # The second GPU's link may sleep while the first is loaded: of it the maximum counts. Where the
+    # facts do not have it, it is taken to be like the first.
+    other = own if second is None else host_link(facts, {}, second)
+    if isinstance(other, str):
+        return f"of the second GPU: {other}"
+    return own.then(other) if link == "through_host" else min(own, other, key=_rate)
 
 
 def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
@@ -133,35 +151,15 @@ def _pcie(generation: int, width: int, mark: str) -> Ceiling | str:
     )
 
 
-def _both_ways(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    link = host_link(facts, loaded, group)
-    return link.times(2, "both directions") if isinstance(link, Ceiling) else link
-
-
-def _device_memory(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+def _device_memory(facts: Facts, group: str) -> Ceiling | str:
     """Reads and writes together."""
     clock = number_of(facts, group, "memory_clock_max_mhz")
     bus = number_of(facts, group, "memory_bus_width_bits")
     if not clock or not bus:
         name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
         return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
-    rate = links.memory_bytes_per_s(clock, bus) / GB
     text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
-    return Ceiling(gb_per_s=rate, text=text)
-
-
-def _through_host(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    """Two copies, one after the other: half of the link where both GPUs have the same."""
-    links = _both_host_links(facts, loaded, group)
-    return links if isinstance(links, str) else links[0].then(links[1])
-
-
-def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    """The slower of the two GPUs': NVLink where both have it."""
-    own = _nvlink(facts, group)
-    others = _nvlink(facts, second_group(facts) or group)
-    links = (own, others) if own and others else _both_host_links(facts, loaded, group)
-    return links if isinstance(links, str) else min(links, key=lambda link: link.gb_per_s)
+    return Ceiling(gb_per_s=links.memory_bytes_per_s(clock, bus) / GB, text=text)
 
 
 def _nvlink(facts: Facts, group: str) -> Ceiling | None:
@@ -173,28 +171,16 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
 
 
-def _both_host_links(facts: Facts, loaded: Facts, group: str) -> tuple[Ceiling, Ceiling] | str:
-    """Of the GPU that ran and of the second one, whose link may sleep while the first is loaded: of
-    it the maximum counts. Where the facts do not have it, it is taken to be like the first."""
-    own, second = host_link(facts, loaded, group), second_group(facts)
-    other = own if second is None else host_link(facts, {}, second)
-    if isinstance(own, Ceiling) and isinstance(other, Ceiling):
-        return own, other
-    return own if isinstance(own, str) else f"of the second GPU: {other}"
-
-
 def _host_memory(facts: Facts) -> str:
     """A reference and no limit: what stays in a cache is faster than the memory, and streams use
     more than one thread."""
-    rates = [(who, number_of(facts, "host", name)) for name, who in _HOST_COPIES.items()]
+    copies = (("by 1 thread", ONE_THREAD), ("by all cores", ALL_CORES))
+    rates = [(who, number_of(facts, "host", name)) for who, name in copies]
     known = " and ".join(f"{who} {format_rate(rate / GB)}" for who, rate in rates if rate)
     if not known:
         why = _why(facts, "host", ONE_THREAD)
         return f"none on the cpu device; a memory copy was not measured{why}"
     return f"none on the cpu device; for reference, a copy in the host's memory: {known}"
-
-
-_HOST_COPIES = {ONE_THREAD: "by 1 thread", ALL_CORES: "by all cores"}
 
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
@@ -214,16 +200,10 @@ def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     return Ceiling(gb_per_s=rate / GB, text=text)
 
 
+def _rate(limit: Ceiling) -> float:
+    return limit.gb_per_s
+
+
 def _why(facts: Facts, group: str, name: str) -> str:
-    fact = facts.get(group, {}).get(name)
-    return f": {fact.why}" if fact is not None and fact.why else ""
-
-
-_CUDA: dict[LinkName, Callable[[Facts, Facts, str], Ceiling | str]] = {
-    "host_to_device": host_link,
-    "device_to_host": host_link,
-    "both_ways": _both_ways,
-    "through_host": _through_host,
-    "device_memory": _device_memory,
-    "peer": _peer,
-}
+    why = why_unknown(facts, group, name)
+    return f": {why}" if why else ""

@@ -2,18 +2,18 @@
 Pure functions on facts."""
 
 import importlib.util
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 from hostbench.core.case import Case
 from hostbench.core.errors import INSTALL_TABLE, TABLE, install
 from hostbench.core.units import GB, format_bytes, format_rate
 from hostbench.facts.hardware import Hardware
-from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
+from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of, why_unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.limits.verdict import link_verdicts
@@ -21,7 +21,6 @@ from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Block, Column, Table
 
 Severity = Literal["broken", "warn", "note", "ok"]
-_DoctorLine = tuple[Severity, str, str]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
@@ -49,19 +48,14 @@ def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
 ) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    lines = chain(
-        _software(facts, hardware, torch, has_git),
-        _driver(facts, hardware, torch),
-        _of_facts(facts),
-        _mute(facts, torch),
-    )
-    return _in_order([Diagnosis(*line) for line in lines])
+    software = _software(facts, hardware, torch, has_git)
+    return _in_order([*software, *_driver(facts, hardware, torch), *_host(facts)])
 
 
 def of_stored(facts: Facts) -> list[Diagnosis]:
     """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
     is wrong."""
-    return _in_order([Diagnosis(*line) for line in _of_facts(facts)])
+    return _in_order([*_host(facts)])
 
 
 def _in_order(lines: list[Diagnosis]) -> list[Diagnosis]:
@@ -84,7 +78,7 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
 
 def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
     """That there are GPUs, that torch cannot use them, and what may help."""
-    mute = [why for group in gpu_groups(facts) if (why := _why_mute(facts, group))]
+    mute = [why for group in gpu_groups(facts) if (why := why_unknown(facts, group, "name"))]
     if torch.cuda_runtime is None:
         remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
     elif mute:
@@ -105,98 +99,90 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
 
 def _software(
     facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
-) -> Iterator[_DoctorLine]:
+) -> Iterator[Diagnosis]:
     """torch, and the tools."""
     wrong = without_torch(torch)
     if wrong is None and torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield "warn", text, install("bench")
+        yield Diagnosis("warn", text, install("bench"))
     if wrong is None and hardware.visible and not torch.cuda_works:
         wrong = without_cuda(facts, hardware, torch)
     if wrong is not None:
-        yield wrong.level, wrong.text, wrong.remedy
+        yield wrong
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
     if asv is None:
-        yield "warn", "asv is not installed: no history", remedy
+        yield Diagnosis("warn", "asv is not installed: no history", remedy)
     elif asv != ASV_TESTED:
-        yield "warn", f"asv is {asv}; hostbench is tested with {ASV_TESTED}", remedy
+        text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
+        yield Diagnosis("warn", text, remedy)
     if not has_git:
-        yield "warn", "git is missing: runs are scratch, and asv cannot work", "install git"
+        text = "git is missing: runs are scratch, and asv cannot work"
+        yield Diagnosis("warn", text, "install git")
     if missing := [name for name in TABLE if importlib.util.find_spec(name) is None]:
         text = f"{' and '.join(missing)} is missing: what is stored cannot be read"
-        yield "broken", text, INSTALL_TABLE
+        yield Diagnosis("broken", text, INSTALL_TABLE)
 
 
-def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[_DoctorLine]:
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
-        fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
-        yield "warn", text, (fact.why if fact else None) or ""
+        yield Diagnosis("warn", text, why_unknown(facts, "nvml", "driver") or "")
     supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
     if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
         text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
-        yield "warn", text, "upgrade the NVIDIA driver"
+        yield Diagnosis("warn", text, "upgrade the NVIDIA driver")
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
-        yield "warn", text, "compare only with machines like it"
+        yield Diagnosis("warn", text, "compare only with machines like it")
     if not hardware.visible:
-        yield "note", f"no NVIDIA GPU is used: {hardware.why}", ""
+        yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
+    groups = gpu_groups(facts)
+    for group in groups:
+        if why := why_unknown(facts, group, "name"):
+            if len(torch.devices) == len(groups):
+                text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
+                yield Diagnosis("warn", text, why)
+            else:
+                yield Diagnosis("broken", f"{group} does not answer", why)
 
 
-def _of_facts(facts: Facts) -> Iterator[_DoctorLine]:
+def _host(facts: Facts) -> Iterator[Diagnosis]:
     """The host, its links, and each GPU."""
     governor = text_of(facts, "host", "cpu_governor") or ""
+    load = number_of(facts, "host", "load_average_1min") or 0
+    cores = number_of(facts, "host", "num_logical_cores") or math.inf
+    steal = number_of(facts, "host", "steal_share_since_boot") or 0
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
-        yield "warn", text, "cpupower frequency-set -g performance"
-    load = number_of(facts, "host", "load_average_1min")
-    cores = number_of(facts, "host", "num_logical_cores")
-    if load is not None and cores is not None and load > cores:
+        yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
+    if load > cores:
         text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
-        yield "warn", text, "measure when it is idle"
-    steal = number_of(facts, "host", "steal_share_since_boot") or 0
+        yield Diagnosis("warn", text, "measure when it is idle")
     if steal > STEAL_LIMIT:
         text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
-        yield "warn", text, "use dedicated cores, or more launches"
+        yield Diagnosis("warn", text, "use dedicated cores, or more launches")
     if value_of(facts, "host", "virtualized"):
-        yield "note", "a virtual machine: neighbours may show in figures", ""
+        yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
     has_nvml = text_of(facts, "nvml", "driver") is not None
     for link in link_verdicts(facts):
         if link.kind != "unknown" or has_nvml:  # else the driver's line says it
-            yield link.level, link.text, link.remedy
+            yield Diagnosis(link.level, link.text, link.remedy)
     for group in gpu_groups(facts):
         yield from _gpu(facts, group)
 
 
-def _gpu(facts: Facts, group: str) -> Iterator[_DoctorLine]:
+def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         remedy = "see nvidia-smi -q -d ECC; have it replaced"
-        yield "warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy
+        yield Diagnosis("warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy)
     if number_of(facts, group, "num_other_processes"):
         text = f"{group}: other processes compute on it"
-        yield "warn", text, "stop them (nvidia-smi shows them)"
+        yield Diagnosis("warn", text, "stop them (nvidia-smi shows them)")
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
-        yield "note", text, "nvidia-smi -mig 0 for the whole GPU"
-
-
-def _mute(facts: Facts, torch: TorchState) -> Iterator[_DoctorLine]:
-    """GPUs that do not answer NVML."""
-    groups = gpu_groups(facts)
-    for group in groups:
-        if why := _why_mute(facts, group):
-            if len(torch.devices) == len(groups):
-                text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
-                yield "warn", text, why
-            else:
-                yield "broken", f"{group} does not answer", why
-
-
-def _why_mute(facts: Facts, group: str) -> str | None:
-    name = facts[group].get("name")
-    return None if name is None else name.why
+        yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -205,63 +191,46 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else (0,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How many cases a plain `hostbench run` measures here, and why the others are left out."""
-
-    runs: Mapping[str, int]
-    """Cases that run, by workload; 0 where none does."""
-    skipped: Mapping[str, int]
-    """Cases that do not, by reason."""
-
-
-def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchState) -> Coverage:
-    """Sort every case by what this machine can do."""
-    runs: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    for work in workloads:
-        runs[work.name] = 0
-        for case in work.cases():
-            reason = _skip_reason(work, case, hardware, torch)
-            if reason is None:
-                runs[work.name] += 1
-            else:
-                skipped[reason] += 1
-    return Coverage(runs=dict(runs), skipped=dict(skipped.most_common()))
+def coverage(
+    workloads: Iterable[Workload], hardware: Hardware, torch: TorchState
+) -> tuple[Counter[str], Counter[str]]:
+    """How many cases a plain `hostbench run` measures here by workload, and how many it does not by
+    reason."""
+    cases = [
+        (work.name, _skip_reason(work, case, hardware, torch))
+        for work in workloads
+        for case in work.cases()
+    ]
+    skipped = Counter(reason for _, reason in cases if reason is not None)
+    runs = Counter(name for name, reason in cases if reason is None)
+    return runs, Counter(dict(skipped.most_common()))
 
 
 def blocks(
-    machine: str, facts: Facts, torch: TorchState, diagnoses: list[Diagnosis], covered: Coverage
+    machine: str,
+    facts: Facts,
+    torch: TorchState,
+    diagnoses: list[Diagnosis],
+    runs: Counter[str],
+    skipped: Counter[str],
 ) -> list[Block]:
     """The machine, what runs, what is skipped, and last what to know."""
     columns = (Column(("part",), "machine"), Column(("is",), machine))
     about = [{"part": part, "is": words} for part, words in _about(facts, torch)]
-    return [
-        Table(columns, about),
-        "",
-        f"Will run: {sum(covered.runs.values())} cases",
-        *_counted("workload", covered.runs),
-        "",
-        f"Skipped: {sum(covered.skipped.values())} cases",
-        *_counted("why", covered.skipped),
-        "",
-        table(diagnoses),
-    ]
+    parts: list[Block] = [Table(columns, about), ""]
+    for title, by, counts in (("Will run", "workload", runs), ("Skipped", "why", skipped)):
+        rows = [{"cases": num, "by": name} for name, num in counts.items()]
+        table = Table((Column(("cases",), "cases", right=True), Column(("by",), by)), rows)
+        parts += [f"{title}: {counts.total()} cases", *([table] if rows else []), ""]
+    return [*parts, table_of(diagnoses)]
 
 
-def table(diagnoses: list[Diagnosis]) -> Table:
+def table_of(diagnoses: list[Diagnosis]) -> Table:
     """What to know of the machine: a row for each finding."""
     rows = [
         {"level": own.level, "what_to_know": own.text, "remedy": own.remedy} for own in diagnoses
     ]
     return Table(_COLUMNS, rows)
-
-
-def _counted(title: str, nums: Mapping[str, int]) -> Iterator[Block]:
-    """Cases by their workload or by the reason, without those of none."""
-    rows = [{"cases": num, title: name} for name, num in nums.items() if num]
-    if rows:
-        yield Table((Column(("cases",), "cases", right=True), Column((title,), title)), rows)
 
 
 def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:
@@ -280,6 +249,7 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
 
 
 def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
+    """What was measured of the host's memory is among it."""
     cores = number_of(facts, "host", "num_usable_cores")
     memory = number_of(facts, "host", "memory_bytes")
     parts = [
@@ -288,32 +258,23 @@ def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
         "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
     ]
     yield "CPU", ", ".join(parts)
-    yield from _memory_copy(facts)
+    one_thread, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
+    if one_thread is not None and all_cores is not None:
+        rates = format_rate(one_thread / GB), format_rate(all_cores / GB)
+        yield "memory", f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"
     for group in gpu_groups(facts):
-        yield group.upper(), _gpu_line(facts, group)
+        memory = number_of(facts, group, "memory_bytes")
+        link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]
+        parts = [_shown(facts, group, "name")]
+        parts += [format_bytes(int(memory))] if memory is not None else []
+        parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
+        yield group.upper(), ", ".join(parts)
     container = _shown(facts, "host", "container")
     yield "kernel", f"{_shown(facts, 'host', 'kernel')}; container: {container}"
     built = f"built for CUDA {torch.cuda_runtime}" if torch.cuda_runtime else "a build without CUDA"
     yield "torch", f"{torch.version}, {built}" if torch.version else f"none ({torch.error})"
     if gpu_groups(facts):
         yield "driver", _shown(facts, "nvml", "driver")
-
-
-def _memory_copy(facts: Facts) -> Iterator[tuple[str, str]]:
-    """What was measured of the host's memory, if it was."""
-    one_thread, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
-    if one_thread is not None and all_cores is not None:
-        rates = format_rate(one_thread / GB), format_rate(all_cores / GB)
-        yield "memory", f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"
-
-
-def _gpu_line(facts: Facts, group: str) -> str:
-    memory = number_of(facts, group, "memory_bytes")
-    link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]
-    parts = [_shown(facts, group, "name")]
-    parts += [format_bytes(int(memory))] if memory is not None else []
-    parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
-    return ", ".join(parts)
 
 
 def _shown(facts: Facts, group: str, name: str) -> str:

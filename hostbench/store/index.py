@@ -140,7 +140,6 @@ class _Update:
 
     def __init__(self, results: Path, files: dict[str, Stat], on_file: OnFile, warn: Warn) -> None:
         self._results, self._files, self._on_file, self._warn = results, files, on_file, warn
-        self._figures = published.load(results, warn)
         sources = [path.read_text(errors="replace") for path in families.files()]
         self._workloads = digest_of(sources) if sources else ""
         """Of the families that are not hostbench's own; empty where there are none."""
@@ -205,7 +204,7 @@ class _Update:
 
     @cached_property
     def _figures_digest(self) -> str:
-        return digest_of([structs.asdict(figure) for figure in self._figures])
+        return digest_of([structs.asdict(figure) for figure in published.shipped()])
 
     @cached_property
     def _machines(self) -> dict[str, tuple[AsvMachine, str]]:
@@ -265,7 +264,7 @@ class _Update:
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
             warn(f"{path}: {lines} left out")
-        rows = run.records and points.rows_of_run(self._results, run, self._figures, warn)
+        rows = run.records and points.rows_of_run(self._results, run, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None
         groups = {when: runs.facts_of(facts) for when, facts in run.facts.items()}

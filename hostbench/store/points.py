@@ -52,7 +52,7 @@ from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.families import declared
 from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
 from hostbench.limits.links import LinkName
-from hostbench.limits.published import PublishedFigure, band, load
+from hostbench.limits.published import band
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.archive import path_of
 from hostbench.store.runs import CaseResult, case_results, facts_of
@@ -70,14 +70,13 @@ COLUMNS = tuple(
 STATUSES = ("ok", "skipped", "failed", "not measured")
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
-Figures = tuple[PublishedFigure, ...]
 FrameRow = dict[str, Any]
 
 
-def rows_of_run(results: Path, run: Run, figures: Figures, warn: Warn) -> list[FrameRow] | None:
+def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
     """None, and a warning that names its files, for a run that cannot be shown."""
     try:
-        return list(_rows_of_run(run, figures))
+        return list(_rows_of_run(run))
     except DAMAGE as error:
         name = path_of(results, run) if run.archived else f"journal {run.run_id}"
         warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
@@ -86,7 +85,7 @@ def rows_of_run(results: Path, run: Run, figures: Figures, warn: Warn) -> list[F
 
 def of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
     """The tidy frame of one run that was read already; empty, and a warning, where it is odd."""
-    rows = rows_of_run(results, run, load(results, warn), warn) or []
+    rows = rows_of_run(results, run, warn) or []
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
     for column in TIMES:
@@ -111,11 +110,10 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
     }
 
 
-def _rows_of_run(run: Run, figures: Figures) -> Iterator[FrameRow]:
+def _rows_of_run(run: Run) -> Iterator[FrameRow]:
     limits = _Limits(
         before=facts_of(run.facts_before),
         during=facts_of(run.facts.get("during", {})),
-        figures=figures,
         num_hosts=1 + sum(when.startswith("host ") for when in run.facts),
     )
     shared = _about_run(run, _gpu_name(limits.before))
@@ -226,7 +224,6 @@ class _Limits:
     before: Facts
     during: Facts
     """Read while copies ran; empty where nobody looked."""
-    figures: Figures
     num_hosts: int
 
     def columns(self, case: Case, device: str) -> FrameRow:
@@ -262,7 +259,7 @@ class _Limits:
     def _published(self, direction: str | None, share: float) -> FrameRow:
         """As rates of all bytes, of which `share` crosses the link that was measured."""
         name = text_of(self.before, cuda_group(self.before) or "", "name")
-        figures = direction and band(self.figures, name, direction)
+        figures = direction and band(name, direction)
         if not figures:
             return {}
         return {

@@ -231,7 +231,7 @@ def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> No
         assert str(path) in str(error)
         return
     warnings: list[str] = []
-    shown = points.rows_of_run(Path(), part, (), warnings.append)
+    shown = points.rows_of_run(Path(), part, warnings.append)
     assert shown is not None or len(warnings) == 1
 
 

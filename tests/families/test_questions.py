@@ -17,6 +17,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated import Link
+from hostbench.limits import published
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Curve, Finding, Question, Scaling
 from hostbench.report.questions import answers, asked
@@ -745,12 +746,6 @@ def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path)
     )
 
 
-OWN = (
-    '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
-    'low_gb_per_s = 300\nhigh_gb_per_s = 320\nkind = "{}"\nsource = "our lab"\n'
-)
-
-
 @pytest.mark.parametrize(
     ("kind", "rate", "state"),
     [
@@ -759,9 +754,15 @@ OWN = (
         ("measured", 310, "partly"),
     ],
 )
-def test_the_users_own_figures_count(tmp_path: Path, kind: str, rate: float, state: str) -> None:
+def test_what_is_published_decides_where_no_limit_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rate: float, state: str
+) -> None:
     """A floor without a packet model only refutes."""
-    tmp_path.joinpath("published.toml").write_text(OWN.format(kind))
+    about: dict[str, Any]
+    about = {"hardware": "X1", "words": ("x1",), "link": "C2C", "direction": "host_to_device"}
+    about |= {"low_gb_per_s": 300, "high_gb_per_s": 320, "kind": kind, "source": "our lab"}
+    figure = published.PublishedFigure(**about)
+    monkeypatch.setattr(published, "shipped", lambda: (figure,))
     answer = linked(tmp_path, X1, None, rate)
     assert answer.state == state
     assert "for X1 (our lab)" in answer.figures[0].note

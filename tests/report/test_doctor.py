@@ -188,9 +188,9 @@ def test_coverage_counts_every_case_once():
         },
     }
     for (hardware, torch), expected in reasons.items():
-        covered = coverage(works, hardware, torch)
-        assert set(covered.skipped) == expected
-        assert sum(covered.runs.values()) + sum(covered.skipped.values()) == total
+        runs, skipped = coverage(works, hardware, torch)
+        assert set(skipped) == expected
+        assert runs.total() + skipped.total() == total
 
 
 def render(*about) -> str:
@@ -201,7 +201,7 @@ def test_the_page_says_it_in_words():
     facts = facts_of(FakeNvml(gpus=(FakeGpu(link=(5, 8)),)))
     found = findings(facts, H200, CUDA_TORCH)
     page = render(
-        "1x-nvidia-h200", facts, CUDA_TORCH, found, coverage(load().values(), H200, CUDA_TORCH)
+        "1x-nvidia-h200", facts, CUDA_TORCH, found, *coverage(load().values(), H200, CUDA_TORCH)
     )
     for text in (
         "machine  1x-nvidia-h200",
@@ -219,7 +219,7 @@ def test_the_page_says_it_in_words():
 def test_the_page_of_a_machine_that_tells_nothing():
     torch = TorchState(installed=False, importable=False, error="No module named 'torch'")
     facts: Facts = {}
-    page = render("x", facts, torch, findings(facts, NO_GPU, torch), coverage([], NO_GPU, torch))
+    page = render("x", facts, torch, findings(facts, NO_GPU, torch), *coverage([], NO_GPU, torch))
     assert "unknown CPU, cores unknown, memory unknown" in page
     assert "Will run: 0 cases" in page
     assert "\nbroken " in page

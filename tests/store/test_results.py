@@ -118,7 +118,6 @@ def tree(made: Path, tmp_path: Path) -> Path:
 def test_every_row_is_the_frames(tree: Path) -> None:
     (tree / "shelf" / "runs" / "half.json.gz").write_bytes(b"half")
     (tree / "shelf" / "00000000-half.json").write_text("{")
-    (tree / "shelf" / "published.toml").write_text("")
     found = same(tree)
     assert len(found.warnings) == 2
     assert len(found.frame()) == 22 + 5 + 5 + 5 + 5
