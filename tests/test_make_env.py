@@ -60,3 +60,19 @@ def test_torch_is_said_to_be_installed_only_where_it_is(
     assert ("make-env: installing torch 2.13.0" in done.stdout) is said
     log = checkout / ".venv/make-env.log"
     assert log.exists() is said and (not said or log.read_text() == "pip torch\n")
+
+
+@pytest.mark.parametrize(
+    ("release", "ends", "argument"),
+    [("580.65", 0, "torch"), ("570.86", 0, "whl/cu126 torch"), ("470.2", 2, ""), ("", 0, "torch")],
+)
+def test_a_build_of_torch_is_chosen_that_the_driver_can_run(
+    checkout: Path, release: str, ends: int, argument: str
+) -> None:
+    nvidia_smi = f"nvidia-smi() {{ echo {release}.01; }}" if release else ""
+    stand_ins = f'{nvidia_smi}\ntorch_version() {{ echo; }}; pip_install() {{ echo "pip $*"; }}\n'
+    done = bash(checkout, stand_ins + "install_torch")
+    assert done.returncode == ends, done.stderr
+    assert ("too old for torch 2.13.0: update it to 580" in done.stderr) is (ends == 2)
+    if argument:
+        assert (checkout / ".venv/make-env.log").read_text().endswith(f"{argument}\n")
