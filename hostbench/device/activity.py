@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-COMPUTE = "compute"
+COMPUTE, COLLECTIVE = "compute", "collective"
 DEFAULT_STREAM = "default stream"
 Interval = tuple[float, float]
 """Start and end, in seconds."""
@@ -15,8 +15,8 @@ class Activity:
     """One piece of device work."""
 
     what: str
-    """`compute`, or a copy: `H2D pinned`, `H2D pageable`, `D2H pinned`, `D2H pageable`, `D2D`,
-    `P2P`."""
+    """`compute`, `collective` (a kernel of nccl), or a copy: `H2D pinned`, `H2D pageable`,
+    `D2H pinned`, `D2H pageable`, `D2D`, `P2P`."""
     start_s: float
     end_s: float
     nbytes: int = 0
@@ -50,7 +50,7 @@ def copied(activities: Iterable[Activity]) -> dict[str, int]:
     """Bytes by kind of copy, in the order of first appearance."""
     nbytes_of: dict[str, int] = {}
     for activity in activities:
-        if activity.what != COMPUTE:
+        if activity.what not in (COMPUTE, COLLECTIVE):
             nbytes_of[activity.what] = nbytes_of.get(activity.what, 0) + activity.nbytes
     return nbytes_of
 

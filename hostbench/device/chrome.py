@@ -21,6 +21,7 @@ _BARE = re.compile(
 """A value that is no JSON, which profilers do write: `nan`, `inf`, `N/A`."""
 _MEMCPY = re.compile(r"(?:Memcpy |Copy)(H|D|P)\w*?[tT]o(D|H|P)\w*(?: \((\w+) -> (\w+)\))?")
 """`Memcpy HtoD (Pageable -> Device)`, and ROCm's `CopyHostToDevice`."""
+_COLLECTIVE = re.compile("nccl|rccl", re.IGNORECASE)
 
 Int = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
 Microseconds = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
@@ -131,6 +132,11 @@ def copy_way(name: str) -> str:
     way = f"{match[1]}2{match[2]}"
     host = {"H2D": match[3], "D2H": match[4]}.get(way)
     return f"{way} {host.lower()}" if host in ("Pageable", "Pinned") else way
+
+
+def is_collective(kernel: str) -> bool:
+    """By its name: such a kernel moves data between GPUs, and computes little."""
+    return _COLLECTIVE.match(kernel) is not None
 
 
 def _rank(info: Any) -> int | None:

@@ -10,9 +10,9 @@ import torch.profiler
 from torch._C._profiler import _ExperimentalConfig
 
 from hostbench.core.errors import Unavailable
-from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.activity import COLLECTIVE, COMPUTE, Activity
 from hostbench.device.base import Step
-from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, decode
+from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, decode, is_collective
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _SPIN = "spin_kernel"
@@ -118,8 +118,9 @@ def activities(events: Iterable[TraceEvent]) -> Iterator[Activity]:
         name, args = str(event.name), event.args or EventArgs()
         start_s = (event.ts or 0.0) / 1e6
         is_copy = event.cat == "gpu_memcpy"
+        kernel = COLLECTIVE if is_collective(name) else COMPUTE
         yield Activity(
-            what=copy_way(name) if is_copy else COMPUTE,
+            what=copy_way(name) if is_copy else kernel,
             start_s=start_s,
             end_s=start_s + (event.dur or 0.0) / 1e6,
             nbytes=args.nbytes or 0 if is_copy else 0,

@@ -18,7 +18,7 @@ import pandas as pd
 from hostbench.core.arrays import Floats
 from hostbench.idle.host import Host
 from hostbench.idle.intervals import Intervals, spanned, union
-from hostbench.idle.trace import COPY, NONE, Trace
+from hostbench.idle.trace import COPY, INSIDE, KERNEL, NONE, Trace
 
 HOST_LATE = "host_late"
 LAUNCH_BOUND = "launch_bound"
@@ -49,7 +49,7 @@ class DeviceTime:
     """The rows of `trace.work` that are its own."""
     busy: Intervals
     computing: Intervals
-    """In which anything but a copy ran."""
+    """In which anything ran that neither copies nor talks to other devices."""
     idle_s: dict[str, float]
     """By cause."""
     long_queued_s: float
@@ -61,8 +61,7 @@ class DeviceTime:
 
 
 def device_times(trace: Trace, host: Host) -> list[DeviceTime]:
-    work = trace.work.assign(call=host.launch)
-    return [_device_time(trace, host, rows) for _, rows in work.groupby("device")]
+    return [_device_time(trace, host, rows) for _, rows in trace.work.groupby("device")]
 
 
 def _device_time(trace: Trace, host: Host, work: pd.DataFrame) -> DeviceTime:
@@ -84,7 +83,7 @@ def _device_time(trace: Trace, host: Host, work: pd.DataFrame) -> DeviceTime:
         span_s=float(busy.ends[-1] - busy.starts[0]),
         work=work,
         busy=busy,
-        computing=spanned(work[work["kind"] != COPY]),
+        computing=spanned(work[work["kind"].isin((KERNEL, INSIDE))]),
         idle_s=gaps.idle_s,
         long_queued_s=gaps.long_queued_s,
         late=Intervals(late[0], late[1]),

@@ -24,8 +24,6 @@ _ALLOCATION = "Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap"
 class Host:
     """The host's side of one trace."""
 
-    launch: Ints
-    """For each row of `trace.work` that of `trace.calls` that enqueued it; NONE: not known."""
     launches: pd.DataFrame
     """The calls that enqueued work from threads that launch kernels, in the order of time."""
     waits: pd.DataFrame
@@ -37,36 +35,24 @@ class Host:
 
 
 def host_of(trace: Trace) -> Host:
-    calls, work = trace.calls, trace.work
-    launch = _launching(trace)
-    known, is_kernel = launch != NONE, (work["kind"] == KERNEL).to_numpy()
-    of_kernels = launch[known & is_kernel] if (known & is_kernel).any() else launch[known]
-    threads = calls["thread"].iloc[of_kernels].unique()
-    launches = calls.iloc[np.unique(launch[known])]
+    calls, work = trace.calls, trace.work[trace.work["call"] != NONE]
+    kernels = work[work["kind"] == KERNEL]
+    threads = calls["thread"].iloc[(kernels if len(kernels) else work)["call"]].unique()
+    launches = calls.iloc[np.unique(work["call"])]
     launches = launches[launches["thread"].isin(threads)].sort_values("start_s", kind="stable")
-    busy = [spanned(rows) for _, rows in work.groupby("device")]
-    pageable = _pageable_copies(trace, launch)
+    busy = [spanned(rows) for _, rows in trace.work.groupby("device")]
+    pageable = _pageable_copies(work)
     waits = [_Thread(trace, thread).waits(pageable, busy) for thread in threads]
     return Host(
-        launch=launch,
         launches=launches,
         waits=_but_the_profilers(trace, launches, pd.concat([_NO_WAITS, *waits])),
         allocating=spanned(calls[calls["name"].str.contains(_ALLOCATION)]),
     )
 
 
-def _launching(trace: Trace) -> Ints:
-    first = trace.calls.drop_duplicates("correlation")["correlation"]
-    row_of = pd.Series(first.index, index=first)
-    correlation = trace.work["correlation"]
-    rows = correlation.where(correlation > 0).map(row_of)
-    return rows.fillna(NONE).to_numpy(np.int64)
-
-
-def _pageable_copies(trace: Trace, launch: Ints) -> pd.Series:
+def _pageable_copies(work: pd.DataFrame) -> pd.Series:
     """Bytes into the device by the call that copies, from or to pageable memory."""
-    copies = trace.work.assign(call=launch)
-    copies = copies[(copies["kind"] == COPY) & copies["name"].str.contains("pageable")]
+    copies = work[(work["kind"] == COPY) & work["name"].str.contains("pageable")]
     nbytes = copies["nbytes"].where(copies["name"].str.startswith("H2D"), 0)
     return nbytes.groupby(copies["call"]).last()
 
@@ -76,7 +62,7 @@ def _but_the_profilers(trace: Trace, launches: pd.DataFrame, waits: pd.DataFrame
     steps, is no wait of the script's, unless it has a mark."""
     syncs = trace.calls[trace.calls["name"].str.contains("DeviceSynchronize")]
     last = syncs.sort_values("start_s", kind="stable").tail(1)
-    before_s = max([*launches["start_s"].tail(1), *trace.steps["end_s"]], default=-np.inf)
+    before_s = max([*launches["start_s"].tail(1), *trace.steps.ends], default=-np.inf)
     own = last.index[last["start_s"] >= before_s]
     waits = waits[~waits.index.isin(own) | waits["line"].notna()]
     return waits.sort_values("end_s", kind="stable")

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from hostbench.idle.causes import (
     OTHER,
     QUEUED,
     SLOW_LAUNCH,
-    DeviceTime,
     device_times,
 )
-from hostbench.idle.host import Host, host_of
+from hostbench.idle.host import host_of
 from hostbench.idle.intervals import Intervals, spanned, union
 from hostbench.idle.lines import CodeLine
 from hostbench.idle.report import (
@@ -36,13 +34,12 @@ from hostbench.idle.report import (
     LikelyWait,
     WaitingLine,
 )
-from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, read_trace
+from hostbench.idle.trace import COLLECTIVE, COPY, KERNEL, NONE, Trace, read_trace
 
 MOSTLY = 0.9
 """Of the time: if the steps take less, what a step costs is not told."""
 _TINY_S = 5e-6
 """A kernel shorter than the launch of the next cannot keep a device busy."""
-_COLLECTIVE = "(?i)^(?:nccl|rccl)"
 
 _SPOKEN = dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), ".item()")
 """Operations by what a program calls."""
@@ -87,20 +84,13 @@ _Costly = tuple[float, str, str]
 """Seconds that something costs, what it is, and what helps."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Process:
     """One trace, looked through."""
 
-    trace: Trace
-    host: Host
-    times: list[DeviceTime]
-    steps: Intervals
-
-    @classmethod
-    def of(cls, trace: Trace) -> "_Process":
-        host, steps = host_of(trace), trace.steps
-        starts, ends = steps["start_s"].to_numpy(), steps["end_s"].to_numpy()
-        return cls(trace, host, device_times(trace, host), Intervals(starts, ends))
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.steps = trace, trace.steps
+        self.host = host_of(trace)
+        self.times = device_times(trace, self.host)
 
     def covered_s(self) -> float:
         """Of the spans of the devices, what the steps take, up to when devices were done with what
@@ -136,14 +126,12 @@ class _Process:
         """Of the time in which a device waited for a late host, what these cover."""
         return sum(float(spans.within(*time.late).sum()) for time in self.times)
 
-    def collectives_alone_s(self) -> float:
-        """In which collectives ran and no other kernel did."""
+    def not_hidden_s(self, kind: str) -> float:
+        """In which work of this kind ran, and nothing was computed."""
         total_s = 0.0
         for time in self.times:
-            is_collective = time.work["name"].str.contains(_COLLECTIVE)
-            talking = spanned(time.work[is_collective])
-            computing = spanned(time.work[~is_collective & (time.work["kind"] == KERNEL)])
-            total_s += talking.length - float(computing.within(*talking).sum())
+            spans = spanned(time.work[time.work["kind"] == kind])
+            total_s += spans.length - float(time.computing.within(*spans).sum())
         return total_s
 
 
@@ -155,7 +143,7 @@ def idle_report(paths: Sequence[Path]) -> IdleReport:
 def summary(traces: Sequence[Trace]) -> IdleReport:
     if not traces:
         raise UsageError("no trace is given")
-    return _Summary([_Process.of(trace) for trace in traces]).report()
+    return _Summary([_Process(trace) for trace in traces]).report()
 
 
 class _Summary:
@@ -172,8 +160,7 @@ class _Summary:
         self._num_device_steps = sum(len(part.steps.starts) * len(part.times) for part in marked)
         self._steps_share = self._share(sum(part.covered_s() for part in marked))
         sums = {name: sum(time.idle_s[name] for time in self._times) for name in IDLE_CAUSES}
-        bare_s = sum(time.busy.length - time.computing.length for time in self._times)
-        self._seconds = sums | {COPY_NOT_HIDDEN: bare_s}
+        self._seconds = sums | {COPY_NOT_HIDDEN: self._not_hidden_s(COPY)}
 
     def report(self) -> IdleReport:
         waits, copies = list(self._waits()), list(self._copies())
@@ -226,6 +213,9 @@ class _Summary:
 
     def _share(self, seconds: float) -> float:
         return seconds / self._span_s if self._span_s else 0.0
+
+    def _not_hidden_s(self, kind: str) -> float:
+        return sum(part.not_hidden_s(kind) for part in self._parts)
 
     def _causes(self) -> Iterator[IdleCause]:
         for name, seconds in sorted(self._seconds.items(), key=lambda pair: -pair[1]):
@@ -310,7 +300,7 @@ class _Summary:
 
     def _about_host(self) -> Iterator[_Costly]:
         late_s = self._seconds[HOST_LATE]
-        loader_s = sum(part.late_in_s(spanned(part.trace.loads)) for part in self._parts)
+        loader_s = sum(part.late_in_s(part.trace.loads) for part in self._parts)
         loader_s = min(loader_s, late_s)
         allocation_s = sum(part.late_in_s(part.host.allocating) for part in self._parts)
         allocation_s = min(allocation_s, late_s - loader_s)
@@ -338,13 +328,12 @@ class _Summary:
         yield held_s, what, _HELD_UP
         queued_s = self._seconds[QUEUED] - held_s
         yield queued_s, f"between kernels that were queued; {size}", _QUEUED
-        alone_s = sum(part.collectives_alone_s() for part in self._parts)
-        yield alone_s, "collectives not hidden", _ALONE
+        yield self._not_hidden_s(COLLECTIVE), "collectives not hidden", _ALONE
 
     def _about_the_trace(self) -> Iterator[_Costly]:
         lacks_s = {True: 0.0, False: 0.0}
         for part in self._parts:
-            has_calls = bool((part.host.launch != NONE).any())
+            has_calls = bool((part.trace.work["call"] != NONE).any())
             lacks_s[has_calls] += sum(time.idle_s[OTHER] for time in part.times)
         yield lacks_s[False], "other: the trace lacks the calls of CUDA's runtime", _NO_CALLS
         yield lacks_s[True], "other: the trace lacks the launch of some work", _BEFORE

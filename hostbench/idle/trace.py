@@ -7,13 +7,15 @@ from typing import Any
 import pandas as pd
 
 from hostbench.core.units import number_of
-from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, read_chrome
+from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, is_collective, read_chrome
+from hostbench.idle.intervals import Intervals, spanned
 from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark
 
 NONE = -1
 """In a column of whole numbers: there is none."""
-KERNEL, COPY, INSIDE = "kernel", "copy", "inside"
-"""What a device did: a kernel, a copy from or to elsewhere, a memset or a copy inside it."""
+KERNEL, COLLECTIVE, COPY, INSIDE = "kernel", "collective", "copy", "inside"
+"""What a device did: a kernel, one that talks to other devices, a copy from or to elsewhere, a
+memset or a copy inside it."""
 _CALL, _OP, _NOTE = "call", "op", "note"
 _KINDS = {
     **dict.fromkeys(("kernel", "Kernel"), KERNEL),
@@ -43,20 +45,19 @@ class Trace:
     warnings: tuple[str, ...]
     lines: tuple[CodeLine, ...]
     work: pd.DataFrame
-    """What devices did: start_s, end_s, kind (KERNEL, COPY or INSIDE), name (of a copy its way),
-    device, nbytes, and the correlation of its launch."""
+    """What devices did: start_s, end_s, kind (as above), name (of a copy its way), device, nbytes;
+    call, the row of `calls` that launched it, or NONE."""
     calls: pd.DataFrame
-    """The host's calls of CUDA's runtime and driver: start_s, end_s, name, thread, correlation."""
+    """The host's calls of CUDA's runtime and driver: start_s, end_s, name, thread."""
     ops: pd.DataFrame
     """Operations of torch: start_s, end_s, name, thread."""
     marks: pd.DataFrame
     """What hostbench writes beside a wait: start_s, thread, line; the name is the call, where that
     would wait if there were a GPU."""
-    steps: pd.DataFrame
-    """In the order of time, start_s and end_s: the annotations ProfilerStep#N, or what lies between
-    two of our own marks."""
-    loads: pd.DataFrame
-    """Waits for the next batch of a DataLoader: start_s, end_s."""
+    steps: Intervals
+    """The annotations ProfilerStep#N, or what lies between two of our own marks; they may touch."""
+    loads: Intervals
+    """In which the host waited for the next batch of a DataLoader."""
 
 
 def read_trace(path: Path) -> Trace:
@@ -75,6 +76,7 @@ def read_trace(path: Path) -> Trace:
     is_step, is_mark = name.str.startswith(_STEP), name.str.startswith(MARK)
     is_note = is_step | is_mark | (name == BORDER) | (kind == _NOTE)
     marks = table[is_mark & (table["line"] != NONE)]
+    calls = table[kind == _CALL].reset_index(drop=True)
     num_left_out = chrome.num_left_out + len(counted) - len(whole)
     warning = (
         f"{path.name}: {number_of(num_left_out, 'event')} left out: times or numbers that are "
@@ -85,12 +87,12 @@ def read_trace(path: Path) -> Trace:
         rank=chrome.rank,
         warnings=(warning,) if num_left_out else (),
         lines=tuple(lines),
-        work=table[kind.isin((KERNEL, COPY, INSIDE))],
-        calls=table[kind == _CALL].reset_index(drop=True),
+        work=_with_calls(table[kind.isin((KERNEL, COLLECTIVE, COPY, INSIDE))], calls),
+        calls=calls,
         ops=table[(kind == _OP) & ~is_note],
         marks=marks.assign(name=marks["name"].str.removeprefix(MARK)),
         steps=_steps(table[is_step], table.loc[name == BORDER, "start_s"]),
-        loads=table[name.str.startswith(_LOADER) & kind.isin((_OP, _NOTE))],
+        loads=spanned(table[name.str.startswith(_LOADER) & kind.isin((_OP, _NOTE))]),
     )
 
 
@@ -101,6 +103,8 @@ def _row(event: TraceEvent, lines: dict[CodeLine, int]) -> tuple[Any, ...]:
     if kind == COPY:
         name = copy_way(name)
         kind = INSIDE if name == "D2D" else COPY
+    elif kind == KERNEL and is_collective(name):
+        kind = COLLECTIVE
     elif name.startswith(MARK):
         line, call = read_mark(name)
         name = MARK + call
@@ -118,10 +122,18 @@ def _row(event: TraceEvent, lines: dict[CodeLine, int]) -> tuple[Any, ...]:
     )
 
 
-def _steps(annotations: pd.DataFrame, borders: pd.Series) -> pd.DataFrame:
+def _with_calls(work: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    first = calls.drop_duplicates("correlation")["correlation"]
+    correlation = work["correlation"].where(work["correlation"] > 0)
+    rows = correlation.map(pd.Series(first.index, index=first))
+    return work.assign(call=rows.fillna(NONE).astype("int64"))
+
+
+def _steps(annotations: pd.DataFrame, borders: pd.Series) -> Intervals:
     """Of annotations that bear one name, on two threads, one step is made."""
     if len(borders) > 1:
         starts = borders.sort_values().to_numpy()
-        return pd.DataFrame({"start_s": starts[:-1], "end_s": starts[1:]})
+        return Intervals(starts[:-1], starts[1:])
     steps = annotations.groupby("name").agg({"start_s": "min", "end_s": "max"})
-    return steps.sort_values("start_s")
+    steps = steps.sort_values("start_s")
+    return Intervals(steps["start_s"].to_numpy(), steps["end_s"].to_numpy())

@@ -110,6 +110,7 @@ def test_a_trace_becomes_activities() -> None:
             {**copy, "name": "Memcpy DtoD (Device -> Device)", "args": {"bytes": 1}},
             {**copy, "name": "Memcpy PtoP (Device -> Device)", "args": {"bytes": 2}},
             {"ph": "X", "cat": "kernel", "name": "ampere_sgemm", "ts": 90, "dur": 1.5},
+            {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 95, "dur": 1},
             {"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "ts": 1, "dur": 1},
             {"ph": "M", "name": "process_name"},
         ]
@@ -121,6 +122,7 @@ def test_a_trace_becomes_activities() -> None:
         ("D2D", 1),
         ("P2P", 2),
         ("compute", 0),
+        ("collective", 0),
     ]
     assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
 

@@ -371,10 +371,13 @@ def test_a_late_host_is_asked_what_it_did(tmp_path: Path) -> None:
 
 
 def test_collectives_that_nothing_hides(tmp_path: Path) -> None:
-    trace = made(FIRST)
+    """They compute nothing, so that a copy beside them is not hidden either."""
+    trace = made(FIRST, copy((6, 9), (120, 150), H2D))
     trace.kernel((1, 2), (50, 160), "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
-    (alone,) = [each for each in report(trace, tmp_path).advice if "collectives" in each.what]
-    assert alone.seconds == pytest.approx(50e-6)
+    found = report(trace, tmp_path)
+    assert idle_us(found) == {COPY_NOT_HIDDEN: 30}
+    costs = {each.what: each.seconds for each in found.advice}
+    assert costs["collectives not hidden"] == pytest.approx(50e-6)
 
 
 def test_old_names_of_categories(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_lines_that_would_wait_for_a_gpu(forked: Forked) -> None:
     said = Path("said").read_text()
     assert said.startswith("No work of a GPU is in the trace")
     assert f"1 a step  train.py:{line_of('batch = ')} (work)  .to(device)" in said
-    assert len(read_trace(Path("kept.json")).steps) == 4
+    assert len(read_trace(Path("kept.json")).steps.starts) == 4
     found = idle_report([Path("kept.json")]).likely_waits
     assert {(wait.call, wait.file, wait.line, wait.count, wait.per_step) for wait in found} == {
         (".to(device)", "train.py", line_of("batch = "), 4, 1.0),
@@ -155,7 +155,7 @@ def test_without_an_optimizer_it_goes_by_the_clock(forked: Forked) -> None:
     assert process is not None and process.trace is not None
     trace = read_trace(Path(process.trace))
     assert len(trace.ops) > 0
-    assert len(trace.steps) == 0
+    assert len(trace.steps.starts) == 0
     found = idle_report([Path(process.trace)]).likely_waits
     assert {wait.call for wait in found} == {
         *("bool(t)", "int(t)", "float(t)", "index(t)", "print(t)"),
@@ -168,7 +168,7 @@ def test_an_end_in_the_middle_keeps_what_was_recorded(forked: Forked) -> None:
     process = forked("record(warmup=2, steps=3)\ntrain.work(3)")
     assert process is not None and process.trace is not None
     assert (process.steps, process.error) == (3, None)
-    assert len(read_trace(Path(process.trace)).steps) == 1
+    assert len(read_trace(Path(process.trace)).steps.starts) == 1
 
 
 NOTHING: dict[str, tuple[str, int, str | None]] = {
@@ -249,7 +249,7 @@ def test_the_program(tmp_path: Path) -> None:
     assert "__main__ ['8', '7'] True" in done.stderr
     assert "ended with exit code 7" in done.stderr
     (path,) = kept.iterdir()
-    assert len(read_trace(path).steps) == 3
+    assert len(read_trace(path).steps.starts) == 3
 
 
 def test_it_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
