@@ -16,9 +16,9 @@ from hostbench.report import trend
 from hostbench.report.changes import (
     causes,
     commands,
-    compared,
     entry_in_words,
     evidence_lines,
+    table,
 )
 from hostbench.store import triage
 
@@ -96,9 +96,4 @@ with right:
         st.markdown(f"Triage: {plain(text)}")
     st.code(commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
 with st.expander(number_of(len(picked.events), "event")):
-    table = [
-        {"id": event.id, "state": event.state, **compared(event), "detectable": event.detectable}
-        | {"first_commit": event.first.commit, "first_run_id": event.first.run_id}
-        for event in picked.events
-    ]
-    parts.table(pd.DataFrame(table), ("effect", "low", "high"))
+    parts.table(pd.DataFrame(table(picked.events).rows), ("effect", "low", "high", "detects"))

@@ -7,7 +7,7 @@ import streamlit as st
 import words
 
 from hostbench.report import trend
-from hostbench.report.changes import causes, what
+from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
 from hostbench.report.trend import TimeOf
 
@@ -111,29 +111,16 @@ if len(points) < total:
     st.caption(f"{len(points):,} of {total:,} points drawn; zoom for all.")
 
 groups = {group for _, group in [*lines][: trend.MOST]}
-moved = [
-    (cause.key, event)
-    for cause in what_changed
-    for event in cause.events
+moved = causes(
+    event
+    for event in judged.events
     if event.id in drawn or (not event.case and event.group in groups)
     if parts.in_days(getattr(event.first, date))
-]
-moved.sort(key=lambda pair: pair[1].first.committed_at, reverse=True)
+)
 if moved:
     st.subheader("What changed", anchor=False)
-    table = [
-        {
-            "series": drawn[event.id].name if event.case else event.group,
-            "change": "" if event.is_reset else words.change(event.effect),
-            "what": what(event),
-            "since": event.first.committed_at,
-            "state": event.state,
-            "cause": event.cause,
-        }
-        for _, event in moved
-    ]
-    row = parts.clicked(pd.DataFrame(table), "trend changes")
+    row = parts.clicked(parts.causes(moved, judged.series), "trend changes")
     if row is not None:
-        parts.go("changes", change=moved[row][0])
+        parts.go("changes", change=moved[row].key)
 with st.expander("Points"):
     parts.table(points.drop(columns=["x", "version"]))

@@ -27,6 +27,8 @@ from hostbench.report.history import with_subjects
 from hostbench.report.write import values
 
 SHOWN_COMMITS = 3
+_SIDES = ("effect", "low", "high", "before_s", "after_s")
+"""Of an event; none of it across a baseline reset."""
 _TEXTS: dict[EvidenceKind, str] = {
     "reset": "{text}",
     "same commit": "the same commit on both sides",
@@ -208,12 +210,6 @@ def entry_in_words(event: Event) -> str:
     return f"{entry.state}{lapsed}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
 
 
-def compared(event: Event) -> dict[str, float | None]:
-    """The levels on the two sides and their difference; none of it across a baseline reset."""
-    names = ("effect", "low", "high", "before_s", "after_s")
-    return {name: None if event.is_reset else getattr(event, name) for name in names}
-
-
 def _since(since: str, commit: str, committed_at: str, *_: str) -> str:
     return f"{commit[:8]} {committed_at[:10]}"
 
@@ -251,7 +247,7 @@ def table(events: Sequence[Event]) -> Table:
             "fails": event.fails,
             "since": event.commit,
             **to_builtins(event.first),
-            **compared(event),
+            **{name: None if event.is_reset else getattr(event, name) for name in _SIDES},
             "detects": event.detectable,
             "series": event.id,
             "num_moved": num_moved,

@@ -25,29 +25,45 @@ def places(changes: list[Change]) -> list[tuple[int, str, str]]:
     return [(change.index, change.kind, change.state) for change in changes]
 
 
-def test_a_step_is_found_where_it_is() -> None:
-    (change,) = detect(series(0.005, (60, 1.0), (60, 1.1)))
-    assert places([change]) == [(60, "step", "confirmed")]
-    assert change.effect == pytest.approx(0.1, abs=0.005)
-    (faster,) = detect(series(0.005, (60, 1.1), (60, 1.0)))
-    assert faster.effect == pytest.approx(-1 / 11, abs=0.005)
+VISITS = [(20, 1.0), (7, 1.08), (15, 1.0), (9, 1.08), (25, 1.0), (6, 1.08), (30, 1.0)]
+STEP = [(60, 1.0), (60, 1.1)]
+HOLES = dict.fromkeys((0, 10, 11, 30, 61, 62, 90, 119), math.nan)
 
 
-@pytest.mark.parametrize("num", [0, 1, 11, 50])
-def test_a_constant_series_has_no_change(num: int) -> None:
-    assert detect([0.25] * num) == []
+@pytest.mark.parametrize(
+    ("stretches", "points", "expected"),
+    [
+        ([], {}, []),
+        ([(100, math.nan)], {}, []),
+        ([(100, 1.0)], {50: 3, 99: 3}, []),
+        (STEP, {}, [(60, "step", "confirmed")]),
+        (STEP, {57: 1.4, 58: 1.3, 62: 0.8}, [(60, "step", "confirmed")]),
+        (STEP, HOLES, [(60, "step", "confirmed")]),
+        (STEP, {**HOLES, 60: math.nan}, [(63, "step", "confirmed")]),  # the first point there is
+        ([(60, 1.0), (50, 1.2), (60, 1.0)], {}, [(n, "step", "confirmed") for n in (60, 110)]),
+        ([(60, 1.0), (8, 1.2), (60, 1.0)], {}, [(60, "temporary", "confirmed")]),
+        (VISITS, {}, []),  # a state visited again and again is noise
+        ([*VISITS, (60, 1.3)], {}, [(112, "step", "confirmed")]),
+        *(([(80, 1.0), (n, 1.1)], {}, [(80, "step", "provisional")]) for n in (3, 4, 6)),
+    ],
+)
+def test_changes_are_found_where_they_are(
+    stretches: list[tuple[int, float]],
+    points: dict[int, float],
+    expected: list[tuple[int, str, str]],
+) -> None:
+    values = series(0.005, *stretches) if stretches else [0.25] * 50
+    for place, value in points.items():
+        values[place] = value
+    assert places(detect(values)) == expected
 
 
-def test_a_recovered_regression_is_kept() -> None:
-    found = detect(series(0.01, (60, 1.0), (50, 1.2), (60, 1.0)))
-    assert places(found) == [(60, "step", "confirmed"), (110, "step", "confirmed")]
-    assert found[0].effect > 0 > found[1].effect
-
-
-def test_up_and_down_again_is_one_temporary_event() -> None:
-    (event,) = detect(series(0.01, (60, 1.0), (8, 1.2), (60, 1.0)))
-    assert places([event]) == [(60, "temporary", "confirmed")]
-    assert (event.until, round(event.effect, 1)) == (68, 0.2)
+@pytest.mark.parametrize("level", [1.1, 1 / 1.1])
+def test_a_change_has_its_size(level: float) -> None:
+    (change,) = detect(series(0.005, (60, 1.0), (60, level)))
+    assert change.effect == pytest.approx(level - 1, abs=0.005)
+    (event,) = detect(series(0.005, (60, 1.0), (8, level), (60, 1.0)))
+    assert event.until == 68 and event.effect == pytest.approx(level - 1, abs=0.01)
 
 
 @pytest.mark.parametrize("num", [7, 12, 13, 24, 25, 40])
@@ -59,20 +75,6 @@ def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
     found = detect(values)
     assert found[0].index == 60
     assert (found[0].until or found[-1].index) == 60 + num
-
-
-def test_one_far_point_is_nothing() -> None:
-    values = series(0.01, (100, 1.0))
-    values[50] *= 3
-    values[99] *= 3
-    assert detect(values) == []
-
-
-def test_a_state_visited_again_and_again_is_noise() -> None:
-    visits = [(20, 1.0), (7, 1.08), (15, 1.0), (9, 1.08), (25, 1.0), (6, 1.08), (30, 1.0)]
-    assert detect(series(0.005, *visits)) == []
-    found = detect(series(0.005, *visits, (60, 1.3)))
-    assert places(found) == [(112, "step", "confirmed")]
 
 
 def throttling(num: int, gap: float) -> list[float]:
@@ -101,18 +103,6 @@ def test_a_small_step_beside_a_high_episode_is_not_folded_away(level: float) -> 
     assert event.effect == pytest.approx(level - 1, abs=0.005)
 
 
-def test_far_points_beside_a_step_do_not_move_it() -> None:
-    values = series(0.01, (60, 1.0), (60, 1.1))
-    values[57], values[58], values[62] = 1.4, 1.3, 0.8
-    assert places(detect(values)) == [(60, "step", "confirmed")]
-
-
-@pytest.mark.parametrize("after", [3, 4, 6])
-def test_the_newest_points_make_a_provisional_change(after: int) -> None:
-    (change,) = detect(series(0.005, (80, 1.0), (after, 1.1)))
-    assert places([change]) == [(80, "step", "provisional")]
-
-
 def test_provisional_becomes_confirmed_and_never_both() -> None:
     values = series(0.01, (80, 1.0), (40, 1.1))
     states = []
@@ -123,16 +113,6 @@ def test_provisional_becomes_confirmed_and_never_both() -> None:
     assert states[0] == "provisional" and states[-1] == "confirmed"
     assert states == sorted(states, reverse=True), "confirmed, and then not any more"
     assert states.count("confirmed") >= 20
-
-
-def test_missing_points_keep_their_places() -> None:
-    values = series(0.005, (60, 1.0), (60, 1.1))
-    for i in (0, 10, 11, 30, 61, 62, 90, 119):
-        values[i] = math.nan
-    assert places(detect(values)) == [(60, "step", "confirmed")]
-    values[60] = math.nan
-    assert places(detect(values)) == [(63, "step", "confirmed")], "the first point there is"
-    assert detect([math.nan] * 100) == []
 
 
 @pytest.mark.parametrize("hole", range(0, 120, 13))

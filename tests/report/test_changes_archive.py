@@ -175,24 +175,6 @@ def test_what_triage_has_taken_up_does_not_fail(
     assert "half.txt" in changes(copied)[2]
 
 
-def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
-    def level(case: int, run: NightlyRun) -> float:
-        return 1.35 if case == 1 and run.commit >= 20 else 1.0
-
-    store(tmp_path, level, 45, cases=TWO)
-    about = {"series": f"{CASES[1]}@shelf", "since": sha(20), "direction": "slower"}
-    path = tmp_path / "triage" / "mine.txt"
-    path.parent.mkdir()
-    for effect, code, said in (
-        (None, EXIT_OK, "; accepted\n"),
-        (0.3, EXIT_OK, "accepted at +30.0%"),
-        (0.041, EXIT_REGRESSION, "; accepted (outgrown) at +4.1%"),
-    ):
-        path.write_text(json.dumps({**about, "state": "accepted", "effect": effect}))
-        found, out, _ = changes(tmp_path)
-        assert found == code and said in out
-
-
 def test_an_entry_is_set_for_what_is_stored(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
