@@ -87,10 +87,8 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
         steps = [event for event in chosen.events if not event.is_reset]
         listed = [event for event in steps if every or _is_listed(event)]
         lines = [*_stopped(chosen), *_resets(chosen.events)]
-        over = ("recovered", "ended", "temporary")
-        left = (event.state for event in steps if not (every or _is_listed(event)))
-        counted = Counter(state if state in over else "faster" for state in left)
-        if rest := ", ".join(f"{num} {state}" for state, num in counted.items()):
+        left = Counter(event.state for event in steps if not (every or _is_listed(event)))
+        if rest := ", ".join(f"{num} {state}" for state, num in left.items()):
             lines.append(f"not listed: {rest}; --all lists them")
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         return [first, "", *lines, *summary(chosen)]
@@ -131,20 +129,14 @@ def _stopped(chosen: History) -> list[str]:
 
 def _resets(events: Iterable[Event]) -> list[str]:
     """Levels on the two sides of a baseline reset are not compared; one line for all its series."""
-    groups: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
-    for event in events:
-        if event.is_reset:
-            workload = event.case.partition("[")[0] if event.why.startswith("version ") else ""
-            groups[event.group, workload, event.why].append(event)
     lines = []
-    for (group, workload, why), own in sorted(groups.items()):
-        first = min((event.first for event in own), key=lambda point: point.committed_at)
-        name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
+    for reset in causes(event for event in events if event.is_reset):
+        first = min((event.first for event in reset.events), key=lambda own: own.committed_at)
         lines.append(
-            f"{RESET}: {name}, {why}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
-            f"{number_of(len(own), 'series', 'series')} start anew"
+            f"{RESET}: {reset.title}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
+            f"{number_of(reset.num_series, 'series', 'series')} on {', '.join(reset.machines)}"
         )
-    return lines
+    return sorted(lines)
 
 
 def summary(chosen: History) -> list[str]:
@@ -183,9 +175,8 @@ def left_out(groups: Iterable[SeriesGroup]) -> str:
 def evidence_lines(event: Event) -> list[str]:
     """The evidence for its cause, a line each; commits in one."""
     series = "other series of this machine" if event.case else "series of this machine"
-    unnamed = "a baseline reset was declared here"
     lines = [
-        _TEXTS[evidence.kind].format(text=evidence.text or unnamed, series=series)
+        _TEXTS[evidence.kind].format(text=evidence.text, series=series)
         for evidence in event.evidence
     ]
     parts = []
@@ -238,9 +229,8 @@ def table(events: Sequence[Event]) -> Table:
     for all of them."""
     neighbours: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
-        first, *others = evidence_lines(event) or ("no evidence",)
         entry = [entry_in_words(event)] if event.triage else []
-        why = "; ".join([first, *others, *entry])
+        why = "; ".join([*evidence_lines(event), *entry]) or "no evidence"
         num_moved, num_series = event.moved or (None, None)
         row = {
             "state": event.state,
@@ -327,7 +317,8 @@ def causes(events: Iterable[Event]) -> list[Cause]:
 def what(event: Event) -> str:
     """What did it: a fact that changed, or the commit that it began with."""
     if event.is_reset:
-        return event.why or "a baseline reset"
+        workload = f"{event.case.partition('[')[0]} " * event.why.startswith("version ")
+        return workload + event.why
     facts = [evidence.text for evidence in event.evidence if evidence.kind == "fact"]
     if facts and event.cause in ("environment", "measurement changed"):
         return facts[0]

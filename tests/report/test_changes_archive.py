@@ -252,7 +252,7 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
     )
     _, text, _ = changes(tmp_path)
     (line,) = (one for one in text.splitlines() if one.startswith("baseline reset: "))
-    assert line.endswith("2 series start anew") and "%" not in line
+    assert line.endswith(": 2 series on shelf") and "%" not in line
     rows = list(csv.DictReader(io.StringIO(changes(tmp_path, "--format", "csv")[1])))
     of_resets = [row for row in rows if row["state"] == "baseline reset"]
     assert len(of_resets) == len(TWO)
