@@ -27,6 +27,7 @@ def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -
     checkout.edit("hostbench/measure/asv_class.py", "timeout = 600.0", "timeout = 4.0")
     checkout.edit("hostbench/runner/progress.py", "_LINE_EVERY_S = 9.0", "_LINE_EVERY_S = 1.0")
     commit = checkout.commit("two families, one of them slow")
+    checkout.keep_bytecode()
     done = checkout.asv("run", "HEAD^!", "--machine", "scratch", HOSTBENCH_LAUNCHES="1")
     assert done.returncode == 0, done.stdout
     (path,) = (checkout.results / "scratch").glob(f"{commit[:8]}-*.json")
@@ -46,6 +47,7 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     checkout.edit(name, 'if kind == "leaves":', "if True:")  # one per case, in whatever order
     checkout.edit(name, "time.sleep(0.0005)", "time.sleep(0.05)")
     checkout.commit("every case leaves a process behind")
+    checkout.keep_bytecode()
     running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
     try:
         wait_for_records(checkout.results, 3)

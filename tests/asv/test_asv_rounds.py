@@ -22,6 +22,7 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     checkout = scratch.make(tmp_path)
     small(checkout, 1.0)
     commit = checkout.commit("base")
+    checkout.keep_bytecode()  # the edit below comes seconds later
     run = ("run", "--launches", "8", "--machine", "scratch")
     done = checkout.hostbench(*run)
     assert done.returncode == 0, done.stdout

@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hostbench.cli import main
-from hostbench.core.errors import EXIT_NOTHING_MEASURED
 from hostbench.store import asv_tree
 from tests.stored import read_tree
 
@@ -182,19 +180,6 @@ def test_a_date_that_is_none(tree: Path, date: object) -> None:
     rows, warnings = read(tree)
     assert (len(rows), warnings) == (22, [])
     assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
-
-
-def test_starts_that_are_no_times(tree: Path) -> None:
-    def edit(data: dict[str, Any]) -> None:
-        place = data["result_columns"].index("started_at")
-        for row in data["results"].values():
-            row[place] = 9_999_999_999_999
-
-    before = main(["changes", "--results", str(tree)])
-    change(result_file(tree), edit)
-    rows, warnings = read(tree)
-    assert main(["changes", "--results", str(tree)]) == before == EXIT_NOTHING_MEASURED
-    assert len(rows) == 22 and warnings == []
 
 
 def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:

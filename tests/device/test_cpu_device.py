@@ -57,16 +57,6 @@ def test_data_is_right_both_ways(device: CpuDevice, nbytes: int, blocking: bool)
     assert (host.nbytes, host.dtype) == (nbytes, torch.uint8)
 
 
-def test_patterns_differ_by_seed(device: CpuDevice) -> None:
-    patterns = [device.buffer(2 * MIB) for _ in range(4)]
-    for seed, buffer in enumerate(patterns):
-        device.fill_pattern(buffer, seed)
-        again = device.buffer(2 * MIB)
-        device.fill_pattern(again, seed)
-        assert device.same_values(buffer, again)
-        assert not any(device.same_values(buffer, other) for other in patterns[:seed])
-
-
 @pytest.mark.parametrize("block", [64 * KIB, MIB, 2 * MIB])
 def test_patterns_differ_by_position(device: CpuDevice, block: int) -> None:
     """A block that lands in another block's place is seen."""
@@ -190,20 +180,6 @@ def threads() -> int:
     return sum("stream" in thread.name for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("fill", ["zeros", "randn"])
-@pytest.mark.parametrize("on_host", [True, False])
-def test_create(device: CpuDevice, fill: str, on_host: bool) -> None:
-    opened = gate(device.default)
-    made = device.create(fill, 4 * KIB, on_host=on_host)  # type: ignore[arg-type]
-    assert (made.dtype, made.nbytes) == (torch.float32, 4 * KIB)
-    opened.set()
-    device.synchronize()
-    if fill == "zeros":
-        assert not made.any()
-    if fill == "randn":
-        assert len(made.unique()) > 900
-
-
 def test_delay_and_compute_are_enqueued(device: CpuDevice) -> None:
     opened = gate(device.default)
     device.compute(1e-6)()
@@ -245,33 +221,3 @@ def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) 
         assert told == dict.fromkeys([threading.get_ident(), *threads], 1) and len(told) == 3
     finally:
         device.close()
-
-
-def test_waits_are_counted_once_each(device: CpuDevice) -> None:
-    """A wait for the device is one, however many streams it has; asking is none."""
-    event, buffer = device.event(), device.buffer(KIB)
-    other = device.stream()
-
-    def work() -> None:
-        event.record()
-        event.query()
-        device.spin(event)
-        event.synchronize()
-        other.synchronize()
-        device.this_stream().synchronize()
-        device.synchronize()
-        device.copy(buffer, device.host_buffer(KIB, pinned=False), blocking=True)
-        device.copy(buffer, device.host_buffer(KIB, pinned=False), blocking=False)
-
-    assert device.count_syncs(work) == 5
-    assert device.count_syncs(lambda: None) == 0
-
-
-def test_a_trap_waits_for_its_stream_and_metadata_does_not(device: CpuDevice) -> None:
-    """Held by a gate: an expression that did not wait would read what was there before."""
-    counter = device.counter()
-    opened = gate(device.default)
-    device.advance(counter)
-    assert device.trap("shape", counter)() == torch.Size([1])
-    threading.Timer(0.01, opened.set).start()
-    assert device.trap("item", counter)() == 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, Unavailable
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import cuda, numa
@@ -19,7 +19,6 @@ from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
 from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop
-from hostbench.measure import measure
 from hostbench.measure.workload import prepare
 from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
@@ -279,20 +278,6 @@ def test_it_settles_without_pinned_memory_too() -> None:
     with cuda_machine(most_pinned_bytes=0):
         outcomes = launched(pinned, pageable)
     assert [each.status for each in outcomes] == ["skipped", "ok"], outcomes
-
-
-def test_a_rank_that_sees_no_gpu_says_so() -> None:
-    with cuda_machine(0), pytest.raises(BrokenError, match="No CUDA GPUs are available; check"):
-        CudaDevice()
-
-
-def test_the_delay_probe_leaves_nothing_enqueued(floor: Machine) -> None:
-    """Else the next reading begins behind the rest of the delay."""
-    device = CudaDevice()
-    case = case_of("transfer.host_to_device", memory="pinned", blocking=False, nbytes=64 * KIB)
-    run = measure._Run(device, prepare(load()[case.workload], device, case))
-    assert measure._returns_early(run, run.once()[1])
-    assert floor.gpus[0].queue.free_s <= floor.now_s
 
 
 def test_a_device_is_its_own_whichever_is_the_current_one(floor: Machine) -> None:

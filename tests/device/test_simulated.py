@@ -80,40 +80,6 @@ def test_a_pageable_copy_waits_for_its_stream_and_a_pinned_one_does_not() -> Non
         assert dev.now() == called_s
 
 
-@pytest.mark.parametrize(
-    ("num_copy_engines", "end_s"),
-    [
-        (2, 2 * LAUNCH + BACK_S + WAIT),
-        (1, LAUNCH + PINNED_S + BACK_S + WAIT),
-    ],
-)
-def test_both_directions_at_once(num_copy_engines: int, end_s: float) -> None:
-    """Two engines: the longer of the two counts. One engine: one after the other."""
-    dev = device(num_copy_engines)
-    (out, there), (back, from_there) = buffers(dev), buffers(dev)
-    with dev.on(dev.stream()):
-        dev.copy(there, out, blocking=False)
-    with dev.on(dev.stream()):
-        dev.copy(back, from_there, blocking=False)
-    assert dev.now() == 2 * LAUNCH
-    dev.synchronize()
-    assert dev.now() == end_s
-
-
-def test_reading_early_reads_what_was_there() -> None:
-    dev = device()
-    host, there = buffers(dev)
-    before = dev.buffer(N)
-    dev.fill_pattern(before, 2)
-    dev.host_s = 0.0
-    before.contents.writes = [(0.0, 0.0, ("pattern", 2))]
-    dev.copy(there, host, blocking=False)
-    assert not dev.same_values(there, host)
-    assert dev.same_values(there, before)
-    dev.synchronize()
-    assert dev.same_values(there, host)
-
-
 def test_events() -> None:
     dev = device()
     never = dev.event()
@@ -127,21 +93,6 @@ def test_events() -> None:
     end.synchronize()
     assert end.query()
     assert dev.now() == LAUNCH + 1.0 + WAIT
-
-
-def test_a_wait_holds_what_comes_after_and_not_the_host() -> None:
-    dev = device()
-    busy, waiting = dev.stream(), dev.stream()
-    with dev.on(busy):
-        dev.delay(1.0)
-        mark = dev.event()
-        mark.record()
-    waiting.wait(mark)
-    assert dev.now() == LAUNCH
-    with dev.on(waiting):
-        dev.compute(1.0)()
-    waiting.synchronize()
-    assert dev.now() == LAUNCH + 2.0 + WAIT
 
 
 def test_a_wait_takes_the_mark_as_it_is_now() -> None:
@@ -196,15 +147,3 @@ def test_waits_are_counted_once_each() -> None:
     start_s = dev.now()
     assert dev.count_syncs(work) == 5
     assert dev.count_syncs(lambda: None) == 0
-
-
-def test_a_replayed_graph_costs_one_launch() -> None:
-    dev = device()
-    step = dev.compute(1.0)
-    replay = dev.graph(lambda: (step(), step(), step())[0])
-    replay()
-    assert dev.now() == LAUNCH
-    dev.synchronize()
-    assert dev.now() == LAUNCH + 3.0 + WAIT
-    step()
-    assert dev.now() == 2 * LAUNCH + 3.0 + WAIT

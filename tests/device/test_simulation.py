@@ -1,7 +1,6 @@
 """HOSTBENCH_SIMULATION: the file, its device, and stories told through the real program."""
 
 import json
-import math
 import os
 import re
 import subprocess
@@ -24,7 +23,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import Run
 from hostbench.device import open_device, simulated_file
-from hostbench.device.simulated_file import Link, Simulation
+from hostbench.device.simulated_file import Link
 from hostbench.facts.differences import possible
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
@@ -139,16 +138,6 @@ def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:
     declare('[slowdown]\n"transfer.host_to_device" = 1.2\n"transfer[nbytes=1MiB]" = 2')
     assert seconds_of(slow) == pytest.approx(2.4 * before[slow], rel=1e-12)
     assert seconds_of(other) == pytest.approx(2 * before[other], rel=1e-12)
-
-
-def test_noise_is_seeded_and_of_its_size() -> None:
-    case, other = copy_case(), copy_case(nbytes=1)
-    noisy, reseeded = (Simulation(noise=0.01, seed=seed) for seed in (1, 2))
-    paces = [noisy.pace(case, launch) for launch in range(40)]
-    assert paces == [noisy.pace(case, launch) for launch in range(40)]
-    assert len({*paces, noisy.pace(other, 1), reseeded.pace(case, 1)}) == 42
-    spread = math.sqrt(sum(math.log(pace) ** 2 for pace in paces) / len(paces))
-    assert 0.006 < spread < 0.014
 
 
 # Stories through the program

@@ -190,16 +190,6 @@ def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, monkeypatch):
     library.released.set()
 
 
-def test_a_failure_of_writing_ends_no_run(tmp_path):
-    def refuse(when: str, found: Any) -> None:
-        raise OSError("no space")
-
-    library = FakeNvml()
-    with ByHand(refuse, "cuda", GPU0, library, root=tmp_path):
-        pass
-    assert not library.opened
-
-
 def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):
     with pytest.raises(KeyboardInterrupt), watching(kept, FakeNvml(), tmp_path):
         raise KeyboardInterrupt

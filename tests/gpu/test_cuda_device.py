@@ -26,36 +26,6 @@ LOOP_CALLS = 500
 ODD = 3 * MIB + 5
 
 
-@pytest.mark.parametrize("nbytes", [1, KIB, ODD])
-@pytest.mark.parametrize("blocking", [True, False])
-@pytest.mark.parametrize("pinned", [True, False])
-def test_copies_bring_the_data(cuda: CudaDevice, nbytes: int, blocking: bool, pinned: bool) -> None:
-    source, back = (cuda.host_buffer(nbytes, pinned=pinned) for _ in range(2))
-    there = cuda.buffer(nbytes)
-    cuda.fill_pattern(source, seed=1)
-    cuda.fill_pattern(there, seed=2)
-    cuda.copy(there, source, blocking=blocking)
-    cuda.copy(back, there, blocking=blocking)
-    cuda.synchronize()
-    assert cuda.same_values(source, there)
-    assert cuda.same_values(back, there)
-    assert cuda.same_values(back, source)
-
-
-def test_patterns_differ_by_seed_and_repeat(cuda: CudaDevice) -> None:
-    host, there = cuda.host_buffer(ODD, pinned=False), cuda.buffer(ODD)
-    cuda.fill_pattern(host, seed=7)
-    cuda.fill_pattern(there, seed=7)
-    assert cuda.same_values(host, there)
-    cuda.fill_pattern(there, seed=8)
-    assert not cuda.same_values(host, there)
-
-
-def test_host_memory_is_pinned_only_where_asked(cuda: CudaDevice) -> None:
-    assert cuda.host_buffer(KIB, pinned=True).is_pinned()
-    assert not cuda.host_buffer(KIB, pinned=False).is_pinned()
-
-
 @pytest.mark.parametrize("to_device", [True, False])
 @pytest.mark.parametrize("pinned", [True, False])
 def test_only_a_pinned_copy_returns_before_the_stream_gets_to_it(
@@ -186,21 +156,6 @@ def test_reset_empties_the_pinned_cache(cuda: CudaDevice) -> None:
     del kept
     cuda.reset()
     assert torch.cuda.host_memory_stats()["allocated_bytes.current"] < 64 * MIB
-
-
-def test_a_graph_replays_what_was_captured(cuda: CudaDevice) -> None:
-    """With compute beside it, whose results lie in memory of the graph's own."""
-    counter, compute = cuda.counter(), cuda.compute(1e-4)
-
-    def work() -> None:
-        compute()
-        cuda.advance(counter)
-
-    replay = cuda.graph(work)
-    before = counter.item()
-    for _ in range(100):
-        replay()
-    assert counter.item() == before + 100
 
 
 @pytest.mark.parametrize("trap", get_args(Trap))

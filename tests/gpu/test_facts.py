@@ -93,20 +93,6 @@ def test_the_numa_node_has_cpus(cuda: CudaDevice) -> None:
     assert (node is None or node < 0) == (not near)
 
 
-def test_accelerator_graphs_replay(cuda: CudaDevice) -> None:
-    accelerator = torch.accelerator
-    if not hasattr(accelerator, "Graph"):
-        pytest.skip(f"torch {torch.__version__} has no torch.accelerator.Graph")
-    number = torch.ones(1, device="cuda")
-    torch.cuda.synchronize()
-    graph = accelerator.Graph()
-    with torch.Stream(device="cuda"), graph:
-        number += 1
-    graph.replay()
-    torch.cuda.synchronize()
-    assert number.item() == 2
-
-
 def test_a_wait_is_named_by_its_line(cuda: CudaDevice) -> None:
     """torch warns of a wait when its operation is done, and the mark stands behind it."""
     left = torch.ones(1024, 1024, device="cuda")

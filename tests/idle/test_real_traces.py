@@ -78,11 +78,3 @@ def test_every_item_of_a_step_is_counted() -> None:
     assert sum(line.count for line in items) == len(held) == 4
     assert max(report.causes, key=lambda each: each.seconds).cause == SYNCHRONIZATION
     assert report.devices[0].rank == 3
-
-
-def test_several_ranks_are_one_report() -> None:
-    both = idle_report(
-        [FOLDER / "recommender-rank-3.json.gz", FOLDER / "distributed-rank-0.json.gz"]
-    )
-    assert [(each.rank, each.device) for each in both.devices] == [(3, 3), (0, 0)]
-    assert both.num_steps == 2

@@ -145,21 +145,6 @@ def test_a_copy_from_pageable_memory_that_is_called_non_blocking() -> None:
     assert (way.way, way.count, way.nbytes) == ("H2D pageable", STEPS, STEPS * batch.nbytes)
 
 
-def test_such_a_copy_and_a_synchronize_on_the_next_line() -> None:
-    batch = torch.zeros(1 << 20)
-
-    def move() -> None:
-        batch.to("cuda", non_blocking=True)
-        _cuda.synchronize()
-
-    report = watched(move)
-    first = line_of(move, "batch.to")
-    assert {(line.line, line.count, line.nbytes) for line in report.waits} == {
-        (first, STEPS, STEPS * batch.nbytes),
-        (first + 1, STEPS, 0),
-    }
-
-
 def test_a_pinned_copy_is_no_wait() -> None:
     batch = torch.zeros(1 << 20, pin_memory=True)
     report = watched(lambda: batch.to("cuda", non_blocking=True))
@@ -223,33 +208,6 @@ def test_filters_of_warnings_are_the_scripts_own(work: Callable[[], None]) -> No
     """It sees no warning of ours, and each wait has its line."""
     line = only(watched(work))
     assert (line.line, line.count) == (line_of(work, ".item()"), STEPS)
-
-
-def test_an_end_in_the_middle_of_the_scripts_filters() -> None:
-    """The list that it had put aside comes back, and torch's words are its own again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with hostbench.watch(show=False):
-            put_aside = warnings.catch_warnings()
-            put_aside.__enter__()
-        put_aside.__exit__(None, None, None)
-        with pytest.raises(UserWarning, match="called a synchronizing"):
-            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
-
-
-def test_a_mark_that_fails_is_no_error_in_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise FileNotFoundError("the working directory is gone")
-
-    batch = torch.zeros(1 << 10)
-
-    def work() -> None:
-        torch.ones((), device="cuda").item()
-        _cuda.synchronize()
-        batch.to("cuda")
-
-    monkeypatch.setattr(Path, "cwd", fail)
-    assert {line.file for line in watched(work).waits} == {None}
 
 
 def test_a_trace_that_cannot_be_kept_is_an_error_before_the_block(tmp_path: Path) -> None:

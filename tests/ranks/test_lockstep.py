@@ -138,13 +138,6 @@ def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
     assert seen.proofs == result.proofs and seen.findings == {"kernels_per_step": 20}
 
 
-def test_a_proof_has_passed_where_no_rank_lacks_it() -> None:
-    for texts in (["passed", "unavailable: no"], ["unavailable: no", "passed"]):
-        by_rank = [Measurement(proofs={"data": text}) for text in texts]
-        assert lockstep._proofs(by_rank, "ab") == {"data": "unavailable: no"}
-    assert lockstep._proofs([of(None), of(None)], "ab") == {"data": "passed"}
-
-
 def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
     ranks: Ranks,
 ) -> None:
