@@ -11,6 +11,7 @@ def execute(*, url: str, results: str | None) -> int:
     """Publish, and say how much. Raises UsageError where the table cannot be written."""
     if not is_url(url):
         raise UsageError(f"{url} is no URL; name one, as s3://bucket/path or file:///path")
-    done = publish(stored_results(results), url)
-    show(f"{url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
+    sent = publish(stored_results(results), url)
+    runs, rows = sum(row.run is not None for row in sent), sum(row.rows for row in sent)
+    show(f"{url}: {runs} runs, {len(sent) - runs} other files, {rows} rows appended")
     return EXIT_OK

@@ -56,23 +56,21 @@ def adopt_orphans(
 
 
 def _with_rows(results: Path, run: Run) -> Run:
-    owner, rows = _asv_rows(results, run)
-    header = structs.replace(run.header, machine=run.header.machine or owner)
-    return structs.replace(run, header=header, asv_rows=rows)
-
-
-def _asv_rows(results: Path, run: Run) -> tuple[str | None, list[list[str | Count]]]:
-    """(machine, [[benchmark, started_at ms]]) that asv wrote since the run began.
+    """With the rows that asv wrote since the run began, and with the machine that it wrote them of.
 
     Whatever our environment stored for this commit after the journal was begun was read from it.
     """
     header = run.header
     if header.commit is None or (header.by == "asv" and run.finish is None):
-        return None, []  # an asv that was killed stored nothing
+        return run  # an asv that was killed stored nothing
     since_ms = epoch_s(header.started_at) * 1000
     names = {asv_name(record.case.workload) for record in run.records}
     rows: dict[str, list[list[str | Count]]] = {}
     for machine, name, started_ms in asv_tree.started(results, header.commit, header.machine):
         if name in names and started_ms >= since_ms:
             rows.setdefault(machine, []).append([name, started_ms])
-    return next(iter(rows.items()), (None, []))
+    if not rows:
+        return run
+    machine, own = next(iter(rows.items()))
+    named = structs.replace(header, machine=header.machine or machine)
+    return structs.replace(run, header=named, asv_rows=own)

@@ -53,10 +53,11 @@ def record(
     stored = Results(params, {}, commit, authored_s * 1000, PYTHON, ENVIRONMENT, {})
     try:
         stored.load_data(str(results))
-        benchmarks = [_described(works[name], cases) for name, cases in by_workload.items()]
-        now = datetime.datetime.now(datetime.UTC)
-        for benchmark, cases in zip(benchmarks, by_workload.values(), strict=True):
-            _add(stored, benchmark, works[next(iter(cases)).workload], cases, now)
+        benchmarks = {}
+        for name, cases in by_workload.items():
+            benchmark = _described(works[name], cases)
+            benchmarks[benchmark["name"]] = benchmark
+            _add(stored, benchmark, works[name], cases)
         _describe(results, benchmarks)
         machine = results / entry["machine"] / "machine.json"
         write_atomic(machine, json.dumps({**entry, "version": 1}, indent=4).encode() + b"\n")
@@ -70,9 +71,8 @@ def record(
 
 def _described(work: Workload, cases: Mapping[Case, CaseResult]) -> dict[str, Any]:
     """What benchmarks.json says of a workload."""
-    name = asv_name(work.name)
     return {
-        "name": name,
+        "name": asv_name(work.name),
         "param_names": list(work.axes),
         "params": [[repr(value) for value in values] for values in work.axes.values()],
         "type": "track",
@@ -82,18 +82,14 @@ def _described(work: Workload, cases: Mapping[Case, CaseResult]) -> dict[str, An
 
 
 def _add(
-    stored: Any,
-    benchmark: dict[str, Any],
-    work: Workload,
-    cases: Mapping[Case, CaseResult],
-    at: datetime.datetime,
+    stored: Any, benchmark: dict[str, Any], work: Workload, cases: Mapping[Case, CaseResult]
 ) -> None:
     """A benchmark's cases, where the run has them: numbers, null of a failed and NaN of a skipped
     one, as asv has it."""
     from asv.runner import BenchmarkResult
 
     combinations = itertools.product(*work.axes.values())
-    axes = [dict(zip(work.axes, combination, strict=True)) for combination in combinations]
+    axes = (dict(zip(work.axes, combination, strict=True)) for combination in combinations)
     results = [cases.get(Case.of(work.name, values)) for values in axes]
     samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
     values = [
@@ -101,14 +97,16 @@ def _add(
         for result, measured in zip(results, samples, strict=True)
     ]
     number = [1 if measured else None for measured in samples]
-    measured_indices = {index for index, result in enumerate(results) if result is not None}
-    result_of_all = BenchmarkResult(values, samples, number, 0, "", None)
     stored.add_result(
-        benchmark, result_of_all, at, record_samples=True, selected_idx=measured_indices
+        benchmark,
+        BenchmarkResult(values, samples, number, 0, "", None),
+        datetime.datetime.now(datetime.UTC),
+        record_samples=True,
+        selected_idx={index for index, result in enumerate(results) if result is not None},
     )
 
 
-def _describe(results: Path, benchmarks: list[dict[str, Any]]) -> None:
+def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
     """Put these into benchmarks.json, without which asv shows nothing; what asv says of them
     besides stays."""
     from asv.benchmarks import Benchmarks
@@ -116,8 +114,7 @@ def _describe(results: Path, benchmarks: list[dict[str, Any]]) -> None:
     path = results / "benchmarks.json"
     known = json.loads(read_stored(path)) if path.is_file() else {}
     known.pop("version", None)
-    for benchmark in benchmarks:
-        name = benchmark["name"]
+    for name, benchmark in benchmarks.items():
         known[name] = {"code": "", **known.get(name, {}), **benchmark}
     conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
     Benchmarks(conf, known.values()).save()

@@ -1,12 +1,10 @@
 """What a table at a URL lacks of a results folder, sent there: the same rows, and the archives."""
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.files import read_stored
@@ -14,25 +12,16 @@ from hostbench.runner import places
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import first_line, open_url
-from hostbench.store.table import DAMAGE, MAX_ROWS, SCHEMA, FileRow, ResultTable, is_in
+from hostbench.store.table import DAMAGE, SCHEMA, FileRow, ResultTable, is_in
 
 _ATTEMPTS = 10
-_MAX_FILES = 200
-"""Of one transaction."""
+_AT_ONCE = 100
+"""Files of one transaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """What was sent."""
-
-    runs: int
-    files: int
-    """Of asv's."""
-    rows: int
-
-
-def publish(results: Path, url: str) -> Published:
+def publish(results: Path, url: str) -> list[FileRow]:
     """Append what the table at the URL lacks of a results folder; it is made where there is none.
+    The files that were sent.
 
     A run that still goes on is left out. Several machines may publish at once. Raises UsageError
     where the table cannot be written, BrokenError where others were faster again and again.
@@ -40,22 +29,13 @@ def publish(results: Path, url: str) -> Published:
     local, _ = open_table(results)
     sent: list[FileRow] = []
     try:
-        there = _opened(url)
-        for batch in _batches(_lacking(there, local.files)):
-            sent += _send(results, local, there, batch)
+        there = open_url(url, create=True)
+        lacking = _lacking(there, local.files)
+        for start in range(0, len(lacking), _AT_ONCE):
+            sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {first_line(error)}") from error
-    runs = sum(row.run is not None for row in sent)
-    return Published(runs=runs, files=len(sent) - runs, rows=sum(row.rows for row in sent))
-
-
-def _opened(url: str) -> ResultTable:
-    try:
-        return open_url(url)
-    except UsageError as error:
-        if not isinstance(error.__cause__, TableNotFoundError) or "Unknown" in str(error.__cause__):
-            raise
-    return ResultTable.create(url)
+    return sent
 
 
 def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
@@ -69,17 +49,6 @@ def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
         and (row.rows or row.file in known)
         and not row.file.endswith(places.SUFFIX)
     ]
-
-
-def _batches(rows: list[FileRow]) -> Iterator[list[FileRow]]:
-    batch: list[FileRow] = []
-    for row in sorted(rows, key=lambda row: row.file):
-        batch.append(row)
-        if sum(own.rows for own in batch) >= MAX_ROWS or len(batch) >= _MAX_FILES:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _send(

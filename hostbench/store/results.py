@@ -243,8 +243,9 @@ class Results:
         return to_frame(rows.take(pa.array(order[rank[order] >= 0])))
 
 
-def open_url(url: str) -> ResultTable:
-    """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
+def open_url(url: str, *, create: bool = False) -> ResultTable:
+    """The table at a URL as it is now, or an empty one. Raises UsageError where there is none that
+    can be read."""
     try:
         table = ResultTable(url)
         if table.description != DESCRIPTION:
@@ -261,6 +262,8 @@ def open_url(url: str) -> ResultTable:
                 f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, "
                 "gs://, az:// or file://"
             ) from error
+        if create:
+            return ResultTable.create(url)
         why = f"there is no table at {url}; `hostbench publish URL` makes one"
         raise UsageError(why) from error
     except (*DAMAGE, DecodeError, TypeError) as error:

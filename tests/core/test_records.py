@@ -77,7 +77,8 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
         run_id = f"20261122T120000Z-1a2b3c4d-{number:04d}"
         bad = run([record(copy_case())], launches=1, run_id=run_id)
         content = json.loads(json.dumps(archive.content_of(bad)))
-        files.append(archive.write(results, bad, put(content, ("hostbench", *path), value)))
+        files.append(archive.path_of(results, bad))
+        files[-1].write_bytes(archive.packed(put(content, ("hostbench", *path), value)))
     return files, results
 
 

@@ -9,10 +9,10 @@ from msgspec import convert, to_builtins
 
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.records import Run
-from hostbench.core.samples import median, median_interval, quantile
+from hostbench.core.samples import median, quantile
 from hostbench.store import archive
 from hostbench.store.runs import case_results
-from tests.fakes.builders import COMMIT, copy_case, create_case, failed, record, run, skipped
+from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RECORDS = [record(case, n, 0.1 * (n + 1)) for n in range(10) for case in CASES]
@@ -56,26 +56,6 @@ def test_an_archive_is_the_same_wherever_it_is_written_and_never_written_over(
     assert first.read_bytes() == before
     text = gzip.decompress(before).decode()
     assert str(tmp_path) not in text and str(Path.home()) not in text
-
-
-def test_asvs_part_reads_as_asv_wrote_it(tmp_path: Path) -> None:
-    data = json.loads(gzip.decompress(archive.write(tmp_path, RUN).read_bytes()))
-    assert (data["version"], data["commit_hash"]) == (2, COMMIT)
-    assert data["params"] == {"machine": "shelf"}
-    assert data["date"] == 1_795_161_600_000
-    columns = data["result_columns"]
-    rows = data["results"]
-    row = dict(zip(columns, rows["transfer.HostToDevice.track_seconds"], strict=False))
-    assert row["params"] == [["'cpu'"], ["1048576"], ["'pageable'", "'pinned'"], ["True", "False"]]
-    seconds = [one.seconds for one in RECORDS if one.case == CASES[0]]
-    assert seconds == row["samples"][0]
-    assert row["result"][:2] == [pytest.approx(0.55)] * 2
-    assert (row["stats_ci_99_a"][0], row["stats_ci_99_b"][0]) == median_interval(row["samples"][0])
-    assert row["stats_repeat"][:2] == [10, 10]
-    assert row["version"] == "1"
-    create = dict(zip(columns, rows["allocation.Create.track_seconds"], strict=False))
-    assert create["result"] == [None]  # failed: its number is kept under `hostbench` alone
-    assert data["hostbench"]["records"][-1]["seconds"] == 3.0
 
 
 def test_without_git(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core import files
-from hostbench.store import adopt, archive
+from hostbench.store import archive
 from hostbench.store.results import Results, damage
 from tests.fakes.builders import copy_case, failed, record, run, write_journal
 from tests.store.test_points import asv_file
@@ -120,24 +120,6 @@ def test_a_device_is_no_file(results: Path, capsys: pytest.CaptureFixture[str]) 
     assert main([*words, "--machine", "shelf"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "/dev/zero" in line and ("no regular file" in line or "larger than 1MiB" in line)
-
-
-def test_a_journal_whose_lines_do_not_fit_each_other(results: Path) -> None:
-    """The cases of one workload have the same axes, and not a product that nobody measured."""
-    case = copy_case()
-    other = type(case).of(case.workload, {"device": "cpu"})
-    path = write_journal(results, run([record(case), record(other)], run_id=NAME))
-    said: list[str] = []
-    assert adopt.adopt_orphans(results, lambda: "m", said.append) == []
-    assert len(said) == 1 and str(path) in said[0] and path.exists()
-
-
-def test_a_product_that_nobody_measured_is_not_made(results: Path) -> None:
-    work = copy_case().workload
-    axes = "abcdef"
-    cases = [type(copy_case()).of(work, {name: n for name in axes}) for n in range(60)]
-    content = archive.content_of(run([record(case) for case in cases]))
-    assert content["results"] == {} and len(content["hostbench"]["records"]) == 60
 
 
 ODD = os.fsdecode(b"ma\xffchine")
