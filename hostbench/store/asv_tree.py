@@ -42,7 +42,7 @@ NO_REASON = "asv stores no reason"
 MAX_LITERAL = 1024
 """Characters of a parameter that is read as a value of Python; a longer one stays text."""
 _UNITS = {"time_": "seconds", "timeraw_": "seconds", "mem_": "bytes", "peakmem_": "bytes"}
-_OF_CASE = ("family", "workload", "metric", "case", "unit", "device", "axes", "nbytes")
+_OF_CASE = ("family", "workload", "case", "unit", "device", "axes", "nbytes")
 _STATS = {
     "ci_low_s": "stats_ci_99_a",
     "ci_high_s": "stats_ci_99_b",
@@ -288,7 +288,6 @@ def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[st
     return {
         "family": case.family,
         "workload": case.workload,
-        "metric": unit,
         "case": str(case),
         "unit": unit,
         "nbytes": axes.pop("nbytes", nbytes),

@@ -7,14 +7,13 @@ device                   first axis: cuda, cpu
 commit, committed_at     40 hex digits; UTC
 run_id, started_at       the run; UTC
 torch, driver            versions at the time of the run
-family, workload, metric `transfer`, `transfer.host_to_device`, `seconds`
+family, workload         `transfer`, `transfer.host_to_device`
 case, version            the case in its text form; the workload's declared version
 status, reason           ok, skipped, failed, not measured; why
 seconds                  median of the launch medians, seconds per step (also of a failed case)
 ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below 8 launches
 q25_s, q75_s             quartiles of the launch medians
 call_s, device_s         the two other clocks, medians
-asynchronous             what the delay probe found: True, False, None where it could not tell
 findings, proofs         what the case turned out to do; name -> passed, failed: or unavailable: why
 peak_memory_bytes        the most that the device's allocator held in a launch
 num_samples              launches
@@ -60,8 +59,8 @@ from hostbench.store.runs import CaseResult, case_results, facts_of
 COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
-        "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
+        "workload case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
+        "call_s device_s findings proofs peak_memory_bytes num_samples launches "
         "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
         "published_high_gb_per_s published published_kind value unit source scratch "
         "interleaved_with flags"
@@ -128,7 +127,6 @@ def _rows_of_run(run: Run) -> Iterator[FrameRow]:
             "case": text,
             "workload": text.partition("[")[0],
             "family": text.partition(".")[0],
-            "metric": "seconds",
             "status": "not measured",
             "reason": "the run ended before it came to this case",
         }
@@ -171,14 +169,12 @@ def _about_result(result: CaseResult) -> FrameRow:
     row: FrameRow = {
         "family": result.case.family,
         "workload": result.case.workload,
-        "metric": "seconds",
         "case": str(result.case),
         "version": result.version,
         "status": result.status,
         "reason": result.reason,
         "unit": "seconds",
         "nbytes": result.nbytes,
-        "asynchronous": result.findings.get("asynchronous"),
         "findings": result.findings,
         "proofs": result.proofs,
         "peak_memory_bytes": result.peak_memory_bytes,
@@ -189,19 +185,18 @@ def _about_result(result: CaseResult) -> FrameRow:
         return row
     middle = median(result.seconds)
     low, high = median_interval(result.seconds)
+    nbytes = result.nbytes if middle > 0 else None
     return row | {
         "seconds": middle,
-        "ci_low_s": low if math.isfinite(low) else math.nan,
-        "ci_high_s": high if math.isfinite(high) else math.nan,
+        "ci_low_s": low if math.isfinite(low) else None,
+        "ci_high_s": high if math.isfinite(high) else None,
         "q25_s": quantile(result.seconds, 0.25),
         "q75_s": quantile(result.seconds, 0.75),
         "num_samples": len(result.seconds),
-        "gb_per_s": units.gb_per_s(result.nbytes, middle)
-        if result.nbytes and middle > 0
-        else math.nan,
+        "gb_per_s": units.gb_per_s(nbytes, middle) if nbytes else None,
         "launches": dict(zip(result.launches, result.seconds, strict=True)),
-        "call_s": median(result.call_s) if result.call_s else math.nan,
-        "device_s": median(result.device_s) if result.device_s else math.nan,
+        "call_s": median(result.call_s) if result.call_s else None,
+        "device_s": median(result.device_s) if result.device_s else None,
     }
 
 

@@ -64,7 +64,7 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When its first point began, in microseconds since the epoch."""
 
 
-JSON = ("asynchronous", "findings", "proofs", "launches")
+JSON = ("findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXT = pa.dictionary(pa.int32(), pa.string())
 SHOWN = (*COLUMNS, "axes", "position", "file")
@@ -230,7 +230,6 @@ def of_run(rows: Sequence[FrameRow], file: str) -> pa.Table:
     """Rows of the kind `point` from the frame's rows of a run."""
     points = []
     for position, row in enumerate(rows):
-        # null: the row says nothing; `null` as JSON: it says that it is not known
         as_json = {name: json.dumps(row[name]) for name in JSON if name in row}
         axes = json.dumps({name: row[name] for name in row if name not in COLUMNS})
         points.append(

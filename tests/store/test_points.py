@@ -68,7 +68,6 @@ def test_columns_and_a_whole_row(tmp_path: Path) -> None:
         "driver": "580.1",
         "family": "transfer",
         "workload": "transfer.host_to_device",
-        "metric": "seconds",
         "case": str(OK),
         "version": "1",
         "status": "ok",
