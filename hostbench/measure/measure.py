@@ -109,8 +109,10 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     if device_reason is None:
         call_s = max(call for _, call in timed)
         asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
-        delay_s = EVENT_DELAY_S + call_s * prepared.depth if asynchronous else 0.0
-        device_s = _device_clock(run, settings, delay_s)
+        if asynchronous:
+            device_s = _device_clock(run, settings, EVENT_DELAY_S + call_s * prepared.depth)
+        else:
+            device_reason = "the step waits: its device clock would hold the host's time"
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -221,16 +223,14 @@ def _no_device_clock(prepared: Prepared) -> str | None:
 
 
 def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float, ...]:
-    """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
-    to enqueue them is hidden; for the others it is 0, for they would wait for the delay itself."""
+    """Seconds per step between two events, behind a delay that hides the time to enqueue them."""
     device, prepared = run.device, run.prepared
     seconds: list[float] = []
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
         prepared.get_ready(device)
         start, end = device.event(), device.event()
-        if delay_s:
-            device.delay(delay_s)
+        device.delay(delay_s)
         start.record()
         for _ in range(prepared.depth):
             prepared.step()
