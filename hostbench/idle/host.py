@@ -8,7 +8,7 @@ import pandas as pd
 
 from hostbench.idle.intervals import Intervals, Ints, spanned, union
 from hostbench.idle.lines import CodeLine
-from hostbench.idle.trace import COPY, KERNEL, NONE, Trace
+from hostbench.idle.trace import COLLECTIVE, COPY, KERNEL, NONE, Trace
 
 _SYNC = (
     r"^(?:cuda|hip|cu)(?:(?:Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(?:Async|Peer|DtoD)))"
@@ -36,7 +36,7 @@ class Host:
 
 def host_of(trace: Trace) -> Host:
     calls, work = trace.calls, trace.work[trace.work["call"] != NONE]
-    kernels = work[work["kind"] == KERNEL]
+    kernels = work[work["kind"].isin((KERNEL, COLLECTIVE))]
     threads = calls["thread"].iloc[(kernels if len(kernels) else work)["call"]].unique()
     launches = calls.iloc[np.unique(work["call"])]
     launches = launches[launches["thread"].isin(threads)].sort_values("start_s", kind="stable")
@@ -145,6 +145,6 @@ class _Thread:
         return [None if number == NONE else self._lines[number] for number in numbers.tolist()]
 
 
-_NO_WAITS = pd.DataFrame({"start_s": [0.0], "end_s": 0.0, "call": "", "line": None, "nbytes": 0})[
-    :0
-]
+_NO_WAITS = pd.DataFrame(
+    {"start_s": [0.0], "end_s": 0.0, "call": "", "line": None, "nbytes": 0}
+).head(0)

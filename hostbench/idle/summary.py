@@ -264,6 +264,7 @@ class _Summary:
         num_steps = sum(len(part.steps.starts) for part in self._all)
         for part in self._all:
             marks = part.trace.marks
+            marks = marks[marks["name"] != ""]  # the others are of waits for a GPU
             if num_steps:
                 marks = marks[part.steps.have(marks["start_s"].to_numpy())]
             lines = [part.trace.lines[number] for number in marks["line"]]
