@@ -20,7 +20,7 @@ from hostbench.core.files import read_stored
 from hostbench.core.units import format_bytes
 from hostbench.families import load
 from hostbench.report.blocks import Column, Table
-from hostbench.report.rows import Row, Rows, rows_of, valid, where
+from hostbench.report.rows import rows_of, valid, where
 
 
 class Testcase(msgspec.Struct, frozen=True):
@@ -47,41 +47,46 @@ class _Tests(msgspec.Struct, frozen=True):
     error: str = "none ran"
 
 
-class _File(msgspec.Struct, frozen=True):
-    nvbandwidth: _Tests
-
-
 def read(path: Path) -> list[Testcase]:
     """Raises UsageError where the file cannot be read, DataError where nvbandwidth did not write
     it, or it ran no test."""
     try:
-        tests = msgspec.json.decode(read_stored(path), type=_File).nvbandwidth
+        tests = msgspec.json.decode(read_stored(path), type=dict[str, _Tests])["nvbandwidth"]
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         remedy = "write it again with `nvbandwidth -j > FILE`"
         raise DataError(f"{path} is none of its files, or cut short ({error}): {remedy}") from error
     if not tests.testcases:
         raise DataError(f"{path} holds no test of nvbandwidth ({tests.error:.200})")
-    ended = {test.name: test for test in tests.testcases}  # of one that is listed again the last
-    return [*ended.values()]
+    return [*{test.name: test for test in tests.testcases}.values()]  # listed again: the last
 
 
 def beside(tests: Sequence[Testcase], frame: pd.DataFrame) -> Table:
     """A row for each test, with what the run has of the same copy at its largest size."""
     rows = [row for row in valid(rows_of(frame)) if row.device == "cuda" and row.gb_per_s]
-    return Table(_COLUMNS, [_row(test, _ours(test.name, rows)) for test in tests])
+    works = load().values()
 
+    def row_of(test: Testcase) -> dict[str, Any]:
+        same = [
+            row
+            for work in works
+            if test.name in work.nvbandwidth
+            for row in where(rows, work.name, **work.nvbandwidth[test.name])
+        ]
+        ours = max(same, key=lambda row: row.nbytes or 0, default=None)
+        return {
+            "test": test.name,
+            "lowest": min(test.values, default=None),
+            "highest": max(test.values, default=None),
+            "unit": "ns" if "(ns)" in test.bandwidth_description else "GB/s",
+            "status": (test.error or test.status).lower(),
+            "gb_per_s": ours and ours.gb_per_s,
+            "nbytes": ours and int(ours.nbytes or 0),
+            "case": ours and ours.case,
+        }
 
-def _ours(test: str, rows: Rows) -> Row | None:
-    """The row of the same copy with the most bytes; None where the run has none."""
-    same = [
-        row
-        for work in load().values()
-        if test in work.nvbandwidth
-        for row in where(rows, work.name, **work.nvbandwidth[test])
-    ]
-    return max(same, key=lambda row: row.nbytes or 0, default=None)
+    return Table(_COLUMNS, list(map(row_of, tests)))
 
 
 def _number(cell: str | float | None) -> float | None:
@@ -92,19 +97,6 @@ def _number(cell: str | float | None) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-def _row(test: Testcase, ours: Row | None) -> dict[str, Any]:
-    return {
-        "test": test.name,
-        "lowest": min(test.values, default=None),
-        "highest": max(test.values, default=None),
-        "unit": "ns" if "(ns)" in test.bandwidth_description else "GB/s",
-        "status": (test.error or test.status).lower(),
-        "gb_per_s": ours and ours.gb_per_s,
-        "nbytes": ours and int(ours.nbytes or 0),
-        "case": ours and ours.case,
-    }
-
-
 def _figure(low: float | None, high: float | None, unit: str, status: str) -> str:
     if low is None or high is None:
         return status
@@ -112,9 +104,7 @@ def _figure(low: float | None, high: float | None, unit: str, status: str) -> st
 
 
 def _own_rate(gb_per_s: float | None, nbytes: int | None) -> str:
-    if gb_per_s is None or nbytes is None:
-        return "-"
-    return f"{gb_per_s:.4g} GB/s at {format_bytes(nbytes)}"
+    return "-" if gb_per_s is None else f"{gb_per_s:.4g} GB/s at {format_bytes(nbytes or 0)}"
 
 
 _COLUMNS = (

@@ -18,7 +18,6 @@ import pytest
 from hostbench.report.page import page as page_of
 from hostbench.report.write import write
 from hostbench.store.results import Results
-from tests.dashboard_page import PAGES
 from tests.fakes import histories
 
 pytestmark = pytest.mark.browser
@@ -26,7 +25,8 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parent.parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync")
-MARK = "[data-testid=stVegaLiteChart] .mark-symbol.role-mark path"
+CHART = "[data-testid=stVegaLiteChart]"
+MARK = f"{CHART} .mark-symbol.role-mark path"
 AT_REST = "[data-testid=stApp][data-test-script-state=notRunning]"
 # Streamlit asks for these below each page's own path, too, and goes on without them.
 KNOWN_404 = ("_stcore/health", "_stcore/host-config")
@@ -38,10 +38,10 @@ SLOWER = "transfer.host_to_device"
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     story = {
         "seed": 3,
-        "commits": 70,
-        "series": 20,
+        "commits": 40,
+        "series": 12,
         "machine": [{"name": f"simulated-{name}", "sigma": 0.004} for name in "ab"],
-        "event": [{"kind": "code", "at": 50, "effect": 0.12, "series": SLOWER}],
+        "event": [{"kind": "code", "at": 25, "effect": 0.12, "series": SLOWER}],
     }
     return histories.write(tmp_path_factory.mktemp("history"), story)
 
@@ -90,19 +90,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_tab(browser: Any) -> Iterator[Any]:
-    """Makes tabs; an error in the console of one, or a request that leaves the machine, fails."""
+def tab(browser: Any) -> Iterator[Any]:
+    """A dark page; an error in its console, or a request that leaves the machine, fails."""
     errors: list[str] = []
-
-    def opened(viewport: dict[str, int], scheme: str = "light") -> Any:
-        tab = browser.new_context(viewport=viewport, color_scheme=scheme).new_page()
-        tab.set_default_timeout(60_000)
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.on("console", lambda message: errors.extend(_error(message)))
-        tab.on("request", lambda request: errors.extend(_leaves(request.url)))
-        return tab
-
-    yield opened
+    tab = browser.new_context(viewport=WIDE, color_scheme="dark").new_page()
+    tab.set_default_timeout(60_000)
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("console", lambda message: errors.extend(_error(message)))
+    tab.on("request", lambda request: errors.extend(_leaves(request.url)))
+    yield tab
     assert not errors
 
 
@@ -121,11 +117,17 @@ def _query(tab: Any) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(tab.url).query).items()}
 
 
-def is_drawn(tab: Any, title: str, mark: str = MARK) -> None:
+def is_drawn(tab: Any, title: str) -> None:
+    """The page with its first chart, and it fits a telephone."""
     tab.get_by_role("heading", name=title, exact=True).wait_for()
     tab.locator(AT_REST).wait_for(state="attached")
-    tab.locator(mark).first.wait_for(state="attached")
+    tab.locator(f"{CHART} svg").first.wait_for(state="attached")
     assert tab.get_by_test_id("stException").count() == 0
+    tab.set_viewport_size(NARROW)
+    fits = "document.querySelector('[data-testid=stMain]').scrollWidth <= window.innerWidth"
+    tab.wait_for_function(f"window.innerWidth === {NARROW['width']} && {fits}")
+    tab.set_viewport_size(WIDE)
+    tab.wait_for_function(f"window.innerWidth === {WIDE['width']}")
 
 
 def leads_to(tab: Any, path: str, click: Callable[[], None]) -> None:
@@ -139,22 +141,19 @@ def leads_to(tab: Any, path: str, click: Callable[[], None]) -> None:
                 tab.wait_for_timeout(100)
 
 
-def test_from_the_overview_to_a_change_its_trend_and_a_comparison(
-    open_tab: Any, address: str
-) -> None:
-    tab = open_tab(WIDE)
+def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
+    """From a change on the overview to its trend, what it compares with, its run and its curve."""
     tab.goto(f"{address}/?{urlencode({'machine': 'simulated-b'})}")
     is_drawn(tab, "Overview")
+    color = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+    assert tab.evaluate(color) != "rgb(255, 255, 255)"
     table = tab.get_by_test_id("stDataFrame").first
     leads_to(tab, "/changes", lambda: table.click(position={"x": 80, "y": 52}))  # a row's text
     is_drawn(tab, "Changes")
     assert _query(tab)["change"] and _query(tab)["machine"] == "simulated-b"
-    tab.get_by_role("link", name="all of this series").click()
-    is_drawn(tab, "Trend")
-    assert _query(tab)["case"].startswith(SLOWER)
     tab.get_by_role("link", name="Compare", exact=True).click()
     is_drawn(tab, "Compare")
-    assert _query(tab).get("machine") == "simulated-b" and "case" not in _query(tab)
+    assert _query(tab).get("machine") == "simulated-b" and "change" not in _query(tab)
     tab.locator(MARK).first.click()
     tab.get_by_role("button", name="back to all workloads").wait_for()
     workload = _query(tab)["of"]
@@ -162,39 +161,20 @@ def test_from_the_overview_to_a_change_its_trend_and_a_comparison(
     is_drawn(tab, "Trend")
     assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(workload)
 
-
-def test_a_click_on_a_point_leads_to_its_run_and_a_drag_chooses_days(
-    open_tab: Any, address: str
-) -> None:
-    tab = open_tab(WIDE)
-    tab.goto(f"{address}/trend?{urlencode({'machine': 'simulated-a'})}")
-    is_drawn(tab, "Trend")
-    chart = tab.locator("[data-testid=stVegaLiteChart]").first.bounding_box()
-    y = chart["y"] + chart["height"] / 2
-    tab.mouse.move(chart["x"] + 400, y)
+    box = tab.locator(CHART).first.bounding_box()
+    y = box["y"] + box["height"] / 2
+    tab.mouse.move(box["x"] + 400, y)
     tab.mouse.down()
-    tab.mouse.move(chart["x"] + 700, y, steps=8)
+    tab.mouse.move(box["x"] + 700, y, steps=8)
     tab.mouse.up()
     tab.get_by_role("button", name="All days").wait_for()
     assert "days" in _query(tab)
     tab.locator(AT_REST).wait_for(state="attached")
     leads_to(tab, "/runs", lambda: tab.locator(MARK).nth(5).click(force=True))
     is_drawn(tab, "Runs and machines")
-    assert _query(tab)["of"].endswith("@simulated-a") and "days" in _query(tab)
-
-
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_each_page_fits_a_telephone(open_tab: Any, address: str, scheme: str) -> None:
-    """A scheme changes no width: light is looked at on the first page alone."""
-    tab = open_tab(NARROW, scheme)
-    for page in PAGES if scheme == "dark" else PAGES[:1]:
-        tab.goto(f"{address}/{'' if page == 'overview' else page}")
-        tab.locator(AT_REST).wait_for(state="attached")
-        tab.locator("[data-testid=stVegaLiteChart] svg").first.wait_for(state="attached")
-        width = "document.querySelector('[data-testid=stMain]').scrollWidth"
-        assert tab.evaluate(width) <= NARROW["width"], page
-    color = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
-    assert (tab.evaluate(color) == "rgb(255, 255, 255)") is (scheme == "light")
+    assert _query(tab)["of"].endswith("@simulated-b") and "days" in _query(tab)
+    tab.get_by_role("link", name="Curves", exact=True).click()
+    is_drawn(tab, "Curves")
 
 
 def test_the_static_report_opens_alone_on_a_dark_telephone(
