@@ -56,18 +56,18 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two machines whose copies to the device are 12 % slower from the 60th commit on; one has
-    another driver from the 25th on."""
+    """Two machines whose copies to the device are 12 % slower from the 25th commit on; one has
+    another driver from the 12th on."""
     names = ("simulated-gen5", "simulated-gen4")
     driver = {"fact": "nvml.driver", "value": "590.7", "effect": 0.05}
     story = {
         "seed": 3,
-        "commits": 80,
-        "series": 24,
+        "commits": 40,
+        "series": 12,
         "machine": [{"name": name, "sigma": 0.004} for name in names],
         "event": [
-            {"kind": "environment", "machine": names[0], "at": 25, **driver},
-            {"kind": "code", "at": 60, "effect": 0.12, "series": SLOWER},
+            {"kind": "environment", "machine": names[0], "at": 12, **driver},
+            {"kind": "code", "at": 25, "effect": 0.12, "series": SLOWER},
         ],
     }
     return histories.write(tmp_path_factory.mktemp("history"), story)
@@ -261,7 +261,7 @@ def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
     app.multiselect(key="machine").set_value(["simulated-gen5"])
     app.date_input(key="days").set_value((date(2026, 1, 5), date(2026, 1, 14))).run()
     few = app.dataframe[0].value
-    assert len(first) == 160 and len(few) == 10 and set(few["machine"]) == {"simulated-gen5"}
+    assert len(first) == 80 and len(few) == 10 and set(few["machine"]) == {"simulated-gen5"}
     app.switch_page("views/trend.py").run()
     assert not app.exception
     (points,) = tables(app, "kind")
@@ -291,7 +291,7 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
 
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
     commits = list(dict.fromkeys(runs["commit"]))
-    app = open_page("compare", history, first=commits[20][:8], second=commits[19][:8])
+    app = open_page("compare", history, first=commits[15][:8], second=commits[14][:8])
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
