@@ -129,7 +129,7 @@ def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
 
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")
 def judged(store: Store) -> History:
-    """As of today. git is asked in the project of the results, else where the dashboard was
+    """git is asked in the project of the results, else where the dashboard was
     started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
     own = history_of(history(store))

@@ -9,7 +9,6 @@ import streamlit as st
 import words
 from words import plain
 
-from hostbench.core.clock import today
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
 from hostbench.report import trend
@@ -30,14 +29,8 @@ store = parts.opened()
 names = parts.machines(store)
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
-if store.folder:
-    entries = triage.read(store.folder)
-    for path, text in entries.warnings:
-        st.warning(plain(f"{path}: {text}"))
-    for path, entry in entries.entries.items():
-        if entry.is_expired(today()):
-            about = f"{entry.state} of {entry.series} since {entry.since}"
-            st.warning(plain(f"{path}: the entry has expired: {about}"))
+for path, text in triage.read(store.folder).warnings if store.folder else ():
+    st.warning(plain(f"{path}: {text}"))
 gone = [
     (own.id, own.stopped.status, own.stopped.since.commit, own.stopped.since.committed_at)
     for own in series

@@ -278,7 +278,7 @@ _command(
 
 
 @COMMANDS.group(
-    help="What people say of events: list, set, clear. Without an action: list.",
+    help="What people say of steps to slower: list, set, clear. Without an action: list.",
     invoke_without_command=True,
 )
 @click.pass_context
@@ -289,7 +289,6 @@ def triage(context: click.Context) -> int | None:
 _EVENT = several(
     _ONE_SERIES,
     click.argument("since", metavar="SINCE"),
-    _choice("--direction", "slower faster", "which way it went (slower)", "slower"),
     RESULTS,
 )
 _OF_EVENT = f"SERIES is {_A_SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
@@ -301,9 +300,7 @@ _command(
     f"Say what an event is. {_OF_EVENT} STATE is accepted, expected, noise or investigating.",
     _EVENT,
     click.argument("state", metavar="STATE"),
-    _option("--owner", "NAME", "who looks after it"),
     _option("--note", "TEXT", "why"),
-    _option("--until", "DATE", "its last day, as 2027-01-31", click.DateTime(["%Y-%m-%d"])),
     group=triage,
     does="set_entry",
 )

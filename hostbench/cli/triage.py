@@ -1,6 +1,5 @@
 """`hostbench triage`: what people say of events: accepted, expected, noise, investigating."""
 
-import datetime
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
-from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.units import format_change
 from hostbench.judge.events import Event
@@ -20,11 +18,10 @@ from hostbench.vcs.repo import commit_of
 
 SHORTEST_COMMIT = 7
 _COLUMNS = (
-    Column(("state", "expired"), "state", lambda state, over: f"{state}{' (expired)' * over}"),
-    Column(("direction",), "direction"),
+    Column(("state",), "state"),
     Column(("since",), "since", lambda since: since if "T" in since else since[:12]),
     Column(("effect",), "effect", lambda effect: "" if effect is None else format_change(effect)),
-    *(Column((name,), name) for name in ("until", "owner", "series", "note")),
+    *(Column((name,), name) for name in ("series", "note")),
 )
 
 
@@ -34,40 +31,23 @@ def list_entries(*, format: str, results: str | None) -> int:
     stored = triage.read(folder)
     for path, text in stored.warnings:
         warn(f"{path}: {text}")
-    rows = [
-        {
-            **asdict(entry),
-            "until": entry.until and entry.until.isoformat(),
-            "expired": entry.is_expired(today()),
-        }
-        for entry in stored.entries.values()
-    ]
+    rows = list(map(asdict, stored.entries.values()))
     table, nothing = Table(_COLUMNS, rows), f"no triage entries in {folder / triage.FOLDER}"
     show_page(format, Page(blocks=lambda: [table if rows else nothing], table=lambda: table))
     return EXIT_FAILED if stored.warnings else EXIT_OK
 
 
-def set_entry(
-    *,
-    series: str,
-    since: str,
-    direction: str,
-    results: str | None,
-    state: str,
-    owner: str | None,
-    note: str | None,
-    until: datetime.datetime | None,
-) -> int:
+def set_entry(*, series: str, since: str, results: str | None, state: str, note: str | None) -> int:
     """Write an entry, and say what it is about."""
     folder = results_folder(results)
-    entry, events = _entry(folder, series, since, direction)
-    largest = max((event.effect for event in events), key=abs, default=None)
-    entry = replace(entry, state=state, owner=owner, note=note, effect=largest)
-    show(f"wrote {triage.put(folder, replace(entry, until=until and until.date()))}")
+    entry, events = _entry(folder, series, since)
+    largest = max((event.effect for event in events), default=None)
+    entry = replace(entry, state=state, note=note, effect=largest)
+    show(f"wrote {triage.put(folder, entry)}")
     if largest is None:
         warn(
-            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
-            "counts for whatever will, of any size"
+            f"nothing stored went slower at {entry.since} in {entry.series}: the entry counts for "
+            "whatever will, of any size"
         )
     else:
         num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
@@ -76,13 +56,13 @@ def set_entry(
     return EXIT_OK
 
 
-def clear_entry(*, series: str, since: str, direction: str, results: str | None) -> int:
+def clear_entry(*, series: str, since: str, results: str | None) -> int:
     """Delete what was said of an event."""
     folder = results_folder(results)
-    entry, _ = _entry(folder, series, since, direction)
+    entry, _ = _entry(folder, series, since)
     paths = triage.about(folder, entry)
     if not paths:
-        named = f"{entry.series} {entry.direction} since {entry.since}"
+        named = f"{entry.series} since {entry.since}"
         raise UsageError(f"no triage entry for {named}; `hostbench triage list` lists them")
     for path in paths:
         path.unlink()
@@ -90,7 +70,7 @@ def clear_entry(*, series: str, since: str, direction: str, results: str | None)
     return EXIT_OK
 
 
-def _entry(folder: Path, series: str, since: str, direction: str) -> tuple[Entry, list[Event]]:
+def _entry(folder: Path, series: str, since: str) -> tuple[Entry, list[Event]]:
     """An entry with the whole names of its series and its commit, so that what is typed in two ways
     is one file; and what it is about of what is stored."""
     events = list[Event]()
@@ -99,5 +79,5 @@ def _entry(folder: Path, series: str, since: str, direction: str) -> tuple[Entry
     names = {name for event in events for name in event.near if name.startswith(since)}
     is_short = len(since) >= SHORTEST_COMMIT and len(names) == 1
     commit = names.pop() if is_short else commit_of(Path.cwd(), since) or since
-    entry = Entry(series=as_stored(series), since=commit, direction=direction, state="")
-    return entry, [event for event in events if not event.is_reset and event.is_named_by(entry)]
+    entry = Entry(series=as_stored(series), since=commit, state="")
+    return entry, [event for event in events if event.is_named_by(entry)]

@@ -34,11 +34,6 @@ def is_storable(seconds: float) -> bool:
     return FIRST_S <= seconds < END_S
 
 
-def today() -> datetime.date:
-    """The date now, in UTC."""
-    return datetime.datetime.now(datetime.UTC).date()
-
-
 YEARS = "the years 1678 to 2261"
 """Those that are whole in nanoseconds since the epoch in 64 bits."""
 FIRST_S, END_S = epoch_s("1678-01-01T00:00:00Z"), epoch_s("2262-01-01T00:00:00Z")

@@ -225,7 +225,7 @@ def _beside(event: Event, own: JudgedGrid) -> tuple[int, int, int, bool]:
     near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
     steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
     others = [e for e in steps if e.case not in ("", event.case)]
-    alike = {e.case for e in others if e.direction == event.direction}
+    alike = {e.case for e in others if e.effect * event.effect > 0}
     first, last = own.ends
     num = int(((first < event.index) & (last >= event.index)).sum()) - 1
     return len(alike), len({e.case for e in others} - alike), num, any(not e.case for e in steps)

@@ -4,7 +4,6 @@
 Causes (judge.causes) and what people have said (`assess`) are fields that are filled in later.
 """
 
-import datetime
 import math
 import sys
 from collections import defaultdict
@@ -67,7 +66,7 @@ FAILS, PROVISIONAL, IN_TRIAGE = "fails now", "provisional", "in triage"
 OLD, FASTER = "older", "faster"
 RESET = "baseline reset"
 STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, "recovered", "ended", "temporary", RESET)
-"""What an event is as of today; what has to be looked at comes first."""
+"""What an event is; what has to be looked at comes first."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -132,9 +131,9 @@ class Event(Struct, frozen=True, kw_only=True):
     commits: tuple[Commit, ...] = ()
     """That landed, the likely ones first; none where its sides are of one commit."""
     triage: Entry | None = None
-    """What somebody has said of it, if that has lapsed meanwhile, too."""
-    lapsed: str = ""
-    """Why that counts no more: `expired` or `outgrown`."""
+    """What somebody has said of it."""
+    is_outgrown: bool = False
+    """It is clearly larger than what was judged: that counts no more."""
     recent: bool = True
     """Begun within the newest RECENT runs of its machine."""
     fails: bool = False
@@ -154,10 +153,6 @@ class Event(Struct, frozen=True, kw_only=True):
         return self.status == "break"
 
     @property
-    def direction(self) -> Literal["slower", "faster"]:
-        return "slower" if self.effect > 0 else "faster"
-
-    @property
     def commit(self) -> str:
         """What triage calls it by: the first commit at the new level; its run where the commit had
         been measured before."""
@@ -171,9 +166,9 @@ class Event(Struct, frozen=True, kw_only=True):
         return tuple(sorted({name for p in points for name in (p.commit, p.run_id)}))
 
     def is_named_by(self, entry: Entry) -> bool:
-        """By any point that it may have begun with."""
-        names = self.id, self.direction
-        return (entry.series, entry.direction) == names and entry.since in self.near
+        """A step to slower, by any point that it may have begun with."""
+        is_slower = self.effect > 0 and not self.is_reset
+        return is_slower and entry.series == self.id and entry.since in self.near
 
     @property
     def state(self) -> str:
@@ -184,7 +179,7 @@ class Event(Struct, frozen=True, kw_only=True):
             return self.status
         if self.fails:
             return FAILS
-        if self.triage is not None and not self.lapsed:
+        if self.triage is not None and not self.is_outgrown:
             return IN_TRIAGE
         if self.status == "provisional":
             return PROVISIONAL
@@ -196,18 +191,18 @@ class Event(Struct, frozen=True, kw_only=True):
         return math.log1p(max(self.effect, -1 + sys.float_info.epsilon))
 
 
-def assess(event: Event, entries: Iterable[Entry], day: datetime.date) -> Event:
-    """As of a day: what somebody has said of it, and whether it fails. Of several entries one that
-    counts is taken before one that has lapsed, then the one that names the very commit."""
+def assess(event: Event, entries: Iterable[Entry]) -> Event:
+    """What somebody has said of it, and whether it fails. Of several entries one that it has not
+    outgrown is taken first, then the one that names the very commit."""
     entry = max(
         filter(event.is_named_by, entries),
-        key=lambda own: (not own.lapsed(event.effect, day), own.since == event.commit),
+        key=lambda own: (not own.is_outgrown(event.effect), own.since == event.commit),
         default=None,
     )
-    lapsed = "" if entry is None else entry.lapsed(event.effect, day)
+    is_outgrown = entry is not None and entry.is_outgrown(event.effect)
     stayed = event.status == "confirmed" and event.effect > 0
-    fails = stayed and event.recent and (entry is None or lapsed != "")
-    return structs.replace(event, triage=entry, lapsed=lapsed, fails=fails)
+    fails = stayed and event.recent and (entry is None or is_outgrown)
+    return structs.replace(event, triage=entry, is_outgrown=is_outgrown, fails=fails)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,11 +194,9 @@ def entry_in_words(event: Event) -> str:
     entry = event.triage
     if entry is None:
         return ""
-    lapsed = f" ({event.lapsed})" if event.lapsed else ""
+    outgrown = " (outgrown)" if event.is_outgrown else ""
     size = "" if entry.effect is None else f" at {units.format_change(entry.effect)}"
-    owner = f" by {entry.owner}" if entry.owner else ""
-    until = f" until {entry.until}" if entry.until else ""
-    return f"{entry.state}{lapsed}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
+    return f"{entry.state}{outgrown}{size}{f': {entry.note}' if entry.note else ''}"
 
 
 def _since(since: str, commit: str, committed_at: str, *_: str) -> str:
@@ -350,10 +348,10 @@ def commands(event: Event, results: Path | str) -> str:
     if two:
         lines.append(f"hostbench compare {old} {new} --machine {shlex.quote(event.machine)}{at}")
     if is_local:
-        way = " --direction faster" if event.direction == "faster" else ""
-        entry = f"{shlex.quote(event.commit)} investigating{way}"
         good, bad = (point.commit[:12] for point in (event.around[0], event.around[-1]))
         if good != bad and event.case and ours:
             lines.append(f"hostbench bisect {typed} --good {good} --bad {bad}{at}")
-        lines.append(f"hostbench triage set {typed} {entry}{at}")
+        if event.effect > 0:
+            commit = shlex.quote(event.commit)
+            lines.append(f"hostbench triage set {typed} {commit} investigating{at}")
     return "\n".join(lines)

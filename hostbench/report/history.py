@@ -1,5 +1,5 @@
 """What was judged of a results folder: once, saved beside its table, made anew when what is stored
-changes. What depends on the day and on who asks (triage, the subjects of commits) is added when it
+changes. What depends on who asks (triage, the subjects of commits) is added when it
 is read."""
 
 import contextlib
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec import msgpack, structs
 
-from hostbench.core.clock import today
 from hostbench.core.errors import UsageError
 from hostbench.core.files import locked, write_atomic
 from hostbench.judge.causes import commits_of, ends_of
@@ -22,17 +21,17 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 7
+FORMAT = 8
 """To be raised by hand when what is judged, or how, changes."""
 
 
 def history_of(results: Results) -> History:
-    """Everything that is stored, judged, with what somebody has said of it as of today. One process
+    """Everything that is stored, judged, with what somebody has said of it. One process
     at a time judges; a folder that cannot be written is judged each time. A table at a URL has no
     triage."""
     history = _judged(results)
     entries = triage.read(results.folder).entries.values() if results.folder else ()
-    events = (assess(event, entries, today()) for event in history.events)
+    events = (assess(event, entries) for event in history.events)
     return structs.replace(history, events=tuple(events))
 
 

@@ -147,7 +147,7 @@ def slower_by_history(
     `hostbench changes` confirms and no night before has named, those that one has)."""
     new, still = list[Event](), list[Event]()
     for event in history_of(results).events:
-        is_open = event.recent and (event.triage is None or event.lapsed != "")
+        is_open = event.recent and (event.triage is None or event.is_outgrown)
         stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
         if event.machine != machine or not (is_open and stayed):
             continue

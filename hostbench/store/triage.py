@@ -1,4 +1,4 @@
-"""Triage: what people have said about events, so that the CLI, the nightly and the dashboard agree.
+"""Triage: what people have said about steps to slower, for the CLI, the nightly and the dashboard.
 
 `results/triage/` holds one entry a file, a JSON object with the fields of Entry. The files end in
 `.txt`, because asv takes every `.json` below the results for its own. A file an entry merges in git
@@ -6,7 +6,6 @@ by itself: branches that add different entries never touch one file, two that sa
 of one event conflict in it.
 """
 
-import datetime
 import hashlib
 import json
 import re
@@ -25,7 +24,6 @@ SUFFIX = ".txt"
 OUTGROWN, AT_LEAST = 1.5, 0.02
 """An event is clearly larger that is this many times what the entry says, and by so much."""
 EntryState = Annotated[str, Meta(pattern=r"^(accepted|expected|noise|investigating)\Z")]
-StepDirection = Annotated[str, Meta(pattern=r"^(slower|faster)\Z")]
 OneLine = Annotated[
     str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
 ]
@@ -44,35 +42,23 @@ class Entry:
     """The event's id."""
     since: FirstBad
     """The first bad commit; the first run's id where its commit had been measured before."""
-    direction: StepDirection
     state: EntryState
     effect: float | None = None
     """Relative change when it was said; None: of any size."""
-    owner: OneLine | None = None
-    until: datetime.date | None = None
-    """The last day on which it counts; None: for good."""
     note: OneLine | None = None
 
     @property
     def file_name(self) -> str:
         """Says what it is about and is the same on every branch: two that disagree conflict."""
-        about = f"{self.series}\n{self.since}\n{self.direction}"
         words = re.sub(r"[^A-Za-z0-9.]+", "-", self.series).strip("-.")[:60]
-        digest = hashlib.sha256(about.encode()).hexdigest()[:8]
-        return f"{words}-{self.since[:8]}-{self.direction}-{digest}{SUFFIX}"
+        digest = hashlib.sha256(f"{self.series}\n{self.since}".encode()).hexdigest()[:8]
+        return f"{words}-{self.since[:8]}-{digest}{SUFFIX}"
 
-    def is_expired(self, today: datetime.date) -> bool:
-        return self.until is not None and today > self.until
-
-    def lapsed(self, effect: float, today: datetime.date) -> str:
-        """Why it no longer counts for an event of that size: `expired`, `outgrown`; empty where it
-        does."""
-        if self.is_expired(today):
-            return "expired"
+    def is_outgrown(self, effect: float) -> bool:
+        """Whether a step of that size is clearly larger than what was judged."""
         if self.effect is None:
-            return ""
-        now, then = abs(effect), abs(self.effect)
-        return "outgrown" if now > max(OUTGROWN * then, then + AT_LEAST) else ""
+            return False
+        return effect > max(OUTGROWN * self.effect, self.effect + AT_LEAST)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -271,7 +271,7 @@ def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
 def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
     import data
 
-    entry = triage.Entry(series="a.b@c", since="1a2b3c4d" * 5, direction="slower", state="noise")
+    entry = triage.Entry(series="a.b@c", since="1a2b3c4d" * 5, state="noise")
     signature = vars(data.signature)["__wrapped__"]
     before = signature(str(tmp_path))
     triage.put(tmp_path, entry)

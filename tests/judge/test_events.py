@@ -1,6 +1,5 @@
 """Changes as events of a history: since when, from what to what, over or not, and their names."""
 
-import datetime
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def only(case: int, *steps: tuple[int, float]) -> LevelOf:
 def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
     (one,) = judged(nightly(80), only(3, (50, 1.1))).events
     assert (one.id, one.commit) == (f"{CASES[3]}@box", sha(50))
-    assert (one.direction, one.status) == ("slower", "confirmed")
+    assert one.status == "confirmed" and one.effect > 0
     assert one.last is not None
     assert (one.last.commit, one.first.commit) == (sha(49), sha(50))
     assert one.before_s == pytest.approx(1e-3, rel=0.01)
@@ -45,7 +44,7 @@ def test_a_name_lasts_as_the_history_goes_on() -> None:
     for num in (75, 80, 90):
         (one,) = judged(nightly(num), only(3, (50, 1.1))).events
         assert {one.commit, sha(50)} <= {*one.near}
-        names.add((one.id, one.commit, one.direction))
+        names.add((one.id, one.commit))
     assert len(names) == 1
 
 
@@ -58,7 +57,7 @@ def test_a_noisy_place_is_known_to_some_points() -> None:
 def test_recovered_stays_in_the_list() -> None:
     up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).events
     assert (up.status, down.status) == ("recovered", "confirmed")
-    assert up.direction == "slower" and down.direction == "faster"
+    assert up.effect > 0 > down.effect
     up, half = judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))).events
     assert (up.status, half.status) == ("confirmed", "confirmed")
 
@@ -120,11 +119,8 @@ def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
     assert one.first.commit == one.last.commit == sha(0)
 
 
-TODAY = datetime.date(2026, 6, 1)
-
-
 def entry_for(event: Event, **changes: Any) -> Entry:
-    names = {"series": event.id, "since": event.commit, "direction": event.direction}
+    names = {"series": event.id, "since": event.commit}
     return Entry(**{**names, "state": "accepted", **changes})
 
 
@@ -135,32 +131,32 @@ def step() -> Event:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_named", "lapsed"),
+    ("changes", "is_named", "is_outgrown"),
     [
-        ({}, True, ""),
-        ({"since": sha(51)}, True, ""),
-        ({"since": "run0050.0"}, True, ""),
-        ({"since": sha(48)}, False, ""),
-        ({"direction": "faster"}, False, ""),
-        ({"series": "machine:box"}, False, ""),
-        ({"until": TODAY}, True, ""),
-        ({"until": datetime.date(2026, 5, 31)}, True, "expired"),
-        ({"effect": 0.05}, True, "outgrown"),
+        ({}, True, False),
+        ({"since": sha(51)}, True, False),
+        ({"since": "run0050.0"}, True, False),
+        ({"since": sha(48)}, False, False),
+        ({"series": "machine:box"}, False, False),
+        ({"effect": 0.05}, True, True),
     ],
 )
 def test_what_triage_says_of_a_step(
-    step: Event, changes: dict[str, Any], is_named: bool, lapsed: str
+    step: Event, changes: dict[str, Any], is_named: bool, is_outgrown: bool
 ) -> None:
     entry = entry_for(step, **changes)
-    event = assess(step, [entry], TODAY)
-    assert (event.triage, event.lapsed) == (entry if is_named else None, lapsed)
-    fails = not is_named or lapsed != ""
+    event = assess(step, [entry])
+    assert (event.triage, event.is_outgrown) == (entry if is_named else None, is_outgrown)
+    fails = not is_named or is_outgrown
     assert (event.fails, event.state) == (fails, FAILS if fails else IN_TRIAGE)
-    over = assess(structs.replace(step, status="recovered"), [entry], TODAY)
+    over = assess(structs.replace(step, status="recovered"), [entry])
     assert (over.fails, over.state) == (False, "recovered")
+    faster = assess(structs.replace(step, effect=-0.1), [entry])
+    assert faster.triage is None and not faster.fails
 
 
-def test_the_entry_of_the_very_commit_counts_until_it_expires(step: Event) -> None:
-    exact, near = entry_for(step, until=TODAY), entry_for(step, since=sha(51), state="noise")
-    for day, entry in ((TODAY, exact), (TODAY + datetime.timedelta(1), near)):
-        assert assess(step, [near, exact], day).triage == entry
+def test_the_entry_of_the_very_commit_counts_until_it_is_outgrown(step: Event) -> None:
+    near = entry_for(step, since=sha(51), state="noise")
+    for effect, entry in ((0.09, entry_for(step, effect=0.09)), (0.01, near)):
+        exact = entry_for(step, effect=effect)
+        assert assess(step, [near, exact]).triage == entry

@@ -147,31 +147,23 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
     assert "8 series judged" in out
 
 
-@pytest.mark.parametrize(("until", "code"), [(None, EXIT_OK), ("2026-01-31", EXIT_REGRESSION)])
-def test_what_triage_has_taken_up_does_not_fail(
-    copied: Path, changes: Any, until: str | None, code: int
-) -> None:
-    """One of the two events is accepted for good, the other until a day that may be over."""
-    options = ["--until", until] if until else []
-    for words in (
-        ["machine:shelf", sha(25), "expected", *options],
-        [
-            f"{CASES[1]}@shelf",
-            sha(40)[:9],
-            "accepted",
-            "--owner",
-            "ana",
-            "--note",
-            "the | checksum",
-        ],
+def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> None:
+    """One of the two events is accepted, then the other as well, of a smaller size."""
+    words = (f"{CASES[1]}@shelf", sha(40)[:9], "accepted", "--note", "the | checksum")
+    assert main(["triage", "set", *words, "--results", str(copied)]) == EXIT_OK
+    code, out, err = changes(copied)
+    assert (code, err) == (EXIT_REGRESSION, "")
+    assert "in triage" in out and "; accepted at +20." in out and ": the | checksum" in out
+    about = {"series": "machine:shelf", "since": sha(25), "state": "expected"}
+    path = copied / "triage" / "half.txt"
+    for entry, code, text in (
+        (about, EXIT_OK, "; expected\n"),
+        ({**about, "effect": 0.01}, EXIT_REGRESSION, "; expected (outgrown) at +1.0%"),
     ):
-        assert main(["triage", "set", *words, "--results", str(copied)]) == EXIT_OK
-    found, out, err = changes(copied)
-    assert (found, err) == (code, "")
-    assert ("fails now" in out) == bool(until)
-    assert f"; expected{' (expired)' if until else ''} at +" in out
-    assert "in triage" in out and " by ana: the | checksum" in out
-    (copied / "triage" / "half.txt").write_text("{}")
+        path.write_text(json.dumps(entry))
+        found, out, _ = changes(copied)
+        assert found == code and text in out
+    path.write_text("{}")
     assert "half.txt" in changes(copied)[2]
 
 

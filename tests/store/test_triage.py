@@ -1,6 +1,5 @@
 """Triage entries: read, matched, merged by git, written without losing what others wrote."""
 
-import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,7 @@ SERIES = f"{copy_case()}@shelf"
 
 
 RUN = "20261121T120000Z-nogit-0001"
-TODAY = datetime.date(2026, 11, 21)
-ENTRY = Entry(
-    series=SERIES, since=COMMIT, direction="slower", state="accepted", owner="ana", note="a: b"
-)
+ENTRY = Entry(series=SERIES, since=COMMIT, state="accepted", note="a: b")
 
 
 def write(results: Path, name: str, text: str) -> Path:
@@ -33,7 +29,7 @@ def write(results: Path, name: str, text: str) -> Path:
 
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
-    entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
+    entry = replace(ENTRY, effect=0.041)
     path = triage.put(tmp_path, entry)
     stored = triage.read(tmp_path)
     assert (stored.entries, stored.warnings) == ({path: entry}, [])
@@ -41,30 +37,28 @@ def test_what_is_put_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "now", "lapsed"),
+    ("effect", "now", "is_outgrown"),
     [
-        (None, 3.0, ""),
-        (0.1, 0.149, ""),
-        (0.1, 0.151, "outgrown"),
-        (0.1, 0.02, ""),
-        (0.021, 0.04, ""),
-        (0.041, 0.354, "outgrown"),
-        (-0.1, -0.2, "outgrown"),
+        (None, 3.0, False),
+        (0.1, 0.149, False),
+        (0.1, 0.151, True),
+        (0.1, 0.02, False),
+        (0.021, 0.04, False),
+        (0.041, 0.354, True),
     ],
 )
-def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
-    assert replace(ENTRY, effect=said).lapsed(now, TODAY) == lapsed
+def test_an_event_may_outgrow_what_was_said(
+    effect: float | None, now: float, is_outgrown: bool
+) -> None:
+    assert replace(ENTRY, effect=effect).is_outgrown(now) == is_outgrown
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"until": "soon"}, "$.until"),
         ({"effect": "4%"}, "$.effect"),
         ({"note": "\x1b[31mred"}, "$.note"),
-        ({"owner": ""}, "$.owner"),
         ({"since": COMMIT[:8]}, "$.since"),
-        ({"direction": "up"}, "$.direction"),
         ({"state": None}, "$.state"),
         ({"series": "\ud800"}, "surrogates"),
     ],
@@ -72,7 +66,7 @@ def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, laps
 def test_a_damaged_entry_is_named_and_the_rest_counts(
     tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
-    content = {"series": SERIES, "since": COMMIT, "direction": "slower", "state": "noise"}
+    content = {"series": SERIES, "since": COMMIT, "state": "noise"}
     good = write(tmp_path, "good.txt", json.dumps({**content, "unknown": 1}))
     path = write(tmp_path, "mine.txt", json.dumps({**content, **change}))
     triage_ = triage.read(tmp_path)
@@ -83,7 +77,7 @@ def test_a_damaged_entry_is_named_and_the_rest_counts(
 
 
 def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
-    content = {"series": SERIES, "since": COMMIT, "direction": "slower"}
+    content = {"series": SERIES, "since": COMMIT}
     for state in ("noise", "accepted"):
         write(tmp_path, f"{state}.txt", json.dumps({**content, "state": state}))
     path = triage.put(tmp_path, ENTRY)
@@ -109,10 +103,9 @@ def test_branches_merge_and_a_disagreement_is_a_conflict() -> None:
     others: tuple[dict[str, Any], ...] = (
         {"series": "machine:shelf"},
         {"since": RUN},
-        {"direction": "faster"},
     )
     names = {replace(ENTRY, **other).file_name for other in others}
-    assert len(names - {ENTRY.file_name}) == 3
+    assert len(names - {ENTRY.file_name}) == 2
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,18 +117,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         return triage_("list", *options)
 
     assert "no triage entries" in listed()[1]
-    words = ("expected", "--owner", "ana", "--until", "2020-01-31")
+    words = ("expected", "--note", "ana")
     code, _, err = triage_("set", SERIES, RUN, *words)
     assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
     out = listed()[1]
-    assert "expected (expired)" in out and SERIES in out and "ana" in out
-    stored = {"series": SERIES, "since": RUN, "direction": "slower", "state": "expected"}
-    said = {"effect": None, "owner": "ana", "until": "2020-01-31", "note": None, "expired": True}
-    assert json.loads(listed("--format", "json")[1]) == [{**stored, **said}]
+    assert "expected" in out and SERIES in out and "ana" in out
+    stored = {"series": SERIES, "since": RUN, "state": "expected", "effect": None, "note": "ana"}
+    assert json.loads(listed("--format", "json")[1]) == [stored]
     write(tmp_path, "half.txt", '{"state": "noise"}')
     code, _, err = listed("--format", "json")
     assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
     assert triage_("clear", SERIES, RUN)[0] == EXIT_OK
     assert triage_("clear", SERIES, RUN)[0] == EXIT_USAGE
-    for wrong in ((RUN, "ok"), (RUN, "noise", "--until", "soon"), ("no-such-branch", "noise")):
+    for wrong in ((RUN, "ok"), ("no-such-branch", "noise")):
         assert triage_("set", SERIES, *wrong)[0] == EXIT_USAGE
