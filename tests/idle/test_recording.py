@@ -4,16 +4,15 @@ Real processes, and torch's real profiler, on the CPU: what it sees of a GPU is 
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
+from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
 from hostbench.idle.child import RecordedProcess, processes_of
 from hostbench.idle.summary import idle_report
@@ -57,7 +56,7 @@ if __name__ == "__main__":
 FORKING = f"""
 {QUICKLY}
 import json, os, pathlib, signal, sys
-import torch
+import torch, torch._dynamo  # an optimizer imports it when it first steps
 import hostbench
 from hostbench.idle.recording import Recorder, RecordSettings
 
@@ -229,37 +228,37 @@ def test_what_is_put_into_a_script_needs_nothing_but_torch() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-def idle(*words: str | Path, **how: Any) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "hostbench", "idle", "--warmup", "2", "--steps", "3", *words]
-    return subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=120, **how)
+def idle(*words: str | Path) -> int:
+    return main(["idle", "--warmup", "2", "--steps", "3", *map(str, words)])
 
 
-def test_the_program(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A script keeps its `__main__`, its arguments and its exit code. What it prints is no part of
     the JSON; of its files only the trace stays."""
     script, kept = tmp_path / "train.py", tmp_path / "kept"
     script.write_text(TRAIN)
-    done = idle("--format", "json", "--keep", kept, "--", sys.executable, script, "8", "7")
-    assert done.returncode == 7
-    report = json.loads(done.stdout)
+    assert idle("--format", "json", "--keep", kept, "--", sys.executable, script, "8", "7") == 7
+    output = capfd.readouterr()
+    report = json.loads(output.out)
     assert report["devices"] == []
     assert [wait["per_step"] for wait in report["likely_waits"]] == [1.0, 1.0]
     (took,) = report["recorded_steps"]
     assert set(took) == {"free_s", "recorded_s"}
-    assert "__main__ ['8', '7'] True" in done.stderr
-    assert "ended with exit code 7" in done.stderr
+    assert "__main__ ['8', '7'] True" in output.err
+    assert "ended with exit code 7" in output.err
     (path,) = kept.iterdir()
     assert len(read_trace(path).steps.starts) == 3
 
 
-def test_it_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
-    """Here the shell that was started, and the training that it started. Torch's own switch for
+def test_it_ends_what_does_not_end_by_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the shell that was started, and the training that it started. torch's own switch for
     what it loads is set against us."""
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     path, pid = tmp_path / "endless.py", tmp_path / "pid"
     path.write_text(TRAIN.split("if __name__")[0] + "work(10**9)\n")
     shell = f"{sys.executable} {path} & echo $! > {pid}; wait; echo over"
-    env = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    done = idle("--stop", "--", "bash", "-c", shell, env=env)
-    assert done.returncode == EXIT_NOTHING_MEASURED
-    assert ".item()" in done.stdout
+    assert idle("--stop", "--", "bash", "-c", shell) == EXIT_NOTHING_MEASURED
+    assert ".item()" in capfd.readouterr().out
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
