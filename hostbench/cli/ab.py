@@ -10,19 +10,15 @@ from shlex import quote
 from typing import Any
 
 from hostbench.cli.bisect import judge_step
-from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page, typed_again, write_file
-from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import Measuring
 from hostbench.cli.two_codes import MeasuredSides, measure_sides
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import format_duration, number_of
-from hostbench.families import names as known_families
-from hostbench.report.comparison import Compared, comment_of, compared, page
 from hostbench.report.comparison import comment as comment_with
-from hostbench.report.sides import of_runs
+from hostbench.report.comparison import comment_of, page
 from hostbench.vcs.repo import about
 from hostbench.vcs.side import WORKING_TREE, Side
 
@@ -57,39 +53,27 @@ def execute(
 
     try:
         measured = measure_sides(options, a, names, budget)
-        both = _compared(options.results, measured, budget, every=all)
+        both = measured.compared(options.results)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
-        second = [name for name in names[:1] if name not in known_families()]
-        lines = [f"A: {a}", f"B: {[*second, WORKING_TREE][0]}", again]
-        write_comment(comment_with("Nothing measured" if nothing else "Failed", [why], lines))
+        write_comment(comment_with("Nothing measured" if nothing else "Failed", [why, again]))
         raise
+    called = _called(measured.sides[0]), _called(measured.sides[1])
+    notes = [*both.notes, *measured.notes, *_notes(called, measured, budget, every=all)]
+    both = replace(both, names=called, notes=notes)
     ids = " ".join(f"run:{run.run_id}" for run in measured.runs)
     shown_again = f"hostbench compare {ids}{typed_again(options, 'results')}"
     show_page(format, page(both, shown_again, every=all))
-    sides = [
-        f"{letter}: {_called(side)}: {about(Path.cwd(), str(side.code.commit))}"
-        for letter, side in zip("AB", measured.sides, strict=True)
+    commits = [
+        f"{name}: {about(Path.cwd(), str(side.code.commit))}"
+        for name, side in zip(called, measured.sides, strict=True)
     ]
-    machine = f"machine: {measured.runs[0].header.machine}"
-    write_comment(comment_of(both, shown_again, [*sides, machine, again]))
+    write_comment(comment_of(both, shown_again, [*commits, again]))
     records = chain.from_iterable(run.records for run in measured.runs)
     failed = any(record.status == "failed" for record in records)
     cut_off = measured.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else both.exit_code
-
-
-def _compared(
-    results: str | None, measured: MeasuredSides, budget_s: float, *, every: bool
-) -> Compared:
-    """The two runs that were kept, as `compare` has them, with what there is to say of them."""
-    history = open_history(str(results_folder(results)))
-    runs, names = history.sides(), (_called(measured.sides[0]), _called(measured.sides[1]))
-    first, second = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in measured.runs)
-    both = compared(history, first, second)
-    notes = [*both.notes, *measured.notes, *_notes(names, measured, budget_s, every=every)]
-    return replace(both, names=names, notes=notes)
 
 
 def _called(side: Side) -> str:

@@ -26,7 +26,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.units import format_change, format_interval
-from hostbench.judge.two_sides import CHANGED, Comparison, TwoSides, compare, half, side_of
+from hostbench.judge.two_sides import CHANGED, Comparison, half, side_of
 from hostbench.vcs import repo
 from hostbench.vcs.side import NothingDiffers, known_commit, measured_paths
 
@@ -50,7 +50,8 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
     if comparison.effect is None or comparison.verdict not in CHANGED:
         raise NothingMeasured(
             f"{good[:8]} and {bad[:8]} do not differ when they are interleaved "
-            f"({comparison.verdict}): the step is the environment's, or too small to be seen here"
+            f"({comparison.verdict}{': ' * bool(comparison.why)}{comparison.why}): the step is the "
+            "environment's, or too small to be seen here"
         )
     threshold = half(comparison.effect)
     show(
@@ -101,29 +102,26 @@ def judge_step(
 def _measured(
     options: Measuring, a: str, names: Sequence[str], *budget_s: float
 ) -> tuple[MeasuredSides, Comparison]:
-    """Of one case. Raises HostbenchError where it has no number."""
+    """Of one case."""
     both = measure_sides(options, a, names, *budget_s, scratch="bisect", only_case=True)
-    for run in both.runs:
-        if wrong := next((record for record in run.records if record.status != "ok"), None):
-            raise NothingMeasured(f"{wrong.status}: {wrong.reason}")
     if both.end == "interrupted":
         raise KeyboardInterrupt
     if both.end == "device lost":
         raise DeviceLost("the device is lost: no commit can be measured before it is back")
-    first, second = (
-        [record.seconds for record in run.records if record.seconds is not None]
-        for run in both.runs
-    )
-    return both, compare({"": TwoSides(interleaved=(first, second))})[""]
+    (comparison,) = both.compared(options.results).comparisons.values()
+    return both, comparison
 
 
 def _in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:
     """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
     see it again."""
-    effect, ends = comparison.effect, (comparison.low, comparison.high)
+    change = f"{comparison.verdict}: {comparison.why}"
+    if comparison.effect is not None:
+        interval = format_interval(comparison.low, comparison.high)
+        change = f"{format_change(comparison.effect)} ({interval})"
     commit = str(both.sides[1].code.commit)
     first, second = (run.run_id for run in both.runs)
     return (
-        f"{word:4}  {commit[:8]}  {format_change(effect)} ({format_interval(*ends)})  "
-        f"{repo.about(Path.cwd(), commit)}\n      hostbench compare run:{first} run:{second}"
+        f"{word:4}  {commit[:8]}  {change}  {repo.about(Path.cwd(), commit)}\n"
+        f"      hostbench compare run:{first} run:{second}"
     )

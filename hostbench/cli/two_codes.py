@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hostbench.cli.history import open_history
 from hostbench.cli.measuring import End, measure
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import Measuring, set_up
@@ -17,6 +18,8 @@ from hostbench.core.suggest import did_you_mean
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
 from hostbench.families import user_families
+from hostbench.report.comparison import Compared, compared
+from hostbench.report.sides import of_runs
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
@@ -36,6 +39,13 @@ class MeasuredSides:
     end: End
     notes: Sequence[str]
     """What could not be compared, and why."""
+
+    def compared(self, results: str | None) -> Compared:
+        """The two runs, as `hostbench compare` has them."""
+        history = open_history(results)
+        runs = history.sides()
+        ends = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in self.runs)
+        return compared(history, *ends)
 
 
 def measure_sides(

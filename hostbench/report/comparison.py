@@ -113,22 +113,21 @@ def of_verdicts(comparisons: Comparisons, *verdicts: str) -> dict[Key, Compariso
     return {key: one for key, one in comparisons.items() if one.verdict in verdicts}
 
 
-def comment(answer: str, blocks: Iterable[Block], about: Sequence[str]) -> str:
-    """For a pull request. `about`: what was compared. Reasons, names and commit messages are
-    anybody's text, and who reads it must not be sent anywhere by it: here all of it is code."""
+def comment(answer: str, blocks: Iterable[Block]) -> str:
+    """For a pull request. Reasons, names and commit messages are anybody's text, and who reads it
+    must not be sent anywhere by it: here all of it is code."""
     quoted = (
         block if isinstance(block, Table) or not block else Quoted(_short(str(block)))
         for block in blocks
     )
-    lines = [Title(answer), *quoted, "", "What was compared:", *map(Quoted, map(_short, about))]
-    return f"{MARKER}\n{markdown(lines)}\n"
+    return f"{MARKER}\n{markdown([Title(answer), *quoted])}\n"
 
 
 def comment_of(both: Compared, again: str, about: Sequence[str]) -> str:
-    """The same as its page."""
+    """The same as its page. `about`: what was compared."""
     first = next((one.verdict for one in both.comparisons.values()), "nothing measured")
     answer = f"{first.capitalize()}: {counted(both.comparisons)}"
-    return comment(answer, _blocks(both, again, every=False), about)
+    return comment(answer, [*_blocks(both, again, every=False), "", *about])
 
 
 def _short(text: str) -> str:

@@ -324,16 +324,17 @@ def _why_lacking(
     or another version's row says it. `newest`: its newest row on each side; `versions`: of the
     cases that have a number."""
     first, second = newest
+    was = f"{first['status']} before: {_why(first)}" if first and not has_number[0] else ""
     if second and second["status"] == "failed":
         return "failed", _why(second)
     if has_number[1]:
-        was = f"{first['status']} before: {_why(first)}" if first else ""
         return None if key[:-1] in versions[0] else ("new", was)
     if second and second["status"] == "skipped":
         return "skipped", _why(second)
-    if has_number[0] and not second:
-        here = versions[1].get(key[:-1])
-        return ("other version", f"{key[-1]} there, {here} here") if here else ("not measured", "")
+    if has_number[0] and not second and (here := versions[1].get(key[:-1])):
+        return "other version", f"{key[-1]} there, {here} here"
+    if not second and (has_number[0] or was.startswith("failed")):
+        return "not measured", was
     last = second or first
     return ("not judged", _why(last)) if last and last["status"] == "ok" else None
 

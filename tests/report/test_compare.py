@@ -423,7 +423,7 @@ def test_no_text_from_elsewhere_is_markup() -> None:
     for case in (f"transfer.x[{HOSTILE}]", HOSTILE, "\\", "\\\\|\\|"):
         for text in (
             commented(odd, [HOSTILE, "\\", "`"], about, case),
-            comment("Failed", [HOSTILE], about),
+            comment("Failed", [HOSTILE, *about]),
         ):
             html = rendered(text)
             assert text.count("\n<!--") == 0 and text.startswith(MARKER)

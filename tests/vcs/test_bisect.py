@@ -54,8 +54,9 @@ def test_one_step_of_git_bisect_run(
         (root / "hostbench" / "speed").write_text(f"{speed} start")
         assert main(["ab", good, *STEP]) == code, speed
     shown = capsys.readouterr()
-    assert [line.split()[0] for line in shown.out.splitlines()[::2]] == ["bad", "good", "skip"]
-    assert "failed: broken" in shown.err and "nothing that is measured differs" in shown.err
+    words = [line.split()[0] for line in shown.out.splitlines()[::2]]
+    assert words == ["bad", "good", "skip", "skip"]
+    assert "  failed: broken  " in shown.out and "nothing that is measured differs" in shown.err
     commit(root, "1.2")
     assert main(["ab", good, "HEAD", *STEP, "--threshold", "0.3"]) == 0
     assert main(["ab", "nowhere", *STEP]) == main(["ab", good, "transfer", "--bisect"]) == 125
