@@ -5,7 +5,6 @@ import math
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
+    EXIT_OK,
     HostbenchError,
     Interrupted,
     NothingMeasured,
@@ -38,7 +38,7 @@ from hostbench.report.sides import level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
-from hostbench.store.results import Results, damage
+from hostbench.store.results import damage
 from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
@@ -100,10 +100,8 @@ class _Nightly:
         """Measure, hold the run against those before, and keep what was concluded; a scratch run is
         not judged. What is damaged is named."""
         night, setup = self.night, self.setup
-        has_budget = math.isfinite(self.budget_s)
-        most = setup.plan.profile.launches if has_budget else None
-        budget_s = self._left_s(FOR_THE_RUN)
-        measured = measure(setup, budget_s=budget_s, most=most, tells_asv=True)
+        most = setup.plan.profile.launches if math.isfinite(self.budget_s) else None
+        measured = measure(setup, budget_s=self._left_s(FOR_THE_RUN), most=most, tells_asv=True)
         (run,) = measured.runs
         night.run, night.about = run, [report.about(run)]
         if measured.asv_error:
@@ -111,24 +109,20 @@ class _Nightly:
         if measured.end in ("interrupted", "device lost"):
             night.ended, night.code = f"{measured.end}, {report.START_AGAIN}", EXIT_FAILED
             return
+        night.compared = self._against_level([run.run_id])
+        night.code = EXIT_NOTHING_MEASURED if report.unjudged(run) else EXIT_OK
         stored = open_history(str(setup.results))
-        night.compared = self._against_level(stored, [run.run_id])
-        if report.unjudged(run):
-            night.code = EXIT_NOTHING_MEASURED
-        before = None
         if run.header.scratch is None:
             known = nights.of_machine(setup.results, setup.machine, warn)
             suspects = judge.suspects(night.compared)
             before = report.run_before(stored, known, [key[-2] for key in suspects])
             if before is not None:
-                night.about.append(f"the night before: run {before.run_id}")
-                self._why(run, before, suspects)
-            night.new, still = report.slower_by_history(stored, setup.machine, known)
-            night.lists["events"] = list(map(report.event_in_words, night.new))
-            night.lists["still"] = list(map(report.event_in_words, still))
+                report.list_differences(night, before, run, Path.cwd())
+                night.moved = self._why_moved(run, before.header.commit, suspects)
+            report.list_events(night, stored, known)
         night.lists["broken"] += damage(stored)
         where = typed_again(self.options, "results")
-        night.lists["remarks"] += report.next_steps(night, before, program(), where)
+        night.lists["remarks"] += report.next_steps(night, program(), where)
         if run.header.scratch is None:
             nights.write(setup.results, report.concluded(night, run))
 
@@ -136,66 +130,64 @@ class _Nightly:
         """Seconds until so much of the budget is used up."""
         return max(share * self.budget_s - (time.monotonic() - self.began_s), 0.0)
 
-    def _against_level(self, stored: Results, run_ids: Sequence[str]) -> Comparisons:
-        runs = stored.sides()
+    def _against_level(self, run_ids: Sequence[str]) -> Comparisons:
+        history = open_history(str(self.setup.results))
+        runs = history.sides()
         tonight = of_runs(runs, self.setup.machine, run_ids)
-        return compared(stored, level_before(runs), tonight).comparisons
+        return compared(history, level_before(runs), tonight).comparisons
 
-    def _why(self, run: Run, before: Run, suspects: Comparisons) -> None:
-        """Measure again what seems to have moved, and conclude what did it."""
-        night, old, new = self.night, before.header.commit, run.header.commit
-        night.lists["lasting"], night.lists["passing"] = report.facts_moved(before, run)
-        night.lists["landed"] = report.landed(Path.cwd(), old, new)
-        most = judge.most_again(len(night.compared))
-        names = {key[-2] for key in [*suspects][:most]}
+    def _why_moved(self, run: Run, before: str | None, suspects: Comparisons) -> Comparisons:
+        """What moved and why: what seems to have is measured again, interleaved with the commit
+        `before`, or in a second run where both are the same code."""
+        night = self.night
         again: Comparisons = {}
-        is_same = old == new
-        if cases := tuple(case for case in self.setup.plan.cases if str(case) in names):
-            try:
-                again, is_same = self._measured_again(run, None if is_same else old, cases)
-            except Interrupted:
-                raise
-            except HostbenchError as error:  # also a shallow clone, which lacks the commit
-                text = f"what moved could not be measured again: {error}"
-                night.lists["remarks"].append(text)
+        names = {key[-2] for key in [*suspects][: judge.most_again(len(night.compared))]}
+        cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
+        is_same = before == run.header.commit
+        try:
+            if cases and not self._left_s(FOR_MEASURING):
+                raise NothingMeasured("--budget is used up")
+            if cases and before is not None and not is_same:
+                try:
+                    again = self._interleaved(before, cases)
+                except NothingDiffers:  # commits that touch nothing that is measured
+                    is_same = True
+            if cases and is_same:
+                again = self._once_more(run, cases)
+        except Interrupted:
+            raise
+        except HostbenchError as error:  # also a shallow clone, which lacks the commit
+            night.lists["remarks"].append(f"what moved could not be measured again: {error}")
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
-        night.moved = judge.moved(suspects, again, same_code=is_same, **facts)
+        return judge.moved(suspects, again, same_code=is_same, **facts)
 
-    def _measured_again(
-        self, run: Run, before: str | None, cases: tuple[Case, ...]
-    ) -> tuple[Comparisons, bool]:
-        """(the commit `before` and the working tree, interleaved, False); or, where both are the
-        same code, (the level and two runs of tonight, True)."""
-        num, budget_s = number_of(len(cases), "case"), self._left_s(FOR_MEASURING)
-        if not budget_s:
-            raise NothingMeasured("--budget is used up")
-        runs: tuple[Run, ...] = ()
-        with suppress(NothingDiffers):  # commits that touch nothing that is measured
-            if before is not None:
-                options = replace(
-                    self.options,
-                    families=(),
-                    case=tuple(map(str, cases)),
-                    device=self.setup.device,
-                    machine=self.setup.machine,
-                    results=str(self.setup.results),
-                )
-                warn(f"measuring {num} interleaved with {before[:8]}")
-                both = measure_sides(options, before, (), budget_s)
-                runs, end = both.runs, both.end
-                self.night.lists["remarks"] += both.notes
-        if not runs:
-            warn(f"measuring {num} a second time")
-            measured = measure(self.setup.with_cases(cases), budget_s=budget_s)
-            runs, end = measured.runs, measured.end
-        ids = [own.run_id for own in runs]
-        self.night.again = ids
-        self.night.about.append(f"measured again: run {' and run '.join(ids)}")
+    def _interleaved(self, before: str, cases: tuple[Case, ...]) -> Comparisons:
+        """The commit against the working tree."""
+        setup = self.setup
+        options = replace(
+            self.options,
+            families=(),
+            case=tuple(map(str, cases)),
+            device=setup.device,
+            machine=setup.machine,
+            results=str(setup.results),
+        )
+        warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
+        both = measure_sides(options, before, (), self._left_s(FOR_MEASURING))
+        self._keep(both.runs, both.end)
+        self.night.lists["remarks"] += both.notes
+        return both.compared(options.results).comparisons
+
+    def _once_more(self, run: Run, cases: tuple[Case, ...]) -> Comparisons:
+        """The level against both runs of tonight. asv keeps the first."""
+        warn(f"measuring {number_of(len(cases), 'case')} a second time")
+        measured = measure(self.setup.with_cases(cases), budget_s=self._left_s(FOR_MEASURING))
+        self._keep(measured.runs, measured.end)
+        names, again = set(map(str, cases)), [run.run_id, measured.runs[0].run_id]
+        return {k: one for k, one in self._against_level(again).items() if k[-2] in names}
+
+    def _keep(self, runs: Sequence[Run], end: str) -> None:
+        self.night.again = [run.run_id for run in runs]
+        self.night.about.append(f"measured again: run {' and run '.join(self.night.again)}")
         if end == "interrupted":
             raise KeyboardInterrupt
-        stored = open_history(str(self.setup.results))
-        if len(ids) == 1:
-            again = self._against_level(stored, [run.run_id, *ids])
-            return {key: one for key, one in again.items() if key[-2] in set(map(str, cases))}, True
-        sides = (of_runs(stored.sides(), self.setup.machine, [name]) for name in ids)
-        return compared(stored, *sides).comparisons, False

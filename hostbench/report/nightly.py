@@ -64,8 +64,10 @@ class Tonight:
     """The run against the level of the runs before it."""
     moved: Comparisons = field(default_factory=dict)
     """The furthest first, with the cause as `why` (judge.night.moved)."""
-    new: Sequence[Event] = ()
-    """Steps that history has confirmed, and this night is the first to name."""
+    good: str = ""
+    """The commit of the night before, where that is another one."""
+    new: list[str] = field(default_factory=list)
+    """Series and commit of each step that history has confirmed and no night before has named."""
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
     @property
@@ -117,6 +119,17 @@ def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) 
     return newest
 
 
+def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
+    """The facts that differ and the commits that landed since the run before."""
+    night.about.append(f"the night before: run {before.run_id}")
+    night.lists["lasting"], night.lists["passing"] = facts_moved(before, run)
+    old, new = before.header.commit, run.header.commit
+    if old and new and old != new:
+        night.good = old
+        commits = repo.landed(root, old, new) or [(old, f"-> {new[:8]}")]
+        night.lists["landed"] = [f"{commit[:8]} {subject}" for commit, subject in commits]
+
+
 def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
     """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
     first."""
@@ -130,42 +143,28 @@ def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
     return lasting, passing
 
 
-def landed(root: Path, before: str | None, tonight: str | None) -> list[str]:
-    """The commits between two runs, the newest first: `1a2b3c4d its first line`."""
-    if not before or not tonight or before == tonight:
-        return []
-    commits = repo.landed(root, before, tonight)
-    return [f"{commit[:8]} {subject}" for commit, subject in commits or ()] or [
-        f"{before[:8]} -> {tonight[:8]}"
+def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> None:
+    """The steps to slower on this machine that stayed, are recent and not in triage: those that
+    `hostbench changes` confirms and no night before has named, and those that one has."""
+    named = {name for known in nights for name in known.events}
+    blamed = [
+        ({known.commit, known.run_id}, change.case)
+        for known in nights
+        for change in known.confirmed()
     ]
-
-
-def slower_by_history(
-    results: Results, machine: str, nights: Sequence[Night]
-) -> tuple[list[Event], list[Event]]:
-    """The steps to slower on this machine that stayed, are recent and not in triage: (those that
-    `hostbench changes` confirms and no night before has named, those that one has)."""
-    new, still = list[Event](), list[Event]()
     for event in history_of(results).events:
         is_open = event.recent and (event.triage is None or event.is_outgrown)
         stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
-        if event.machine != machine or not (is_open and stayed):
+        if event.machine != night.machine or not (is_open and stayed):
             continue
-        if _is_known(event, nights):
-            still.append(event)
+        near = {event.commit, *event.near}
+        if not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
+            not near.isdisjoint(names) and event.case in ("", case) for names, case in blamed
+        ):
+            night.lists["still"].append(_event_in_words(event))
         elif event.fails:
-            new.append(event)
-    return new, still
-
-
-def _is_known(event: Event, nights: Sequence[Night]) -> bool:
-    near = {event.commit, *event.near}
-    named = {name for night in nights for name in night.events}
-    return not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
-        not near.isdisjoint({night.commit, night.run_id}) and event.case in ("", change.case)
-        for night in nights
-        for change in night.confirmed()
-    )
+            night.lists["events"].append(_event_in_words(event))
+            night.new.append(f"{event.id} {event.commit}")
 
 
 def concluded(night: Tonight, run: Run) -> Night:
@@ -180,7 +179,7 @@ def concluded(night: Tonight, run: Run) -> Night:
         commit=run.header.commit,
         started_at=run.header.started_at,
         changes=tuple(changes),
-        events=tuple(f"{event.id} {event.commit}" for event in night.new),
+        events=tuple(night.new),
         again=tuple(night.again),
     )
 
@@ -188,7 +187,7 @@ def concluded(night: Tonight, run: Run) -> Night:
 # ---- in words -----------------------------------------------------------------------------------
 
 
-def event_in_words(event: Event) -> str:
+def _event_in_words(event: Event) -> str:
     since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
     return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
 
@@ -257,7 +256,7 @@ def _what_moved(night: Tonight) -> Iterator[str]:
             yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
 
 
-def next_steps(night: Tonight, before: Run | None, program: str, where: str) -> Iterator[str]:
+def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
     """What to type next. `where`: the option that names the results, if one was given."""
     if night.run is None:
         return
@@ -266,8 +265,8 @@ def next_steps(night: Tonight, before: Run | None, program: str, where: str) -> 
         yield f"why cases failed: `{program} report {shown}`"
     for key, worst in night.slower[:1]:
         name, commit = f"'{key[-2]}@{night.machine}'", str(night.run.header.commit)[:8]
-        if worst.why == "code" and before is not None and len(night.lists["landed"]) > 1:
-            ends = f"--good {str(before.header.commit)[:8]} --bad {commit}"
+        if worst.why == "code" and len(night.lists["landed"]) > 1:
+            ends = f"--good {night.good[:8]} --bad {commit}"
             yield f"which commit it was: `{program} bisect {name} {ends}{where}`"
         since = commit if worst.why == "code" else night.run.run_id
         yield (
