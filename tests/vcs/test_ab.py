@@ -355,14 +355,6 @@ def test_ten_interleaved_find_five_percent_and_are_seldom_wrong() -> None:
     assert called[1.0] <= 0.005 and called[1.05] >= 0.95, called
 
 
-def test_only_the_launches_that_were_interleaved_count() -> None:
-    rng = random.Random(2)
-    both = launches(rng), launches(rng, 1.2)
-    drifted = TwoSides(first=[1.0, 2.0], second=[1.2], interleaved=both)
-    found = compare({"": drifted})[""]
-    assert found.num == (10, 10) and found.verdict == "slower"
-
-
 # The real thing
 
 SLEEPY = '''
