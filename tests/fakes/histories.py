@@ -6,18 +6,15 @@
         "event": [{"kind": "code", "at": 60, "effect": 0.1, "series": "transfer.host_to_device"}],
     })
 
-writes an archive for each night of each machine below folder/results, and folder/truth.json: what
-really happened. The keys of a machine and of an event are the fields of `Machine` and `Event`.
-The same story gives the same bytes. `scripts/simulate-history` reads one from a TOML file, and
-`made_up` makes one from a seed.
+writes an archive for each night of each machine below folder/results. The keys of a machine and of
+an event are the fields of `Machine` and `Event`. The same story gives the same bytes.
+`scripts/simulate-history` reads one from a TOML file.
 """
 
 import hashlib
-import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +22,9 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, convert, field
-from msgspec.structs import asdict
 
 from hostbench import __version__
 from hostbench.core.arrays import Floats
-from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import iso
 from hostbench.core.pcie import packet_bytes_per_s
@@ -44,8 +39,8 @@ from hostbench.runner.places import run_id
 from hostbench.store import archive
 from hostbench.vcs.repo import run_git
 
-DAY_S, NIGHT_S, RERUN_S = 86_400.0, 8 * 3600.0, 6 * 3600.0
-"""From commit to commit, from a commit to its run, and from a run to the second of its commit."""
+DAY_S, NIGHT_S = 86_400.0, 8 * 3600.0
+"""From commit to commit, and from a commit to its run."""
 APART_S = 120.0
 """Between the starts of two machines, so that no two runs have one name."""
 LASTED_S = 1800.0
@@ -94,29 +89,14 @@ class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fact: str = ""
     """`group.name` that an environment event changes, to `value`."""
     value: Any = None
-    rerun: bool = False
-    """An environment event: its first commit is measured before it and once more after it."""
     cause: str = ""
     """The commit's message; what somebody did."""
 
     def lasts(self, commit: int) -> bool:
         return self.at <= commit and (self.until is None or commit < self.until)
 
-    def shows(self, night: "Night") -> bool:
-        before = self.rerun and self.at == night.commit and not night.is_rerun
-        return self.lasts(night.commit) and not before
-
     def selects(self, case: Case) -> bool:
         return not self.series or parse_selector(self.series).selects(case)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Night:
-    """One run of one machine."""
-
-    commit: int
-    started_s: float
-    is_rerun: bool = False
 
 
 class Story(Struct, kw_only=True, dict=True, forbid_unknown_fields=True):
@@ -139,18 +119,6 @@ class Story(Struct, kw_only=True, dict=True, forbid_unknown_fields=True):
 
     def of(self, machine: Machine) -> list[Event]:
         return [event for event in self.events if event.machine in ("", machine.name)]
-
-    def nights(self, machine: Machine) -> list[Night]:
-        """Every run, the oldest first."""
-        after_s = NIGHT_S + APART_S * self.machines.index(machine)
-        nights = []
-        for commit in range(self.commits):
-            started_s = self.committed_s(commit) + after_s
-            nights.append(Night(commit=commit, started_s=started_s))
-            if any(event.rerun and event.at == commit for event in self.of(machine)):
-                again_s = started_s + RERUN_S
-                nights.append(Night(commit=commit, started_s=again_s, is_rerun=True))
-        return nights
 
     def committed_s(self, number: int) -> float:
         return self.start.timestamp() + number * DAY_S
@@ -194,60 +162,52 @@ def cases_of(num: int) -> list[tuple[Workload, Case]]:
 
 
 def write(folder: Path, told: Mapping[str, Any], *, git: bool = False) -> Path:
-    """Write `folder`/results, which is returned, and `folder`/truth.json; with `git` also a
-    repository of the commits. Raises FileExistsError where the folder holds anything, ValueError
-    for what no story has."""
+    """Write `folder`/results, which is returned; with `git` also a repository of the commits.
+    Raises FileExistsError where the folder holds anything, ValueError for what no story has."""
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not an empty folder")
     story, results = convert(told, Story), folder / "results"
-    events: list[dict[str, Any]] = []
-    for machine in story.machines:
-        for run in _runs(story, machine):
-            archive.write(results, run)
-        events += _truth(story, machine)
-    (folder / "truth.json").write_text(json.dumps({"events": events}, indent=1) + "\n")
+    for number, machine in enumerate(story.machines):
+        rng = np.random.default_rng([story.seed, number, 1])
+        for commit, medians in enumerate(seconds(story, number)):
+            logs = rng.normal(0.0, machine.sigma, (story.launches, len(medians)))
+            launches = medians * np.exp(logs - np.median(logs, axis=0))
+            archive.write(results, _run(story, number, commit, launches))
     if git:
         _repository(folder, story)
     return results
 
 
-def _runs(story: Story, machine: Machine) -> Iterator[Run]:
-    nights = story.nights(machine)
-    rng = np.random.default_rng([story.seed, story.machines.index(machine), 1])
-    for night, medians in zip(nights, seconds(story, machine, nights), strict=True):
-        logs = rng.normal(0.0, machine.sigma, (story.launches, len(medians)))
-        launches = medians * np.exp(logs - np.median(logs, axis=0))
-        yield _run(story, machine, night, launches)
-
-
-def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
-    """Medians in seconds, shape (runs, series): the story's changes and the machine's noise."""
-    rng = np.random.default_rng([story.seed, story.machines.index(machine)])
-    num, rate = len(nights), packet_bytes_per_s(**machine.link)
-    logs = np.empty((num, len(story.works)))
+def seconds(story: Story, number: int) -> Floats:
+    """Of a machine the medians, shape (commits, series): the story's changes and its noise."""
+    machine, rng = story.machines[number], np.random.default_rng([story.seed, number])
+    rate = packet_bytes_per_s(**machine.link)
+    logs = np.empty((story.commits, len(story.works)))
     for column, (work, case) in enumerate(story.works):
         usual_s = 1e-5 + (work.options(case).moves or 0) / rate
-        logs[:, column] = rng.normal(0.0, machine.sigma, num) + math.log(usual_s)
+        logs[:, column] = rng.normal(0.0, machine.sigma, story.commits) + math.log(usual_s)
     for event in story.of(machine):
-        rows = [row for row, night in enumerate(nights) if event.shows(night)]
         columns = [n for n, (_, case) in enumerate(story.works) if event.selects(case)]
-        logs[np.ix_(rows, columns)] += math.log1p(event.effect)
+        nights = [commit for commit in range(story.commits) if event.lasts(commit)]
+        logs[np.ix_(nights, columns)] += math.log1p(event.effect)
     values: Floats = np.exp(logs)
     return values
 
 
-def _run(story: Story, machine: Machine, night: Night, launches: Floats) -> Run:
+def _run(story: Story, number: int, commit: int, launches: Floats) -> Run:
     """`launches` has shape (launches, series)."""
-    at, commit = iso(night.started_s), story.shas[night.commit]
+    machine = story.machines[number]
+    started_s = story.committed_s(commit) + NIGHT_S + APART_S * number
+    at, sha = iso(started_s), story.shas[commit]
     digits = hashlib.sha256(f"{story.seed} {machine.name} {at}".encode()).hexdigest()[:4]
-    events = [event for event in story.of(machine) if event.shows(night)]
+    events = [event for event in story.of(machine) if event.lasts(commit)]
     facts = {event.fact: event.value for event in events if event.kind == "environment"}
     records = _records(story, events, launches, at)
     header = RunHeader(
-        run_id=run_id(commit, at, digits),
+        run_id=run_id(sha, at, digits),
         machine=machine.name,
-        commit=commit,
-        committed_at=iso(story.committed_s(night.commit)),
+        commit=sha,
+        committed_at=iso(story.committed_s(commit)),
         scratch=None,
         profile="standard",
         launches=story.launches,
@@ -257,13 +217,11 @@ def _run(story: Story, machine: Machine, night: Night, launches: Floats) -> Run:
         hostbench=__version__,
         planned=tuple(str(case) for _, case in story.works),
     )
-    workloads = dict.fromkeys(record.case.workload for record in records)
     return Run(
         header=header,
         records=tuple(records),
         facts={"before": machine.facts_now(facts)},
-        finish=Finish(at=iso(night.started_s + LASTED_S), status="complete"),
-        asv_rows=[[asv_name(name), int(night.started_s * 1000)] for name in workloads],
+        finish=Finish(at=iso(started_s + LASTED_S), status="complete"),
     )
 
 
@@ -294,19 +252,6 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
     ]
 
 
-def _truth(story: Story, machine: Machine) -> Iterator[dict[str, Any]]:
-    """What happened on a machine, where a run of it shows it."""
-    nights = story.nights(machine)
-    for event in story.of(machine):
-        if any(event.shows(night) for night in nights):
-            yield {
-                **asdict(event),
-                "machine": machine.name,
-                "series": [str(case) for _, case in story.works if event.selects(case)],
-                "first_bad_commit": story.shas[event.at],
-            }
-
-
 def _repository(folder: Path, story: Story) -> None:
     """A repository of these commits, without files, and asv's configuration beside it."""
     stream = b""
@@ -318,45 +263,3 @@ def _repository(folder: Path, story: Story) -> None:
     run_git(folder, "fast-import", "--quiet", given=stream)
     asv = {"version": 1, "project": MARK, "repo": ".", "branches": ["main"], "dvcs": "git"}
     (folder / "asv.conf.json").write_text(json.dumps({**asv, "results_dir": "results"}) + "\n")
-
-
-def made_up(
-    *, machines: int = 3, commits: int = 120, series: int = 24, seed: int = 0
-) -> dict[str, Any]:
-    """A story of at least 40 commits with everything that can happen, somewhere in it."""
-    rng = np.random.default_rng(seed)
-    links = ((5, 16), (4, 16), (5, 8), (3, 16))
-    names = [f"{MARK}-{number + 1}" for number in range(machines)]
-    machine = [
-        {
-            "name": name,
-            "link": dict(zip(("generation", "width"), links[number % 4], strict=True)),
-            "sigma": (0.005, 0.01, 0.02)[number % 3],
-        }
-        for number, name in enumerate(names)
-    ]
-    cases = [str(case) for _, case in cases_of(series)]
-    some, on = lambda: str(rng.choice(cases)), itertools.cycle(names)
-    events: list[dict[str, Any]] = []
-
-    def happens(kind: Kind, at: int, **more: Any) -> None:
-        events.append({"kind": kind, "at": at, "cause": f"{kind} of commit {at}", **more})
-
-    for _ in range(3):
-        effect = float(rng.choice((0.05, 0.10, 0.20)) * rng.choice([1.0, 1.0, -1.0]))
-        happens("code", int(rng.integers(commits // 8, commits - 10)), effect=effect, series=some())
-    happens("code", commits // 5, until=2 * commits // 5, effect=0.15, series=some())
-    happens("version", 2 * commits // 3, effect=-0.2, series=some().partition("[")[0])
-    driver = {"fact": "nvml.driver", "value": "590.7", "effect": 0.04, "rerun": True}
-    happens("environment", commits // 2, machine=next(on), **driver)
-    torch = {"fact": "software.torch", "value": "2.13"}
-    happens("environment", 3 * commits // 5, machine=next(on), **torch)
-    happens("failed", commits // 3, until=commits // 3 + 2, machine=next(on), series=some())
-    events.sort(key=lambda event: event["at"])
-    return {
-        "seed": seed,
-        "commits": commits,
-        "series": series,
-        "machine": machine,
-        "event": events,
-    }

@@ -287,19 +287,28 @@ def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:
 
 
 def test_a_simulated_history_is_told_with_its_causes(
-    tmp_path: Path,
-    changes: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, changes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trees.write(tmp_path, trees.made_up(machines=2, commits=100, series=12, seed=5), git=True)
+    names = ("simulated-a", "simulated-b")
+    first, second, third, new, *_ = (str(case) for _, case in trees.cases_of(12))
+    code = [
+        {"at": 20, "effect": 0.1, "series": first, "cause": "Copy twice"},
+        {"at": 30, "until": 55, "effect": 0.15, "series": second, "cause": "Wait; then copy"},
+        {"at": 40, "effect": -0.1, "series": third, "cause": "Copy once"},
+    ]
+    events = [
+        *({"kind": "code", **own} for own in code),
+        {"kind": "version", "at": 50, "effect": -0.2, "series": new.partition("[")[0]},
+        {"kind": "environment", "at": 35, "machine": names[0], "effect": 0.04}
+        | {"fact": "nvml.driver", "value": "590.7"},
+    ]
+    story = {"commits": 80, "series": 12, "machine": [{"name": name} for name in names]}
+    trees.write(tmp_path, {**story, "event": events}, git=True)
     monkeypatch.chdir(tmp_path)  # git has the commits
-    told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
-    steps = {(one["series"], one["since"]): one for one in told["events"]}
-    truth = json.loads((tmp_path / "truth.json").read_text())["events"]
-    code = [one for one in truth if one["kind"] == "code"]
-    assert len(code) == 8
-    for one in code:
-        step = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
-        assert step["cause"] == "code" and one["cause"] in step["why"]
-    assert {step["cause"] for step in steps.values()} == {"measurement changed", "environment"}
+    page = json.loads(changes(tmp_path / "results", "--format", "json")[1])
+    steps = {(event["series"], event["cause"]): event for event in page["events"]}
+    for own in code:
+        for name in names:
+            assert own["cause"] in steps.pop((f"{own['series']}@{name}", "code"))["why"]
+    assert "driver: 580.1 -> 590.7" in steps.pop(("machine:simulated-a", "environment"))["why"]
+    assert {event["why"] for event in steps.values()} == {"version 1 -> 2"}
