@@ -1,7 +1,6 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -13,10 +12,7 @@ from hostbench.cli.bisect import judge_step
 from hostbench.cli.output import show_page, typed_again, write_file
 from hostbench.cli.run_setup import Measuring
 from hostbench.cli.two_codes import MeasuredSides, measure_sides
-from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
-from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.core.units import format_duration, number_of
 from hostbench.report.comparison import comment as comment_with
 from hostbench.report.comparison import comment_of, page
 from hostbench.vcs.repo import about
@@ -60,8 +56,7 @@ def execute(
         write_comment(comment_with("Nothing measured" if nothing else "Failed", [why, again]))
         raise
     called = _called(measured.sides[0]), _called(measured.sides[1])
-    notes = [*both.notes, *measured.notes, *_notes(called, measured, budget, every=all)]
-    both = replace(both, names=called, notes=notes)
+    both = replace(both, names=called, notes=[*both.notes, *_notes(called, measured)])
     ids = " ".join(f"run:{run.run_id}" for run in measured.runs)
     shown_again = f"hostbench compare {ids}{typed_again(options, 'results')}"
     show_page(format, page(both, shown_again, every=all))
@@ -82,25 +77,9 @@ def _called(side: Side) -> str:
     return f"{side.name} ({str(side.code.commit)[:8]}{state})"
 
 
-def _notes(
-    names: tuple[str, str], both: MeasuredSides, budget_s: float, *, every: bool
-) -> Iterator[str]:
+def _notes(names: tuple[str, str], both: MeasuredSides) -> Iterator[str]:
     """What was not measured, where each side is kept, and whether it came to its end."""
-    num_launches = Counter(str(record.case) for record in both.runs[0].records)
-    records = chain.from_iterable(run.records for run in both.runs)
-    without = {str(record.case) for record in records if record.status != "ok"}
-    few = [
-        as_typed(case)
-        for case in both.runs[0].header.planned
-        if num_launches[case] < MIN_LAUNCHES and case not in without
-    ]
-    if math.isfinite(budget_s) and few:
-        named = few if every else few[:_FEW]
-        more = f" and {len(few) - len(named)} more" * (len(few) > len(named))
-        yield (
-            f"{number_of(len(few), 'case')} did not fit into {format_duration(budget_s)} "
-            f"({MIN_LAUNCHES} launches a side): {', '.join(named)}{more}"
-        )
+    yield from both.notes
     for name, run in zip(names, both.runs, strict=True):
         yield f"{name} is run:{run.run_id}"
     if both.end != "complete":

@@ -105,12 +105,6 @@ class Comparison:
     """Runs that must be added for a verdict."""
 
     @property
-    def has_few(self) -> bool:
-        """Fewer launches than a verdict needs, or fewer runs."""
-        few_launches = self.unit == "launch" and min(self.num) < MIN_LAUNCHES
-        return few_launches or self.lacks_runs > 0
-
-    @property
     def detectable(self) -> float | None:
         """Half of the interval: about the smallest change that these observations show."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
@@ -145,7 +139,7 @@ def _observed(sides: TwoSides, first: Floats, second: Floats, **more: Any) -> Co
     about = {"in_bytes": sides.in_bytes, "confounds": sides.confounds, **more}
     num = len(first), len(second)
     if not all(num):
-        return Comparison(num=num, why="no number on one side", **about)
+        return Comparison(verdict="not judged", num=num, why="no number on one side", **about)
     return Comparison(
         effect=relative(_height(first, second)),
         num=num,
@@ -166,9 +160,9 @@ def _by_launches(sides: TwoSides, first: Floats, second: Floats) -> Comparison:
     if math.isfinite(estimated.low):
         low, high = relative(estimated.low), relative(estimated.high)
         comparison = replace(comparison, low=low, high=high)
-    if comparison.has_few:
+    if min(comparison.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
-        return replace(comparison, why=why)
+        return replace(comparison, verdict="not judged", why=why)
     return replace(comparison, p_value=estimated.p_value)
 
 

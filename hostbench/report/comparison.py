@@ -160,7 +160,7 @@ def _undecided(comparisons: Iterable[Comparison]) -> Iterator[str]:
             f"{len(few_runs)} undecided: made one after the other; `hostbench ab` or "
             f"{number_of(max(few_runs), 'more run')} decide"
         )
-    if spreads := [one.spread or 0.0 for one in undecided if not one.has_few]:
+    if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
         by_run = any(one.unit == "run" for one in undecided)
         helps = "`hostbench ab`" if by_run else "more launches (measured with --launches 20)"
         yield (

@@ -165,7 +165,7 @@ def test_an_interval_that_leaves_zero_out_is_not_the_same() -> None:
 )
 def test_too_few_is_said(first: list[float], second: list[float], why: str) -> None:
     found = one(first, second)
-    assert (found.verdict, found.why) == ("undecided", why)
+    assert (found.verdict, found.why) == ("not judged", why)
 
 
 DRIFTS = {"normal": known_changes.normal, "heavy": known_changes.heavy}
