@@ -1,8 +1,11 @@
 """The share of the possible gain: exact on made-up launches, refused where it means nothing."""
 
+from functools import partial
+
 import pytest
 
 from hostbench.core.efficiency import by_launch, ideal_s, overlap
+from hostbench.core.round_trip import ideal_round_trip_s
 
 
 @pytest.mark.parametrize(
@@ -97,3 +100,15 @@ def test_undecided_without_two_whole_launches() -> None:
     undecided = overlap({0: 16.0, 1: 16.0}, {1: 9.0}, {})
     assert undecided.share is None and str(undecided.undecided).startswith("0 launch")
     assert undecided.ideal_s is None
+
+
+@pytest.mark.parametrize(
+    ("loop_s", "of_one", "of_two"), [(10.0, 1.75, 1.0), (16.0, 1.0, 4 / 7), (24.0, 0.0, 0.0)]
+)
+def test_a_round_trip_with_one_and_two_engines(loop_s: float, of_one: float, of_two: float) -> None:
+    """8 s each way and of compute: one engine needs 16 s, two need 1 + 8 + 1."""
+    part = launches(8.0)
+    for num, ideal_of, share in ((1, 16.0, of_one), (2, 10.0, of_two)):
+        formula = partial(ideal_round_trip_s, num_batches=8, num_copy_engines=num)
+        found = overlap(launches(24.0), launches(loop_s), by_launch(formula, part, part, part))
+        assert found.ideal_s == ideal_of and found.share == pytest.approx(share, abs=1e-4)

@@ -14,7 +14,6 @@ from hostbench.facts.hardware import nvidia_hardware
 from hostbench.facts.record import Facts, Group, from_json, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.facts.watch import Watch
-from hostbench.report.doctor import Diagnosis, findings
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import MACHINES, FakeGpu, FakeNvml
 
@@ -74,12 +73,6 @@ class Machine:
                     watch.sample()
                 self.nvml.copy(into=MIB // 2, out_of=MIB // 2)
         return from_json(kept["during"])
-
-    def doctor(self) -> list[tuple[str, str, str]]:
-        """Level, text and remedy of each line."""
-        hardware = nvidia_hardware(self.root, self.nvml, {})
-        found: list[Diagnosis] = findings(self.facts(), hardware, self.torch)
-        return [(each.level, each.text, each.remedy) for each in found]
 
 
 @pytest.fixture
@@ -157,51 +150,3 @@ def test_a_lost_gpu_is_not_counted_on(machine: Machine) -> None:
     assert facts["gpu0"]["name"] == unknown(LOST)
     assert facts["gpu1"]["cuda_index"] == known(0)
     assert list(machine.during()) == ["host", "gpu1"]
-
-
-SLOT = "the link is fine: PCIe Gen{} x16, at most {} GB/s each way"
-
-
-MUTE = "gpu0 does not answer NVML, though CUDA works: its facts are unknown"
-NOTHING_WRONG = ("ok", "nothing looks wrong", "")
-
-
-@pytest.mark.parametrize(
-    ("machine", "said"),
-    [
-        ("no_permission", [("warn", MUTE, FORBIDDEN)]),
-        (
-            "vgpu",
-            [
-                (
-                    "note",
-                    "gpu0: a virtual GPU; link and counters stay unknown",
-                    "ask who runs the host for PCIe generation and width; compare measured rates",
-                ),
-                NOTHING_WRONG,
-            ],
-        ),
-        (
-            "needs_reset",
-            [
-                (
-                    "broken",
-                    "1 NVIDIA GPU(s) visible (nvml), but torch.cuda does not work: "
-                    "CUDA error: unknown",
-                    f"{RESET}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''",
-                ),
-                ("broken", "gpu0 does not answer", RESET),
-            ],
-        ),
-        (
-            "one_lost",
-            [
-                ("broken", "gpu0 does not answer", LOST),
-                ("ok", f"gpu1: {SLOT.format(5, 57.6)}", ""),
-            ],
-        ),
-    ],
-    indirect=["machine"],
-)
-def test_what_the_doctor_says(machine: Machine, said: list[tuple[str, str, str]]) -> None:
-    assert machine.doctor() == said

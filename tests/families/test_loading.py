@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from torch.utils.data._utils import worker as torch_worker
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
@@ -227,13 +228,15 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield folder
 
 
-def fail_and_reset() -> None:
+def fail_reset_and_sleep() -> None:
     """As the worker of a launch does after a case that fails: it resets, while the error is held.
+    Then two workers more, whose parent is killed; that they look for it each 5 s is put off.
 
     In a process of its own: torch raises from its handler of SIGCHLD, wherever the process is.
     """
-    device = CpuDevice()
-    prepared = FedLoop(device, replace(QUICK, num_workers=2), "non_blocking").prepared()
+    torch_worker.MP_STATUS_CHECK_INTERVAL = 1e4
+    device, loading = CpuDevice(), replace(QUICK, num_workers=2)
+    prepared = FedLoop(device, loading, "non_blocking").prepared()
     prepared.step()
     workers = children()
     try:
@@ -242,42 +245,20 @@ def fail_and_reset() -> None:
             prepared.step()
     except (RuntimeError, OSError, EOFError):  # torch's; the others' where a batch was on its way
         device.reset()
-        print(len(workers) >= 2, len(workers & children()))
+        print(len(workers) >= 2, len(workers & children()), flush=True)
+    batches = iter(device.loader(loading))
+    next(batches), next(batches)
+    print(*children(), flush=True)
+    time.sleep(1000)
 
 
-def test_a_failing_case_leaves_no_worker(scratch: str) -> None:
-    code = f"from {__name__} import fail_and_reset; fail_and_reset()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "TMPDIR": scratch},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "True 0\n", done.stdout
-
-
-def test_workers_die_with_the_process_that_measures(scratch: str) -> None:
-    """They look for it themselves each 5 s; that is put off here."""
-    code = (
-        "import sys, time\n"
-        "from torch.utils.data import _utils\n"
-        "_utils.worker.MP_STATUS_CHECK_INTERVAL = 1e4\n"
-        "from hostbench.core.processes import children\n"
-        "from hostbench.device.cpu import CpuDevice\n"
-        "from hostbench.device.loading import Loading\n"
-        "loading = Loading(batch_size=4, item_bytes=64, item_s=(0.0,), num_workers=2)\n"
-        "batches = iter(CpuDevice().loader(loading))\n"
-        "next(batches), next(batches)\n"
-        "print(*children(), flush=True)\n"
-        "time.sleep(1000)\n"
-    )
-    env = {**os.environ, "TMPDIR": scratch}
-    argv = [sys.executable, "-c", code]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as one:
+def test_neither_a_failing_case_nor_a_killed_process_leaves_a_worker(scratch: str) -> None:
+    code = f"from {__name__} import fail_reset_and_sleep; fail_reset_and_sleep()"
+    argv, env = [sys.executable, "-c", code], {**os.environ, "TMPDIR": scratch}
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, text=True, env=env) as one:
         assert one.stdout is not None
+        assert one.stdout.readline() == "True 0\n"
         workers = [int(pid) for pid in one.stdout.readline().split()]
         one.kill()
     assert len(workers) == 2

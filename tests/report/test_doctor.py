@@ -80,10 +80,17 @@ def test_a_healthy_gpu_is_fine():
         (FakeGpu(throttle_bits=0x41), "warn", "throttled now (hardware-thermal)"),
         (FakeGpu(mig=True), "note", "MIG is on"),
         (FakeGpu(broken=GPU_IS_LOST), "broken", "gpu0 does not answer"),
+        (fake_nvml.machine("vgpu").gpus[0], "note", "a virtual GPU; link and counters"),
     ],
 )
 def test_gpu_findings(gpu, level, text):
     assert levels(diagnose(gpu), text) == [level]
+
+
+def test_a_gpu_that_works_and_does_not_answer_nvml_is_a_warning():
+    silent = fake_nvml.machine("no_permission").gpus[0]
+    found = diagnose(silent, replace(CUDA_TORCH, devices=("NVIDIA H200",)))
+    assert levels(found, "gpu0 does not answer NVML, though CUDA works") == ["warn"]
 
 
 @pytest.mark.parametrize(
