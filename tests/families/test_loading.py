@@ -234,7 +234,7 @@ def fail_reset_and_sleep() -> None:
 
     In a process of its own: torch raises from its handler of SIGCHLD, wherever the process is.
     """
-    torch_worker.MP_STATUS_CHECK_INTERVAL = 1e4
+    vars(torch_worker)["MP_STATUS_CHECK_INTERVAL"] = 1e4
     device, loading = CpuDevice(), replace(QUICK, num_workers=2)
     prepared = FedLoop(device, loading, "non_blocking").prepared()
     prepared.step()
