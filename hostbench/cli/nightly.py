@@ -131,10 +131,10 @@ class _Nightly:
         return max(share * self.budget_s - (time.monotonic() - self.began_s), 0.0)
 
     def _against_level(self, run_ids: Sequence[str]) -> Comparisons:
-        history = open_history(str(self.setup.results))
-        runs = history.sides()
-        tonight = of_runs(runs, self.setup.machine, run_ids)
-        return compared(history, level_before(runs), tonight).comparisons
+        history, setup = open_history(str(self.setup.results)), self.setup
+        runs, known = history.sides(), nights.of_machine(setup.results, setup.machine)
+        level = level_before(runs, report.not_concluded(runs, known))
+        return compared(history, level, of_runs(runs, setup.machine, run_ids)).comparisons
 
     def _why_moved(self, run: Run, before: str | None, suspects: Comparisons) -> Comparisons:
         """What moved and why: what seems to have is measured again, interleaved with the commit

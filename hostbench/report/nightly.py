@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
@@ -117,6 +119,16 @@ def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) 
             if cases <= {str(record.case) for record in run.records if record.status == "ok"}:
                 return run
     return newest
+
+
+def not_concluded(runs: pd.DataFrame, nights: Sequence[Night]) -> list[str]:
+    """Of Results.sides the runs since the first night that no night has concluded: by hand, cut
+    off, measured once more. What moved in one of them would be hidden by it."""
+    if not nights:
+        return []
+    is_later = runs["started_at"] >= pd.Timestamp(nights[0].started_at)
+    is_concluded = runs["run_id"].isin([night.run_id for night in nights])
+    return runs.loc[is_later & ~is_concluded, "run_id"].tolist()
 
 
 def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
@@ -285,7 +297,7 @@ def blocks(night: Tonight) -> list[Block]:
     if night.rows:
         parts += ["", Heading("What failed, moved or was skipped"), table(night.rows)]
     for name, lines in night.lists.items():
-        if night.moved or name not in _EVIDENCE.values():
+        if night.rows or name not in _EVIDENCE.values():
             parts += listed(_LISTS[name], lines)
     return parts
 

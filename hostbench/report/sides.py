@@ -54,6 +54,8 @@ class SideRuns:
     text: str
     column: str
     rows: pd.DataFrame
+    without: Sequence[str] = ()
+    """Of a level: the runs that are left out of it."""
 
     @property
     def is_level(self) -> bool:
@@ -99,9 +101,9 @@ def chosen(
     return first, second
 
 
-def level_before(runs: pd.DataFrame) -> SideRuns:
-    """As a first side: the runs before the second one."""
-    return SideRuns(text=LEVEL, column="run_id", rows=runs.iloc[:0])
+def level_before(runs: pd.DataFrame, without: Sequence[str] = ()) -> SideRuns:
+    """As a first side: the runs before the second one, but for some."""
+    return SideRuns(text=LEVEL, column="run_id", rows=runs.iloc[:0], without=without)
 
 
 def of_runs(runs: pd.DataFrame, machine: str, run_ids: Sequence[str]) -> SideRuns:
@@ -176,7 +178,8 @@ def read(
         if key in left and key in right and not failed:
             series[key] = _two_sides(key, first.column, own, other, level)
         elif why := _why_lacking(key, newest, (key in left, key in right), versions):
-            before_s = [row["number"] for row in own] or level.get("before", [])
+            begins = max(level.get("resets", ()), default=0)
+            before_s = [row["number"] for row in own] or level.get("before", [])[begins:]
             after_s = [] if failed else [row["number"] for row in other]
             lacking[key] = Comparison(
                 verdict=why[0],
@@ -282,7 +285,8 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
         for night in known:
             for change in night.confirmed():
                 moved_in[change.case, change.version].append(night.run_id)
-        others = [*ids[0], *ids[1], *(run for night in known for run in night.disturbed_runs)]
+        disturbed = (run for night in known for run in night.disturbed_runs)
+        others = [*ids[0], *ids[1], *first.without, *disturbed]
         is_before = ~rows["run_id"].isin(others) & (rows["order"] < orders[end].min())
         rows["number"] = _number(rows)
         counts = rows["number"].notna() & rows["scratch"].isna() & ~of_few_launches(rows)

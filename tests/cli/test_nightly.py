@@ -280,7 +280,7 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
     explain is told by the next night."""
     story.commit("begin")
     story.quiet_nights()
-    story.night(3, torch="2.13", slower=1.2, does="run")
+    story.night(3, torch="2.13", slower=1.4, does="run")
     assert story.night(4, torch="2.13", throttled="thermal", slower=1.6) == EXIT_OK
     assert story.answer.startswith("Disturbed, not judged: 2 series")
     assert story.night(5, torch="2.13", slower=1.4) == EXIT_REGRESSION

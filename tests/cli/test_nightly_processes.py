@@ -92,13 +92,13 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     assert machine.night(1) == EXIT_OK
     assert machine.ended(2, number, r"launch 3 of 10") == ends
     assert machine.summary.exists() == (number == signal.SIGTERM)
-    assert machine.night(2) == EXIT_OK and "No new change: 2 series" in machine.answer
-    assert "10 launches" in machine.said
+    for day in range(2, 6):
+        assert machine.night(day) == EXIT_OK and "10 launches" in machine.said
 
     machine.commit(2)
-    assert machine.ended(3, number, r"interleaved with") == ends
+    assert machine.ended(7, number, r"interleaved with") == ends
     assert machine.summary.exists() == (number == signal.SIGTERM)
-    assert machine.night(3) == EXIT_REGRESSION and "(code: " in machine.answer
+    assert machine.night(8) == EXIT_REGRESSION and "(code: " in machine.answer
 
     assert not list((machine.results / ".journals").glob("*.jsonl"))
 
