@@ -1,7 +1,7 @@
 """Plain statistics on samples. Pure: no clock, no device."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from hostbench.core.units import number_of
@@ -10,6 +10,9 @@ MIN_LAUNCHES = 7
 """Launches below which nothing is decided, here or by the rank test of `asv compare`."""
 MIN_FOR_INTERVAL = 8
 """Values from which on `median_interval` has one at 99 %."""
+
+Launches = Mapping[int, float]
+"""Launch number -> median seconds in that launch."""
 
 _STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773, 7: 4.317}
 """Two-sided quantiles of Student's t at 0.5 % for so many values (one degree less)."""
@@ -89,3 +92,9 @@ def launch_interval(values: Sequence[float]) -> tuple[float, float]:
     else Student's."""
     enough = len(values) >= MIN_FOR_INTERVAL
     return median_interval(values) if enough else few_interval(values)
+
+
+def by_launch(formula: Callable[..., float], *parts: Launches) -> Launches:
+    """The formula of the parts, in each launch that holds all of them."""
+    whole = sorted(set.intersection(*map(set, parts)))
+    return {n: formula(*(part[n] for part in parts)) for n in whole}

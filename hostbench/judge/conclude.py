@@ -11,8 +11,7 @@ nothing else. Pure functions.
 import math
 from dataclasses import dataclass
 
-from hostbench.core.efficiency import Launches
-from hostbench.core.samples import MIN_LAUNCHES, few_interval, median
+from hostbench.core.samples import MIN_LAUNCHES, Launches, few_interval, median
 from hostbench.judge.rank_test import shift
 from hostbench.judge.two_sides import SAME_WITHIN, Verdict
 

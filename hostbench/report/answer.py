@@ -11,7 +11,7 @@ from hostbench.core import units
 from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
-FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", ""]
+FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", "copies", ""]
 
 
 CLOSE = 0.25
@@ -23,7 +23,7 @@ def difference(conclusion: Conclusion, name: str = "") -> str:
     """A conclusion in a few words: `direct 2.6x faster`, `same within 3 %`, or how large a
     difference may still be, or why the launches do not tell."""
     if conclusion.is_different:
-        return f"{name} {times(_at_least_1(conclusion))} {conclusion.verdict}".strip()
+        return f"{name} {times(factor(conclusion))} {conclusion.verdict}".strip()
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:
@@ -51,10 +51,11 @@ def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
     """Largest of what is named first: the largest difference that is established, else the
     comparison that leaves most possible."""
     is_different = conclusion.is_different
-    return is_different, 0.0 if is_different else conclusion.possible, _at_least_1(conclusion)
+    return is_different, 0.0 if is_different else conclusion.possible, factor(conclusion)
 
 
-def _at_least_1(conclusion: Conclusion) -> float:
+def factor(conclusion: Conclusion) -> float:
+    """How many times faster or slower, 1 or more."""
     return max(conclusion.factor, 1 / conclusion.factor)
 
 
@@ -89,10 +90,12 @@ class Ratio:
         """A factor only where the difference is established."""
         conclusion = self.conclusion
         if conclusion.is_different and self.share_of:
-            return f"{conclusion.factor:.0%} of {self.share_of} of {self.to}"
+            low, high = conclusion.low or 0.0, conclusion.high or math.inf
+            share = f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%})"
+            return f"{share} of {self.share_of} of {self.to}"
         if conclusion.is_different:
-            factor = units.format_factor(_at_least_1(conclusion))
-            return f"{factor} {conclusion.verdict} than {self.to}"
+            times_more = units.format_factor(factor(conclusion))
+            return f"{times_more} {conclusion.verdict} than {self.to}"
         if conclusion.verdict == "same":
             return f"the same as {self.to}"
         words = difference(conclusion)
@@ -235,7 +238,7 @@ _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
     "bytes": units.about_bytes,
     "share": "{:.2f}".format,
     "x": units.format_factor,
-    "": "{:.3g}".format,
+    "copies": "{:.1f} copies".format,
 }
 
 

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from benchmarks.overlap import RATIOS
-from hostbench.core.efficiency import ideal_s
-from hostbench.core.round_trip import ideal_round_trip_s
 from hostbench.core.samples import median
 from hostbench.core.units import GB, MIB
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
+from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Way
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare

@@ -19,7 +19,7 @@ from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated import Link
 from hostbench.limits import published
 from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Curve, Finding, Question, Scaling
+from hostbench.report.kinds import Compare, Curve, Finding, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
 from tests.fakes.builders import (
@@ -148,18 +148,17 @@ def test_what_a_question_chooses_is_declared(family: str) -> None:
         assert all(base[axis] in work.axes[axis] for axis in base), work.name
 
 
-curve = partial(Curve, text="?", workload=COPY)
-
-
+compare = partial(Compare, text="?", workload=COPY)
 finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
 
 
 @pytest.mark.parametrize(
     "question, said",
     [
-        (curve(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
-        (curve(varies="mem"), "names the axis 'mem'"),
-        (curve(crossing=("memory", "pageable", "pin")), "is never 'pin'"),
+        (compare(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
+        (compare(varies="mem"), "names the axis 'mem'"),
+        (compare(claim={"memory": "pin"}, over="nbytes"), "is never 'pin'"),
+        (Curve(text="?", workload="allocation.batch", fits=()), "has no axis ...bytes"),
         (finding(also=("a.b",)), "'a.b', which is no workload"),
         (Scaling(text="?", workload=COPY), "names the axis 'num_ranks'"),
     ],
@@ -188,9 +187,9 @@ BREAK_EVEN = "After how many copies has pinning a tensor paid?"
 def test_pinned_is_faster_from_a_size_on(question: str) -> None:
     answer = copies()[question]
     assert answer.state == "partly"
-    assert answer.verdict == "pinned is faster from 2.76KiB on"
-    assert verdict(answer, "pinned, 1KiB")[0] == "same"
-    assert verdict(answer, "pinned, 256MiB") == ("faster", 4.99)
+    assert answer.verdict == "pinned: the same at 1KiB, up to 4.99x faster from 4KiB to 256MiB"
+    assert verdict(answer, "1KiB pinned")[0] == "same"
+    assert verdict(answer, "256MiB pinned") == ("faster", 4.99)
 
 
 def test_pageable_memory_blocks_and_pinned_does_not() -> None:
@@ -217,7 +216,7 @@ def test_both_ways_at_once() -> None:
     assert both.value == pytest.approx(99.1, abs=0.05) and both.unit == "GB/s"
     assert str(both).endswith("in all 99.1 GB/s (the same as both alone (99.3 GB/s))")
     alone = figure(answer, "pageable, 64MiB each way, in all")
-    assert str(alone).endswith("(50% of that of both alone (20 GB/s))")
+    assert str(alone).endswith("(50% (50% to 50%) of that of both alone (20 GB/s))")
     assert value(answer, "pageable, 64MiB each way, in all") == pytest.approx(9.99, abs=0.01)
 
 
@@ -265,9 +264,11 @@ def test_the_bus_bandwidth_with_a_synchronize_each_and_of_a_queue() -> None:
         reduced("all_reduce", 2, 4 * KIB, 3e-5),
         reduced("all_reduce_queued", 2, 4 * KIB, 1e-5),
     ]
-    scale, queued, small, saved = (one for ask in asked("collectives") for one in ask.answers(rows))
+    scale, queued, small, saved, *_ = (
+        one for ask in asked("collectives") for one in ask.answers(rows)
+    )
     for answer, seconds in ((scale, 4e-3), (queued, 2e-3)):
-        assert answer.verdict.startswith("512MiB, bus bandwidth: ")
+        assert answer.notes == ("At 512MiB.",)
         assert value(answer, "2 ranks") == pytest.approx(512 * MIB / seconds / 1e9)
     assert value(small, "2 ranks") == 3e-5
     (only,) = saved.figures
@@ -302,7 +303,7 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
     beside = by_text["What do other collectives cost over 2 ranks, beside an all-reduce?"]
     assert beside.verdict == "reduce-scatter is 2x faster than all-reduce"
-    scale = by_text["How does reduce-scatter scale?"]
+    scale = by_text["Which bus bandwidth has reduce-scatter, by ranks?"]
     assert value(scale, "2 ranks") == pytest.approx(MIB / 0.5e-3 / 2 / 1e9)
     wire = by_text["Does each rank send as many bytes as documented?"]
     (figures,) = wire.figures
@@ -368,7 +369,7 @@ def test_a_direction_without_a_number_is_named(lost: Callable[[Case, str], CaseR
     assert there.state == "partly"
     assert (back.state, back.verdict) == ("unavailable", f"{status}: no such copy")
     answer = found[ASYNC.format("pinned")]
-    assert answer.state == "yes"
+    assert answer.state == "partly"
     assert f"device to host unknown ({status}: no such copy)" in answer.verdict
     link = found[LINK]
     assert link.state == "partly"
@@ -454,7 +455,7 @@ def test_overlap_pays_most_where_both_take_as_long() -> None:
 
 def test_from_which_batch_on_a_copy_stream_pays() -> None:
     answer = loops()["From which batch size does a copy stream pay, from pinned memory?"]
-    assert answer.state == "yes" and answer.verdict.endswith("every size from 512KiB to 32MiB")
+    assert answer.state == "yes" and answer.verdict.endswith("faster from 512KiB to 32MiB")
     assert [one.value for one in answer.figures] == sorted(one.value or 0 for one in answer.figures)
 
 
@@ -492,7 +493,6 @@ def test_the_parts_of_creating_on_the_cpu_and_moving() -> None:
     whole_s = 2 * link.alloc_s + fill_s + copy_s + link.wait_s
     touch_s = link.alloc_s + nbytes / link.host_bytes_per_s
     assert answer.notes[0] == "At 16MiB."
-    assert value(answer, "the whole") == pytest.approx(whole_s)
     shares = {
         "randn": fill_s,
         "the host's memory": touch_s,
@@ -502,10 +502,10 @@ def test_the_parts_of_creating_on_the_cpu_and_moving() -> None:
     for name, seconds in shares.items():
         assert value(answer, name) == pytest.approx(seconds / whole_s, abs=2e-4)
     assert answer.verdict == (
-        "randn 95%, the host's memory 2%, the device's memory 0% and the copy 5%"
+        "randn 0.95, the host's memory 0.02, the device's memory 0.00 and the copy 0.05"
     )
     assert figure(answer, "randn").low == pytest.approx(value(answer, "randn"))
-    assert answer.chart is not None and len(answer.chart.points) == 5
+    assert answer.chart is not None and len(answer.chart.points) == 4
 
 
 def test_parts_that_were_not_measured_are_named() -> None:
@@ -548,7 +548,7 @@ def test_what_pinning_costs() -> None:
     assert verdict(pinned, "warm cache")[0] == "faster"
 
 
-FRAGMENTS = "Which allocator setting wastes least memory, where {}?"
+FRAGMENTS = "How much is reserved at the peak for what is allocated, where {}?"
 
 
 def mixed(setting: str, ms: float, room: str = "free", **counted: int | None) -> list[CaseRecord]:
@@ -570,8 +570,7 @@ def test_what_fragmentation_costs_and_what_helps() -> None:
     found = asked_of(records, device="cuda")
     answer = found[FRAGMENTS.format("there is room")]
     assert answer.verdict == (
-        "reserved at the peak, for what is allocated: default 2.50x and expandable_segments:True "
-        "1.10x, expandable_segments:True least"
+        "default 2.5x, expandable_segments:True 1.1x and max_split_size_mb:32 3x"
     )
     assert figure(answer, "default").note == (
         "250MiB for 100MiB; up to 40MiB free in segments that are in use; all of it takes 8.04 ms"
@@ -579,9 +578,8 @@ def test_what_fragmentation_costs_and_what_helps() -> None:
     assert "given back 2 times" in figure(answer, "max_split_size_mb:32").note
     said, factor = verdict(answer, "expandable_segments:True")
     assert said == "faster" and factor == pytest.approx(2.0, rel=0.01)
-    assert answer.chart is not None and answer.chart.rules[0].low == 100 * MIB
-    tight = found[FRAGMENTS.format("memory is tight")]
-    assert (tight.state, len(tight.figures)) == ("undecided", 0)
+    assert answer.chart is not None and len(answer.chart.points) == 3
+    assert found[FRAGMENTS.format("memory is tight")].state == "undecided"
 
 
 def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord]:
@@ -598,16 +596,7 @@ def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord
     ]
 
 
-MORE, GAINS = (
-    "What does a larger batch cost in memory?",
-    "What does a larger batch gain in time?",
-)
-
-
-def test_a_larger_batch_costs_memory_in_proportion() -> None:
-    found = asked_of(batches({1: 1.0, 16: 2.0, 256: 20.0}), device="cuda")
-    assert found[MORE].verdict == "10KiB an example beside 4MiB for any batch"
-    assert value(found[MORE], "peak, 16 in a batch") == 4 * MIB + 160 * KIB
+GAINS = "What does a larger batch gain in time, and cost in memory?"
 
 
 @pytest.mark.parametrize(
@@ -625,6 +614,7 @@ def test_what_a_larger_batch_gains(times_ms: dict[int, float], noise: float, sai
     answer = asked_of(batches(times_ms, noise), device="cuda")[GAINS]
     assert answer.verdict == said
     assert value(answer, "16 examples") == pytest.approx(16e3 / times_ms[16], rel=noise)
+    assert "peak 4.16MiB" in figure(answer, "16 examples").note
 
 
 # is my link fine?
@@ -642,7 +632,7 @@ H200: dict[str, Any] = {
 V100 = {**H200, "name": "Tesla V100", "pcie_max_generation": 3, "pcie_gpu_max_generation": 3}
 C2C = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000}
 GH200, X1 = {**C2C, "name": "NVIDIA GH200 480GB"}, {**C2C, "name": "NVIDIA X1"}
-NOTHING_SAYS = "Nothing in the facts says why: look at NUMA placement and other traffic."
+NOTHING_SAYS = "nothing in the facts says why: look at NUMA placement and other traffic"
 
 
 def link_copies(rates: dict[str, float], device: str = "cuda", memory: str = "pinned") -> Any:
@@ -668,7 +658,8 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
     ("gpu", "during", "rates", "state", "note"),
     [
         pytest.param(H200, BUSY, (55.4, 55.1), "yes", None, id="healthy"),
-        pytest.param(H200, BUSY, (55.4, 30), "no", NOTHING_SAYS, id="slow"),
+        pytest.param(H200, BUSY, (40.0, 30), "no", NOTHING_SAYS, id="slow"),
+        pytest.param(H200, BUSY, (55.4, 30), "partly", NOTHING_SAYS, id="slow one way"),
         pytest.param(
             H200,
             {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}},
@@ -677,10 +668,10 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
             "gpu0: throttled while copies ran (power-cap)",
             id="throttled, which is no fault of the link",
         ),
-        pytest.param(V100, None, (9.5, 13.1), "no", NOTHING_SAYS, id="a floor proves no health"),
+        pytest.param(V100, None, (9.5, 9.4), "no", NOTHING_SAYS, id="a floor proves no health"),
         pytest.param(GH200, None, (350, 297), "yes", None, id="C2C as published"),
         pytest.param(X1, None, (350, 297), "undecided", None, id="C2C of which nothing is known"),
-        pytest.param(H200, BUSY, (55.4,), "partly", None, id="one direction"),
+        pytest.param(H200, BUSY, (55.4,), "yes", None, id="one direction"),
     ],
 )
 def test_the_link_is_judged_by_what_it_can_carry(
@@ -693,18 +684,13 @@ def test_the_link_is_judged_by_what_it_can_carry(
 ) -> None:
     answer = linked(tmp_path, gpu, during, *rates)
     assert answer.state == state
-    assert len(answer.notes) == (note is not None)
-    if note:
-        assert note in answer.notes[0]
-    measured = [one.value for one in answer.figures if one.status == "ok"]
-    assert measured == pytest.approx(list(rates))
-    lost = [(one.status, one.reason) for one in answer.figures if one.value is None]
-    assert lost == [("not measured", "this run did not measure it")] * (2 - len(rates))
+    assert note is None or any(note in figure.note for figure in answer.figures)
+    assert [figure.value for figure in answer.figures] == pytest.approx(list(rates))
 
 
 @pytest.mark.parametrize(
     ("rates", "state"),
-    [((55.4, 55.3, 55.5), "partly"), ((55.4, 49.0, 54.0), "undecided"), ((55.4,), "undecided")],
+    [((55.4, 55.3, 55.5), "yes"), ((55.4, 49.0, 54.0), "undecided"), ((55.4,), "undecided")],
 )
 def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
     rates: tuple[float, ...], state: str
@@ -717,7 +703,7 @@ def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
     ]
     answer = asked_of(records, BUSY, facts=facts, device="cuda")[LINK]
     assert answer.state == state
-    assert ("7 tell more: hostbench run --launches 7" in answer.verdict) is (state == "undecided")
+    assert "7 tell more: hostbench run --launches 7" in answer.figures[0].note
 
 
 def test_how_many_copies_is_said_only_where_the_launches_agree() -> None:
@@ -742,7 +728,8 @@ def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path)
     assert there.label == "host to device, 256MiB"
     assert there.note == (
         "96% of 57.6 GB/s, PCIe Gen5 x16, 256-byte packets; 88% of the encoded 63 GB/s; published: "
-        "55.43 GB/s for H200 (https://github.com/stas00/ml-engineering network/README.md)"
+        "55.43 GB/s for H200 (https://github.com/stas00/ml-engineering network/README.md); "
+        "3 launches tell only large differences; 7 tell more: hostbench run --launches 7"
     )
 
 
@@ -751,7 +738,7 @@ def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path)
     [
         ("floor", 299, "no"),
         ("floor", 400, "undecided"),
-        ("measured", 310, "partly"),
+        ("measured", 310, "yes"),
     ],
 )
 def test_what_is_published_decides_where_no_limit_does(
@@ -773,7 +760,8 @@ def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
     gpu = {**hidden, "name": "NVIDIA X1", "virtualization": "vgpu"}
     answer = linked(tmp_path, gpu, None, 20)
     assert answer.state == "undecided"
-    assert answer.figures[0].note == ("its limit: the link cannot be read: a vGPU does not tell")
+    said = "its limit: the link cannot be read: a vGPU does not tell"
+    assert answer.figures[0].note.startswith(said)
 
 
 # loading
@@ -792,9 +780,8 @@ def test_the_fewest_workers_than_which_no_more_are_faster() -> None:
     )
     alone = figure(one, "no workers")
     assert alone.note == "waits 1.72 ms for data, device idle 43% of the time, 8,190 items/s"
-    assert verdict(one, "no workers") == ("slower", 0.512)
-    assert alone.ratio is not None and alone.ratio.to == "data on the device"
-    assert verdict(one, "8 workers")[0] == "slower", "by the copy, which is 5 % of the step"
+    assert verdict(one, "4 workers") == ("faster", 1.85)
+    assert value(one, "data on the device") == pytest.approx(1.001e-3, rel=1e-3)
     assert one.chart is not None
     assert [rule.low for rule in one.chart.rules] == [pytest.approx(1.001e-3, rel=1e-3)]
 
@@ -817,8 +804,8 @@ def test_the_batch_size_by_items_per_second() -> None:
         "batches of 16: 15,176 items/s, and more is no faster; "
         "slower: batches of 1 1.09x and batches of 4 1.02x"
     )
-    said = "batches of 64 15,242 items/s (waits 0 ns for data, device idle 0% of the time)"
-    assert str(figure(one, "batches of 64")) == said
+    said = "(1.09x faster than batches of 1, waits 0 ns for data, device idle 0% of the time)"
+    assert str(figure(one, "batches of 64")) == f"batches of 64 15,242 items/s {said}"
     assert one.chart is not None and one.chart.y.better == "higher"
 
 

@@ -271,36 +271,30 @@ def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, words: str, le
     """Twice the time of one process: half of its speed, of a shared batch a quarter."""
     rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
     answer = answered(*rows)[f"How does DDP scale, with {words}?"]
-    assert f"2 ranks 20 ms ({left} of the speed of one process" in str(answer.figures[1])
-    assert answer.chart is not None
-    assert [point.y for point in answer.chart.curve] == [0.010, 0.010 / (1 + (batch == "total"))]
+    assert f"2 ranks 20 ms ({left} ({left} to {left}) of the speed of one process" in answer.verdict
 
 
 @pytest.mark.parametrize(
-    ("step_s", "verdict", "exposed"),
+    ("step_s", "state", "said"),
     [
-        (0.014, "60% of it, 99 % interval 0.60 to 0.60; exposed 4 ms", 0.004),
-        (0.009, "110% of it, 99 % interval 1.10 to 1.10; exposed -1 ms", -0.001),
+        (0.014, "yes", "yes: step hides 60 % (99 % interval 60 % to 60 %)"),
+        (0.009, "partly", "(step: the loop beats the ideal that its parts give)"),
     ],
 )
-def test_a_share_of_the_communication_is_hidden(
-    step_s: float, verdict: str, exposed: float
-) -> None:
-    """10 ms of compute and 10 ms of communication in 14 ms: 4 ms are exposed, 60 % hidden. A step
-    that takes less than its compute is no reason to hide that."""
+def test_a_share_of_the_communication_is_hidden(step_s: float, state: str, said: str) -> None:
+    """10 ms of compute and 10 ms of communication in 14 ms: 4 ms are exposed, 60 % hidden."""
     times = {"step": step_s, "compute": 0.010, "optimizer": 0.001, "communication": 0.010}
     parts = (
         row("training.exposed", seconds, num_ranks=2, wrap="ddp", part=part)
         for part, seconds in times.items()
     )
     answer = answered(*parts)["How much of its communication does DDP over 2 ranks hide?"]
-    assert answer.verdict.startswith(verdict)
-    (shown,) = (shown for shown in answer.figures if shown.label == "exposed")
-    assert shown.value == pytest.approx(exposed) and shown.low == pytest.approx(exposed)
+    assert answer.state == state and said in answer.verdict
+    assert ("4 ms over the ideal" in str(answer.figures[0])) is (state == "yes")
     assert answer.chart is not None
     lanes = [point.x for point in answer.chart.points]
-    assert lanes == ["step", "compute with the update", "the update alone",
-                     "communication alone", "exposed"]  # fmt: skip
+    names = ["compute with the update", "the update alone", "communication alone"]
+    assert lanes == ["step", *names]
 
 
 def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
@@ -318,9 +312,9 @@ def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
         ),
     )  # fmt: skip
     held = found["Over 2 ranks, does each hold what the formulas say?"]
-    zero1 = "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB)"
-    assert str(held.figures[1]) == zero1 and held.chart is not None
-    assert [bar.x for bar in held.chart.points] == ["one process", "ZeRO-1"]
+    zero1 = "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB, one process 10KiB)"
+    assert str(held.figures[0]) == zero1 and held.chart is not None
+    assert [bar.x for bar in held.chart.points] == ["ZeRO-1"]
     waits = found["What do workers of a DataLoader save over 2 ranks?"]
     assert "rank 0 waits 25%, rank 1 waits 50%" in str(waits.figures[0])
     enough = found["Which size of buckets is enough over 2 ranks?"]

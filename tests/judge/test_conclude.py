@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostbench.core.efficiency import Launches
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, Launches
 from hostbench.judge.conclude import MIN_EFFECT, MIN_EFFECT_FEW, Conclusion, conclude
 from hostbench.judge.two_sides import SAME_WITHIN
 from tests.conftest import SoakSeeds

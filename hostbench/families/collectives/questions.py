@@ -1,6 +1,6 @@
 """What is asked of the family collectives: what operations cost, and how they scale."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +8,12 @@ from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.report.answer import Figure
-from hostbench.report.kinds import Compare, Curve, Finding, Parts, Scaling
+from hostbench.report.kinds import Compare, Curve, Finding, Parts
 from hostbench.report.rows import Row, Rows, where
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
 WITH_DATA = tuple(name for name in OPERATIONS if name != "barrier")
-WORLDS = (*range(2, 32), *range(32, 1025, 4))  # numbers of ranks that a launcher may start
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "operation": {
         "all_gather_into_tensor": "all-gather", "reduce_scatter_tensor": "reduce-scatter",
@@ -29,11 +28,14 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }  # fmt: skip
 
 
-def bus_bytes_per_s(row: Row) -> float | None:
-    """Of a row that has a time and bytes; None for one rank, which sends nothing."""
+def bus_bytes(row: Row) -> float | None:
+    """What crosses the bus in a step; None for one rank, which sends nothing."""
     operation, num = str(row.axes.get("operation", "all_reduce")), int(row.axes["num_ranks"])
-    rate = (row.nbytes or 0.0) / row.time
-    return rate * OPERATIONS[operation].factor(num) if num > 1 else None
+    return row.nbytes * OPERATIONS[operation].factor(num) if num > 1 and row.nbytes else None
+
+
+def _over_several(rows: Rows) -> Rows:
+    return [row for row in rows if row.axes.get("num_ranks") != 1]
 
 
 def _with_all_reduce(rows: Rows) -> Rows:
@@ -47,40 +49,40 @@ def _with_all_reduce(rows: Rows) -> Rows:
     return [replace(row, axes={name: row.axes[name] for name in names}) for row in same + others]
 
 
-def _transfer(row: Row, rows: Rows) -> Figure:
+def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
     """Of a collective to which ranks come one after the other; and the waiting before it."""
     label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
     waiting, who = format_seconds(row.findings["waiting_s"]), row.findings["last_rank"]
     note = f"after {waiting} of waiting for {who}"
-    return Figure(label=label, value=row.findings["transfer_s"], unit="s", note=note)
+    yield Figure(label, row.findings["transfer_s"], "s", note=note)
 
 
-def _sent(row: Row, rows: Rows) -> Figure:
+def _sent(row: Row, rows: Rows) -> Iterator[Figure]:
     """What the busiest rank was seen to send, as a part of S, and beside what it must."""
     name, num = str(row.axes["operation"]), int(row.axes["num_ranks"])
     label = f"{WORDS['operation'].get(name, name)}, {num} ranks, sent of S"
     if (sent := row.findings.get("most_sent_bytes")) is None or not row.nbytes:
-        reason = "nobody counted the bytes"
-        return Figure(label=label, value=None, unit="", status="refused", reason=reason)
+        yield Figure(label, None, "share", status="refused", reason="nobody counted the bytes")
+        return
     note = f"{sent / row.nbytes / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts"
-    return Figure(label=label, value=sent / row.nbytes, unit="share", note=note)
+    yield Figure(label, sent / row.nbytes, "share", note=note)
 
 
+# Bus bandwidth, as of nccl-tests, beside that over the fewest ranks.
 BUS: Mapping[str, Any] = {
-    "rate": bus_bytes_per_s,
-    "rate_name": "bus bandwidth",
-}
+    "over": "num_ranks", "unit": "GB/s", "work": bus_bytes, "share_of": "that",
+}  # fmt: skip
 QUESTIONS = (
-    Scaling(
-        text="How does all-reduce scale?", workload=ALONE,
+    Compare(
+        text="Which bus bandwidth has all-reduce, by ranks?", workload=ALONE,
         screen="all-reduce, {nbytes}, bus rate", **BUS,
     ),
-    Scaling(  # by gloo nothing queues up
-        text="How does all-reduce scale, 20 before each synchronize?", workload=QUEUED,
+    Compare(  # by gloo nothing queues up
+        text="Which bus bandwidth has all-reduce, 20 before each synchronize?", workload=QUEUED,
         devices=("cuda",), **BUS,
     ),
-    Scaling(  # of these sizes the time is latency, and a bandwidth says little
-        text="What does a small all-reduce cost?", workload=ALONE,
+    Compare(  # of these sizes the time is latency, and a bandwidth says little
+        text="What does a small all-reduce cost?", workload=ALONE, baseline={}, over="num_ranks",
         where={"nbytes": 4 * KIB}, screen="all-reduce, {nbytes}",
     ),
     Compare(
@@ -88,9 +90,10 @@ QUESTIONS = (
         where={"nbytes": 4 * KIB}, beside_name="one each",
         beside=lambda row: (ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}),
     ),
-    Scaling(
+    Compare(
         text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
-        workload="collectives.all_reduce_graph", where={"nbytes": 4 * KIB},
+        workload="collectives.all_reduce_graph", where={"nbytes": 4 * KIB}, baseline={},
+        over="num_ranks",
     ),
     Compare(
         text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
@@ -98,14 +101,21 @@ QUESTIONS = (
         where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
         baseline={"operation": "all_reduce"}, screen="collectives, {nbytes}, {num_ranks}",
     ),
-    Scaling(
-        text="How does {operation} scale?", workload=ANY, each=("operation",),
+    Compare(
+        text="Which bus bandwidth has {operation}, by ranks?", workload=ANY, each=("operation",),
         where={"operation": WITH_DATA[1:]}, **BUS,
     ),
-    Scaling(text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}),
+    Compare(
+        text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}, baseline={},
+        over="num_ranks",
+    ),
+    Curve(
+        text="Latency and bandwidth of all-reduce", workload=ALONE, select=_over_several,
+        fits="num_ranks", screen="all-reduce by size, {num_ranks}",
+    ),
     Curve(
         text="Latency and bandwidth of {operation}", workload=ANY, each=("operation",),
-        select=_with_all_reduce, fits=tuple({"num_ranks": num} for num in WORLDS),
+        where={"operation": WITH_DATA[1:]}, fits="num_ranks",
     ),
     Parts(
         text="Does an all-reduce hide behind compute?", workload="collectives.with_compute",
@@ -114,12 +124,12 @@ QUESTIONS = (
     ),
     Finding(
         text="Is a rank that comes 1 ms late named?", workload="collectives.arrival",
-        where={"late_us": 1000}, finding="late_rank_named", beside=_transfer, of_call=False,
+        where={"late_us": 1000}, finding="late_rank_named", figures=_transfer,
     ),
     Finding(
         text="Does each rank send as many bytes as documented?", workload=ANY,
         where={"operation": WITH_DATA[1:], "nbytes": MIB}, finding="sends_as_documented",
-        beside=_sent, of_call=False,
+        figures=_sent,
     ),
     Compare(
         text="How long does a job of {num_ranks} take to start?",

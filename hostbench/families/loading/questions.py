@@ -7,7 +7,6 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families import load
 from hostbench.report.kinds import Compare, Scaling
-from hostbench.report.kinds.scaling import items_per_s
 from hostbench.report.rows import Row
 
 LOOP = load(("loading",))["loading.loop"]
@@ -42,7 +41,8 @@ def _waits(row: Row) -> str:
 
 def _fed(row: Row) -> str:
     """The same and `8,600 items/s`."""
-    return ", ".join(filter(None, [_waits(row), f"{items_per_s(row, 'batch_size'):,.0f} items/s"]))
+    rate = f"{int(row.axes['batch_size']) / row.time:,.0f} items/s"
+    return ", ".join(filter(None, [_waits(row), rate]))
 
 
 def _loop(*varied: str, **more: Any) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def _on_device(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
 
 QUESTIONS = (
     Scaling(
-        text="How many workers does this step need?", over="num_workers", enough=True,
-        beside=_on_device,
-        beside_name="data on the device", screen="a batch, {memory}",
+        text="How many workers does this step need?", over="num_workers",
+        ideal=_on_device, ideal_name="data on the device",
+        screen="a batch, {memory}",
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(
@@ -82,7 +82,8 @@ QUESTIONS = (
         **_loop("prefetch_factor", each=("memory",)),
     ),
     Scaling(
-        text="Which batch size is large enough?", over="batch_size", enough=True, per_item=True,
+        text="Which batch size is large enough?", over="batch_size", unit="items/s",
+        work=lambda row: int(row.axes["batch_size"]),
         **_loop("batch_size", each=("memory",), note=_waits),
     ),
     Compare(

@@ -7,10 +7,9 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.efficiency import ideal_s
-from hostbench.core.round_trip import ideal_round_trip_s
+from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.overlap.loops import NUM_BATCHES
-from hostbench.report.kinds import Compare, Curve, Finding, Parts
+from hostbench.report.kinds import Compare, Finding, Parts
 from hostbench.report.kinds.question import peak
 from hostbench.report.rows import Row, Rows, where
 
@@ -74,11 +73,11 @@ QUESTIONS = (
         workload="overlap.pipeline", where={"schedule": "copy_stream", "memory": "pageable"},
         devices=("cuda", "simulated"), finding="overlapped", share="overlap_share",
     ),
-    Curve(
+    Compare(
         text="From which batch size does a copy stream pay, from {memory} memory?",
-        workload="overlap.pipeline", each=("memory",),
-        where={"schedule": ("serial", "copy_stream")},
-        crossing=("schedule", "serial", "copy_stream"),
+        workload="overlap.pipeline", each=("memory",), over="batch_bytes",
+        where={"schedule": ("serial", "copy_stream")}, claim={"schedule": "copy_stream"},
+        baseline={"schedule": "serial"},
     ),
     Compare(
         text="Which ratio of compute to copy gains most from overlap?", workload="overlap.ratio",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hostbench.core.case import AxisValue
-from hostbench.report.kinds import Compare, Curve, Scaling
+from hostbench.report.kinds import Compare, Curve
 
 PAIR = "point_to_point.pair"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -16,7 +16,7 @@ QUESTIONS = (
     Curve(
         text="Latency and bandwidth of a message, {direction}", workload=PAIR,
         where={"num_ranks": 2}, each=("direction",),
-        fits=({"way": "send_recv"}, {"way": "isend_irecv"}, {"way": "batch"}),
+        fits="way",
     ),
     Compare(
         text="What do messages cost that go both ways at once?", workload=PAIR, learnt="",
@@ -31,9 +31,8 @@ QUESTIONS = (
         text="Does it matter to which rank {num_ranks} send at once?", workload=PAIR,
         each=("num_ranks",), varies="stride", baseline={"stride": 1},
     ),
-    Scaling(
+    Compare(
         text="How fast is a step around a ring?", workload="point_to_point.ring",
-        rate=lambda row: row.nbytes / row.time if row.nbytes else None,
-        rate_name="bandwidth of one message",
+        over="num_ranks", unit="GB/s", work=lambda row: row.nbytes, share_of="that",
     ),
 )  # fmt: skip

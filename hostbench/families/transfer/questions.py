@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.efficiency import by_launch
-from hostbench.core.samples import launch_interval, median
+from hostbench.core.samples import by_launch, launch_interval, median
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Figure, Ratio, ScreenLine, State, joined
+from hostbench.report.answer import Figure, Ratio
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import ABOVE, NOT_ASKED, beside_limit, few_launches, why
+from hostbench.report.kinds.question import ABOVE, beside_limit, few_launches
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
@@ -65,73 +64,35 @@ def _each_tensor(row: Row) -> str:
     return f"{size} and {units.format_seconds(row.time / num)} each"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkHealth(Question):
-    """Is the link between host and device well? What was measured against what it can carry."""
-
-    def answers(self, rows: Rows) -> Iterator[Answer]:
-        copies = [row for row in rows if row.workload in DIRECTIONS and row.device != "cpu"]
-        pinned = where(copies, memory="pinned")
-        best = {way: row for way in DIRECTIONS if (row := _fastest(where(pinned, way)))}
-        if not best and copies:
-            yield self.unavailable(self.text, pinned or copies)
-        if not best:
-            return
-        lost = [way for way in DIRECTIONS if way not in best]
-        state, verdict, notes = _judged([*best.values()], is_whole=not lost)
-        figures = [*map(_share_of_limit, best.values())]
-        rates = ", ".join(units.format_rate(row.gb_per_s or 0.0) for row in best.values())
-        line = ScreenLine("my link, both directions", rates, verdict.partition(":")[0])
-        for way in lost:
-            reasons = sorted(map(why, where(pinned, way)), key=lambda pair: pair[0] != "failed")
-            status, reason = next(iter(reasons), ("not measured", NOT_ASKED))
-            figures.append(Figure(DIRECTIONS[way], None, "GB/s", status=status, reason=reason))
-        yield self.made(self.text, state, verdict, figures, notes=notes, lines=(line,))
+def _fastest(rows: Rows) -> Rows:
+    """Of each direction the fastest copy from pinned memory at the largest size; those without a
+    number where none has one."""
+    copies = []
+    for way in DIRECTIONS:
+        pinned = where(rows, way, memory="pinned")
+        rated = [row for row in valid(pinned) if row.gb_per_s]
+        by_size = sorted(
+            rated or pinned, key=lambda row: (int(row.axes["nbytes"]), row.gb_per_s or 0.0)
+        )
+        copies += by_size[-1:]
+    return [replace(row, axes={"nbytes": row.axes["nbytes"]}) for row in copies]
 
 
-def _fastest(rows: Rows) -> Row | None:
-    """At the largest size; None where none has a rate."""
-    measured = [(int(row.axes["nbytes"]), row.gb_per_s, row) for row in valid(rows) if row.gb_per_s]
-    return max(measured, key=lambda known: known[:2], default=(0, 0.0, None))[2]
-
-
-def _judged(best: Rows, *, is_whole: bool) -> tuple[State, str, tuple[str, ...]]:
-    """State, verdict, and notes of what looks wrong."""
-    carries = [_carries(row) for row in best]
-    wrong = next((row.link for row in best if row.link), "fine")
+def _is_fine(row: Row) -> bool | None:
+    """Whether the link carries what it should, by what is known of it; None where nothing tells, or
+    the launches lie on both sides. A floor, which an operator demands, can only say no."""
     # Throttling slows the GPU's clocks, and its link hardly at all.
-    faults = [
-        fault for fault in wrong.split("; ") if fault != "fine" and ": throttled" not in fault
-    ]
-    notes = () if wrong == "fine" else (f"What looks wrong: {wrong}.",)
-    if faults or "less" in carries:
-        unknown = "Nothing in the facts says why: look at NUMA placement and other traffic."
-        return "no", "no: it carries less than it should", notes or (unknown,)
-    if "unknown" in carries:
-        return "undecided", "cannot be judged: nothing tells what it should carry", notes
-    if "unsure" in carries:
-        few = few_launches(best) or "launches lie on both sides of what it should carry"
-        return "undecided", f"undecided: {few}", notes
-    if not is_whole:
-        only = " and ".join(DIRECTIONS[row.workload] for row in best)
-        return "partly", f"only {only} could be judged, and is fine", notes
-    return "yes", "fine", notes
-
-
-def _carries(row: Row) -> str:
-    """`enough` or `less`; `unsure` where the launches do not tell, `unknown` where nothing tells
-    what it should carry. A floor, which an operator demands, can only say less."""
+    faults = [fault for fault in (row.link or "fine").split("; ") if ": throttled" not in fault]
+    if faults and faults != ["fine"]:
+        return False
     low, is_measured = row.published_low_gb_per_s, row.published_kind == "measured"
     if low is not None and is_measured and _reaches(row, NEAR_BAND * low):
-        return "enough"
+        return True
     if low is not None and _reaches(row, low * (FAR_BELOW if is_measured else 1.0)) is False:
-        return "less"
-    should = NEAR_BAND * low if low is not None and is_measured else None
+        return False
     if row.encoded_gb_per_s is not None or row.device == "simulated":
-        should = HEALTHY * (row.ceiling_gb_per_s or 0.0)
-    if should is None:
-        return "unknown"
-    return {True: "enough", False: "less", None: "unsure"}[_reaches(row, should)]
+        return _reaches(row, HEALTHY * (row.ceiling_gb_per_s or 0.0))
+    return _reaches(row, NEAR_BAND * low) if low is not None and is_measured else None
 
 
 def _reaches(row: Row, gb_per_s: float) -> bool | None:
@@ -143,50 +104,39 @@ def _reaches(row: Row, gb_per_s: float) -> bool | None:
     return False if moved < gb_per_s * low_s else None
 
 
-def _share_of_limit(row: Row) -> Figure:
-    """One direction: the rate, its share of both limits, and what is published."""
+def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
+    """One direction: the rate, its share of both limits, what is published, what looks wrong."""
     rate = row.gb_per_s or 0.0
     notes = [beside_limit(row) or f"its limit: {row.ceiling}"]
     if row.encoded_gb_per_s is not None and rate < ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
     notes += [f"published: {row.published}"] if row.published else []
+    if (row.link or "fine") != "fine":
+        notes.append(f"what looks wrong: {row.link}")
+    elif _is_fine(row) is False:
+        notes.append("nothing in the facts says why: look at NUMA placement and other traffic")
+    elif few := few_launches([row]):
+        notes.append(few)
     label = f"{DIRECTIONS[row.workload]}, {units.format_bytes(int(row.axes['nbytes']))}"
-    return Figure(label, rate, "GB/s", note="; ".join(notes))
+    yield Figure(label, rate, "GB/s", note="; ".join(notes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinningPays(Question):
-    """After how many copies the cost of pinning has been won back.
-
-    Pinning costs what a cold pin and copy takes beyond a copy from memory pinned before.
-    """
-
-    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        figures: list[Figure] = []
-        for nbytes in sorted({int(row.axes["nbytes"]) for row in group}):
-            at: dict[str, AxisValue] = {"nbytes": nbytes, "blocking": True}
-            cold = first(group, self.workload, **at, cache="cold")
-            slow, fast = (first(rows, H2D, **at, memory=m) for m in ("pageable", "pinned"))
-            if cold and slow and fast:
-                figures.append(_won_back(units.format_bytes(nbytes), cold, slow, fast))
-        known = [f"{shown.value:.1f} copies of {shown.label}" for shown in figures if shown.value]
-        if known:
-            return self.made(text, "figure", f"after {joined(known)}", figures)
-        if figures and all(shown.status == "refused" for shown in figures):
-            return self.made(text, "no", "never: no copy is faster", figures)
-        why_not = "launches differ too much" if figures else "no size has all three copies"
-        return self.made(text, "undecided", f"undecided: {why_not}", figures)
-
-
-def _won_back(label: str, cold: Row, slow: Row, fast: Row) -> Figure:
-    """So many copies, where the rule says that a copy gains something, and the launches how many:
-    `cold` is pinned anew, `slow` pageable, `fast` pinned before."""
+def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
+    """After so many copies pinning has paid: it costs what a cold pin and copy takes beyond a copy
+    from memory pinned before. Said where the rule says that a copy gains something, and the
+    launches how many."""
+    label = units.format_bytes(int(cold.axes["nbytes"]))
+    at = {"nbytes": cold.axes["nbytes"], "blocking": True}
+    slow, fast = (first(rows, H2D, **at, memory=memory) for memory in ("pageable", "pinned"))
+    if slow is None or fast is None:
+        return
     gain = conclude(fast.by_launch, slow.by_launch).verdict
     if gain != "faster":
         status = "undecided" if gain == "undecided" else "refused"
         reason = "no copy is established to gain anything"
-        return Figure(label, None, "", status=status, reason=reason)
+        yield Figure(label, None, "copies", status=status, reason=reason)
+        return
 
     def copies(cold_s: float, slow_s: float, fast_s: float) -> float:
         return max(0.0, cold_s - fast_s) / (slow_s - fast_s) if slow_s > fast_s else math.inf
@@ -196,13 +146,14 @@ def _won_back(label: str, cold: Row, slow: Row, fast: Row) -> Figure:
     low, high = launch_interval([*counts.values()])
     if high - low > max(1.0, num) or not low <= num + 1e-9 <= high + 2e-9:
         differ = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
-        return Figure(label, None, "", status="undecided", reason=differ)
+        yield Figure(label, None, "copies", status="undecided", reason=differ)
+        return
     once = units.format_seconds(max(0.0, cold.time - fast.time))
     each = units.format_seconds(slow.time - fast.time)
-    return Figure(label, num, "", note=f"copies: {once} once, {each} gained per copy")
+    yield Figure(label, num, "copies", note=f"{once} once, {each} gained per copy")
 
 
-def _of_both_alone(row: Row, rows: Rows) -> Figure:
+def _of_both_alone(row: Row, rows: Rows) -> Iterator[Figure]:
     """The rate of both together beside the sum of each alone."""
     same = {name: row.axes[name] for name in ("memory", "nbytes")}
     there, back = (first(rows, way, **same, blocking=False) for way in DIRECTIONS)
@@ -215,7 +166,7 @@ def _of_both_alone(row: Row, rows: Rows) -> Figure:
             ratio = Ratio(f"both alone ({rate})", compared, share_of="that")
     size = units.format_bytes(int(row.axes["nbytes"]))
     label = f"{row.axes['memory']}, {size} each way, in all"
-    return Figure(label, row.gb_per_s, "GB/s", ratio=ratio)
+    yield Figure(label, row.gb_per_s, "GB/s", ratio=ratio)
 
 
 def _ways(kind: type[Question], text: str, **asked: Any) -> Iterator[Question]:
@@ -233,40 +184,41 @@ def _beside_copy(workload: str, text: str, name: str = "a plain copy", **more: A
 SYNC = {"memory": ("pageable", "pinned"), "blocking": True}
 QUESTIONS = (
     *_ways(
-        Compare, "How fast is a copy, {}?", show="rate", note=_waits, screen="{way}, {nbytes}"
+        Compare, "How fast is a copy, {}?", unit="GB/s", note=_waits, screen="{way}, {nbytes}"
     ),
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?", workload=H2D, also=(D2H,),
-        finding="asynchronous", where={"blocking": False}, each=("memory",),
-        stretch={True: "async", False: "not async", None: "unknown"},
-        screen="non_blocking=True, {memory}",
+        finding="asynchronous", where={"blocking": False}, each=("memory",), is_of_call=True,
+        stretch={True: "async", False: "not async"}, screen="non_blocking=True, {memory}",
     ),
     Compare(
         text="Does pinned memory pay?", workload=H2D, where=SYNC, claim={"memory": "pinned"},
         screen="pageable or pinned, sync",
     ),
-    LinkHealth(text="Is my link fine?", workload=H2D),
+    Finding(
+        text="Is my link fine?", workload=H2D, also=(D2H,), select=_fastest, finding=_is_fine,
+        devices=("cuda", "simulated"), figures=_share_of_limit,
+        stretch={True: "fine", False: "carries less than it should"}, mixed="one direction is not",
+        screen="my link, both directions",
+    ),
     *_ways(
         Curve, "Latency and bandwidth by size, {}", screen="{way} by size",
         fits=({"blocking": False, "memory": "pinned"}, {"blocking": True, "memory": "pageable"}),
     ),
     *_ways(
-        Curve, "From which size is pinned memory faster, {}?", where=SYNC,
-        crossing=("memory", "pageable", "pinned"),
+        Compare, "From which size is pinned memory faster, {}?", where=SYNC, over="nbytes",
+        claim={"memory": "pinned"},
     ),
-    PinningPays(
-        text="After how many copies has pinning a tensor paid?", workload="transfer.pin_and_copy"
+    Finding(
+        text="After how many copies has pinning a tensor paid?", workload="transfer.pin_and_copy",
+        where={"cache": "cold", "blocking": True}, figures=_won_back,
     ),
     Finding(
         text="Do copies in both directions run at once?", workload="transfer.both_ways",
-        finding="both_at_once", share="both_ways_share", beside=_of_both_alone,
+        finding="both_at_once", share="both_ways_share", figures=_of_both_alone,
     ),
-    _beside_copy(
-        "to_device", "What does tensor.to(device) cost beside copy_?", "copy_"
-    ),
-    _beside_copy(
-        "to_host", 'What does tensor.to("cpu") cost beside copy_?', "copy_"
-    ),
+    _beside_copy("to_device", "What does tensor.to(device) cost beside copy_?", "copy_"),
+    _beside_copy("to_host", 'What does tensor.to("cpu") cost beside copy_?', "copy_"),
     Compare(
         text="What do a thousand small tensors ({nbytes} in all) cost beside one?",
         workload="transfer.many_tensors", where={"num_tensors": (1000,)}, each=("nbytes",),
@@ -274,11 +226,11 @@ QUESTIONS = (
     ),
     _beside_copy("strided", "What does copying every second element cost?", note=_copied),
     _beside_copy("cast", "What does a cast to float16 during the copy cost?", note=_copied),
-    Curve(
-        text="How fast is a copy inside the device's memory?", workload="transfer.on_device"
-    ),
-    Compare(
-        text="How fast is a copy from one GPU to another?", workload="transfer.between_devices",
-        show="rate", note=beside_limit,
+    *(
+        Compare(text=text, workload=f"transfer.{name}", unit="GB/s", note=beside_limit)
+        for name, text in (
+            ("on_device", "How fast is a copy inside the device's memory?"),
+            ("between_devices", "How fast is a copy from one GPU to another?"),
+        )
     ),
 )  # fmt: skip

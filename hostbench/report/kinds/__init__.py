@@ -1,9 +1,10 @@
 """The kinds of questions, as data: each chooses rows of a run and makes one answer of them.
 
-compare    values of axes against the baseline that the workload declares
-scaling    over ranks, workers or items in a batch: a figure at each, and the fewest that are enough
-curve      a rate or a time over a size: fit, limit, published band, where two lines cross
-finding    what a case turned out to do, by size
+compare    values of axes against the baseline that the workload declares, at one size or along an
+           axis of numbers
+scaling    over workers, ranks or items in a batch: the fewest that are enough
+curve      latency and bandwidth, of a line over a size
+finding    what a case turned out to do, by size, and what was counted
 parts      a whole against its ideal and its parts
 """
 

@@ -1,37 +1,60 @@
-"""compare: what the choices on some axes cost or gain beside a baseline."""
+"""compare: what the choices on some axes cost or gain beside a baseline, at one size or along an
+axis of numbers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, NamedTuple
 
+from hostbench.core import units
 from hostbench.core.case import AxisValue
+from hostbench.core.samples import Launches
 from hostbench.families import declared
-from hostbench.judge.conclude import conclude
+from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Chart, Figure, Ratio, ScreenLine, State, joined
+from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Ratio, Rule, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.question import Question, figure, side_by_side
-from hostbench.report.rows import Row, Rows, first, size_axis, valid, varying, where
+from hostbench.report.rows import Row, Rows, first, ordered, size_axis, valid, varying, where
 
 Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
 """Row -> workload and axes of the case that it is held against, in the same family."""
+FEW = 3
+"""Choices that stand pair by pair on the first screen; of more, two."""
+
+
+class Pair(NamedTuple):
+    """A row with a number, and what the launches say of it beside the other one."""
+
+    row: Row
+    other: Row
+    conclusion: Conclusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare(Question):
-    """The choices at one size, each beside the baseline.
+    """The choices at the largest size at which there is something to compare, each beside the
+    baseline: the workload's own, or what `beside` says of each case.
 
-    The baseline is the workload's own, or what `beside` says of each case. With a `claim` the
-    answer is yes where a case with these values is established to be faster than the baseline.
+    With a `claim` the answer is yes where cases with these values are established to be faster than
+    the same with the baseline's. With `over`, an axis of numbers, the figures go along it, each
+    beside the fewest, or with a claim beside the other one at the same number.
     """
 
-    show: Literal["seconds", "rate"] = "seconds"
+    unit: FigureUnit = "s"
+    """`s`; or `GB/s` or `items/s` for a rate, of which the verdict is each figure."""
+    work: Callable[[Row], float | None] | None = None
+    """How much of something a step does, where that is not the same in all: the items or bytes of
+    a rate, or the part of what the other one does. The time of so much is compared."""
+    share_of: str = ""
+    """Of what a share is said instead of a factor of times: `that` of a rate."""
     baseline: Mapping[str, AxisValue] | None = None
-    """In place of the workload's."""
+    """In place of the workload's; `{}`: each stands for itself."""
     beside: Beside | None = None
     beside_name: str = ""
     claim: Mapping[str, AxisValue] | None = None
+    over: str = ""
     note: Callable[[Row], str] = lambda row: ""
     """What else is said of a figure."""
     screen_each: tuple[Mapping[str, Any], ...] = ({},)
@@ -45,53 +68,91 @@ class Compare(Question):
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from (*Question.chosen(self), *(self.claim or {}).items())
         yield from (self.baseline or {}).items()
+        if self.over:
+            yield self.over, ()
+
+    def asks(self, group: Rows) -> bool:
+        """A claim along an axis needs several numbers on it, and one rank has no rate."""
+        is_along = not (self.over and self.claim) or self.over in varying(group)
+        is_defined = bool(self.measured(group)) or not all(row.is_valid for row in group)
+        return Question.asks(self, group) and is_along and is_defined
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        claimed = where(group, **self.claim) if self.claim else []
-        if claimed and not valid(claimed):
-            return self.unavailable(text, claimed)
-        here = self._largest(group, rows)
-        axes, references = self._compared(here), self._references(here, rows)
-        others = {other.case: other for other in references.values()}
-        is_shared = self.beside is not None and len(references) > len(others) == 1
-        figures = [
-            self._figure(row, axes, references.get(row.case), is_shared) for row in valid(here)
-        ]
-        state, verdict = self._verdict(figures, here, axes)
-        if is_shared:
-            figures = [*(figure(self.beside_name, other) for other in others.values()), *figures]
-        notes = self.at(here, [axis for axis in varying(group) if axis not in axes])
-        chart = self._chart(group, here, axes)
-        return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
+        claimed = where(group, **self.claim or {})
+        if not self.measured(claimed):
+            return self.unavailable(text, [row for row in claimed if not row.is_valid])
+        here, size = self._largest(group, rows), size_axis(group)
+        axes, pairs = self._axes(here), {pair.row.case: pair for pair in self.pairs(here, rows)}
+        measured = self.measured(where(here, **self.claim or {}) if self.over else here)
+        figures = [self.figure(row, axes, pairs.get(row.case)) for row in measured]
+        state, verdict = self.verdict(measured, figures)
+        lost, notes = group, list[str]()
+        if not size or size != self.over:
+            notes += self.at(here, [axis for axis in varying(group) if axis not in axes])
+        if size and size != self.over:  # what failed at a larger size is said, too
+            lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
+        if self.unit == "GB/s":
+            notes += marks.limits_in_words(self._limited(measured))
+        alone = self.alone(measured[0], rows)
+        rules = [Rule(shown.label, shown.value or 0.0) for shown in alone]
+        return self.made(
+            text,
+            state,
+            verdict,
+            [*figures, *alone],
+            lost=lost,
+            lines=self.lines(group, here, rows) if self.screen else (),
+            notes=tuple(notes),
+            chart=self._chart(group, here, rules),
+        )
 
-    def _largest(self, group: Rows, rows: Rows) -> list[Row]:
-        """The rows of the largest size at which a case can be held against another."""
-        size = size_axis(group)
-        sizes = {int(row.axes[size]) for row in group} if size else ()
-        for nbytes in sorted(sizes, reverse=True):
-            here = where(group, **{str(size): nbytes})
-            references = self._references(here, rows)
-            if any(row.case in references for row in where(here, **(self.claim or {}))):
-                return here
-        return questions.at_size(group)
+    # ---- which rows, and what each is held against ----------------------------------------------
 
-    def _references(self, here: Rows, rows: Rows) -> dict[str, Row]:
-        """Case with a number -> the other one that it is held against, which has one, too."""
-        base, references = self._baseline(), {}
+    def measured(self, rows: Rows) -> list[Row]:
+        """Those with a number, the fewest first."""
+        known = ordered(rows, self.over or None)
+        return [row for row in known if self.work is None or self.work(row) is not None]
+
+    def pairs(self, here: Rows, rows: Rows) -> list[Pair]:
+        """Each row with a number beside the other one that it is held against, which has one,
+        too."""
+        base, measured, pairs = self._baseline(), self.measured(here), []
         common = {axis: base[axis] for axis in varying(here) if axis in base}
-        for row in valid(here):
-            reference = None
-            if self.beside is not None:
+        claimed = {axis: base[axis] for axis in self.claim or {} if axis in base}
+        for row in measured:
+            other = None
+            if self.claim is not None:  # the same case but for what is claimed
+                other = first(measured, **{**row.axes, **claimed})
+            elif self.beside is not None:
                 workload, axes = self.beside(row)
-                reference = first(rows, workload, **axes)
-            elif self.claim is not None:  # the same case but for what is claimed
-                claimed = {axis: base[axis] for axis in self.claim if axis in base}
-                reference = first(here, self.workload, **{**row.axes, **claimed})
+                other = first(rows, workload, **axes)
+            elif self.over:
+                other = None if self.baseline == {} else measured[0]
             elif common:
-                reference = first(here, self.workload, **common)
-            if reference is not None and reference.case != row.case:
-                references[row.case] = reference
-        return references
+                other = first(measured, **common)
+            if other is not None and other.case != row.case:
+                pairs.append(Pair(row, other, self.conclude(row, other)))
+        return pairs
+
+    def conclude(self, row: Row, other: Row) -> Conclusion:
+        return conclude(self._by_launch(row), self._by_launch(other))
+
+    def _by_launch(self, row: Row) -> Launches:
+        work = self.work(row) if self.work else None
+        return {n: s / work for n, s in row.by_launch.items()} if work else row.by_launch
+
+    def _largest(self, group: Rows, rows: Rows) -> Rows:
+        """The rows of the largest size at which one is held against another, else at which one has
+        a number; all of them where the figures go along the sizes."""
+        size = size_axis(group)
+        if size is None or size == self.over:
+            return group
+        for nbytes in sorted({int(row.axes[size]) for row in group}, reverse=True):
+            here = where(group, **{size: nbytes})
+            if any(pair.row.has(self.claim or {}) for pair in self.pairs(here, rows)):
+                return here
+        at = questions.at_size(self.measured(group))[0].axes[size]
+        return where(group, **{size: at})
 
     def _baseline(self) -> Mapping[str, AxisValue]:
         work = declared(self.workload)
@@ -99,117 +160,181 @@ class Compare(Question):
             return self.baseline or {}
         return work.base()
 
-    def _compared(self, here: Rows) -> tuple[str, ...]:
+    def _axes(self, here: Rows) -> tuple[str, ...]:
         """The axes on which these rows differ; of a single one those on which others would."""
         work = declared(self.workload)
-        if (differ := varying(here)) or self.beside is not None or work is None:
+        if (differ := varying(here)) or work is None:
             return differ
+        named = [self.over] if self.over else [] if self.beside else [*self._baseline()]
         return tuple(
             axis
-            for axis in self._baseline()
+            for axis in named
             if len(work.axes.get(axis, ())) > 1 and axis in here[0].axes and axis not in self.each
         )
 
-    def _figure(
-        self, row: Row, axes: Sequence[str], reference: Row | None, is_shared: bool
-    ) -> Figure:
-        """Beside what all share, which is a figure of its own, or beside its own reference."""
-        ratio = None
-        if reference is not None:
-            if is_shared:
-                to = self.beside_name
-            elif self.beside is not None:
-                to = f"{self.beside_name} ({answers.in_unit(reference.time, 's')})"
+    # ---- what is said of them -------------------------------------------------------------------
+
+    def value(self, row: Row) -> float | None:
+        """In `unit`; None where it is not known."""
+        if self.unit == "s" or not row.seconds:
+            return row.seconds
+        if self.work is None:
+            return row.gb_per_s
+        work = self.work(row)
+        return work and work / row.seconds / (units.GB if self.unit == "GB/s" else 1)
+
+    def figure(self, row: Row, axes: Sequence[str], pair: Pair | None = None) -> Figure:
+        """The row's number, and what it is beside the other one."""
+        crowded = "oversubscribed" if row.is_oversubscribed else ""
+        more: dict[str, Any] = {"note": ", ".join(filter(None, [self.note(row), crowded]))}
+        if pair is not None:
+            if self.beside is not None:
+                to = f"{self.beside_name} ({units.format_seconds(pair.other.time)})"
             else:
-                to = self.name(reference, axes) or "the baseline"
-            ratio = Ratio(to, conclude(row.by_launch, reference.by_launch))
-        is_rate, name = self.show == "rate", self.name(row, axes)
-        return figure(name, row, rate=is_rate, ratio=ratio, note=self.note(row))
+                differ = [axis for axis in axes if axis != self.over or not self.claim]
+                to = self.name(pair.other, differ) or "the baseline"
+            more["ratio"] = Ratio(to, pair.conclusion, share_of=self.share_of)
+        label, value = self.name(row, axes or filter(None, [size_axis([row])])), self.value(row)
+        if self.unit == "s" or value is None:
+            return figure(label, row, **more)
+        return Figure(label or row.function, value, self.unit, **more)
 
-    def _verdict(
-        self, figures: Sequence[Figure], here: Rows, axes: Sequence[str]
-    ) -> tuple[State, str]:
+    def verdict(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         """Names a winner and a factor only where the rule does; of a claim, whether it holds."""
-        compared = [(shown, shown.ratio) for shown in figures if shown.ratio is not None]
-        if self.claim is not None:
-            claimed = {self.name(row, axes) for row in valid(here) if row.has(self.claim)}
-            compared = [pair for pair in compared if pair[0].label in claimed]
-            if not compared:
-                return "undecided", "undecided: what it is held against has no number in this run"
-        if not compared:
+        compared = [
+            (row, shown.label, shown.ratio)
+            for row, shown in zip(measured, figures, strict=True)
+            if shown.ratio is not None and row.has(self.claim or {})
+        ]
+        if not compared and self.claim is not None:
+            return "undecided", "undecided: what it is held against has no number in this run"
+        is_listed = self.unit != "s" or self.share_of
+        if not compared or (is_listed and self.claim is None):
             return "figure", "; ".join(map(str, figures))
-        compared.sort(key=lambda pair: answers.weight(pair[1].conclusion))  # the largest last
-        by_verdict: dict[str, list[str]] = {"faster": [], "slower": [], "same": [], "undecided": []}
-        labels: dict[str, list[str]] = {verdict: [] for verdict in by_verdict}
-        for shown, ratio in compared:
-            by_verdict[ratio.conclusion.verdict].append(f"{shown.label} is {ratio}")
-            labels[ratio.conclusion.verdict].append(shown.label)
-        faster, slower, same, unsure = by_verdict.values()
-        if faster and self.claim is not None:
-            return "partly" if slower else "yes", joined([faster[-1], *slower[-1:]])
-        if faster:
-            also = f"; {joined(labels['slower'])} slower" if slower else ""
-            return "figure", f"{faster[-1]}{also}"
-        if not unsure and self.claim is not None:
-            return "no", joined(slower or same)
-        if slower and self.claim is None:
-            others = f"{slower[-1]}; {len(slower) - 1} others are slower, too"
-            return "figure", joined(reversed(slower)) if len(slower) < 3 else others
-        if not unsure:
-            return "figure", f"the same within 5 %: {joined(shown.label for shown in figures)}"
-        few = questions.few_launches(here, "undecided: ")
-        return "undecided", few or answers.difference(compared[-1][1].conclusion)
+        verdicts = {ratio.conclusion.verdict for *_, ratio in compared}
+        is_along, is_sure = bool(self.over and self.claim), "undecided" not in verdicts
+        if is_along:
+            words = self._stretches([(row, ratio.conclusion) for row, _, ratio in compared])
+        else:
+            words = _largest([known[1:] for known in compared], figures)
+        if not words:
+            few = questions.few_launches(measured)
+            largest = max((ratio.conclusion for *_, ratio in compared), key=answers.weight)
+            words = f"undecided: {few}" if few else answers.difference(largest)
+        state: answers.State = "undecided"
+        if self.claim is None:
+            state = "figure" if is_sure or verdicts & {"faster", "slower"} else state
+        elif "faster" in verdicts:
+            state = "yes" if len(verdicts) == 1 else "partly"
+        elif is_sure:
+            state = "no"
+        return state, words
 
-    def _chart(self, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
-        """Bars at the one size, or lines over all; rates are bars."""
-        size = size_axis(group)
-        measured = [row for row in group if row.seconds is not None]
-        is_rate = self.show == "rate" and all(row.gb_per_s is not None for row in measured)
-        if is_rate or size is None or len({row.axes[size] for row in measured}) < 2:
-            y = marks.RATE if is_rate else marks.TIME
-            bars = (marks.point(r, self.name(r, axes), "", y.unit, r.gb_per_s) for r in here)
-            return marks.chart("bar", marks.LANES, y, bars)
-        points = (marks.point(r, r.axes[size], self.name(r, axes)) for r in group)
-        return marks.chart("line", marks.axis_of(size), marks.LOG_TIME, points)
+    def _stretches(self, compared: Sequence[tuple[Row, Conclusion]]) -> str:
+        """`pinned: the same at 1KiB, up to 4.99x faster from 4KiB to 1GiB`."""
+        parts = []
+        for verdict, group in groupby(compared, key=lambda known: known[1].verdict):
+            some = [*group]
+            at = self.span(self.over, [row for row, _ in some])
+            most = max(answers.factor(conclusion) for _, conclusion in some)
+            upto = f"{'up to ' * (len(some) > 1)}{units.format_factor(most)} {verdict}"
+            words = {"same": "the same", "undecided": "undecided"}.get(verdict, upto)
+            parts.append(f"{words} {at}")
+        return f"{self.name(compared[0][0], self.claim or ())}: {', '.join(parts)}"
 
-    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+    def lines(self, group: Rows, here: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         size = size_axis(group)
         if size is None or not self.both_ends:
-            yield from self._lines(self._largest(group, rows), rows)
+            yield from self._lines(self.measured(here), rows)
             return
         sizes = {int(row.axes[size]) for row in valid(group)}
         for nbytes in dict.fromkeys((min(sizes), max(sizes))):
-            yield from self._lines(where(group, **{size: nbytes}), rows)
+            yield from self._lines(self.measured(where(group, **{size: nbytes})), rows)
 
-    def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        """All choices of a few, or the one that differs most beside its reference."""
-        measured, references = valid(here), self._references(here, rows)
-        axes, is_named = self._compared(measured), "{choice}" not in self.screen
+    def _lines(self, measured: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
+        """All choices of a few, or the one that differs most beside the other one."""
+        pairs, axes = self.pairs(measured, rows), self._axes(measured)
         names = {row.case: self.name(row, axes) for row in measured}
-        compared = [
-            (row, other, conclude(row.by_launch, other.by_launch))
-            for row in measured
-            if (other := references.get(row.case))
-        ]
-        if not compared and self.claim is None and is_named:
-            shown = [(names[row.case], figure("", row)) for row in measured[:3]]
-            figures = side_by_side(shown if axes else [("", shown[0][1])])
-            yield ScreenLine(self.screen.format(**self.words_of(measured[0])), figures, "")
-        is_pair = len(measured) > 3 or self.beside is not None or not is_named
+        if self.unit == "items/s":  # which says what is counted
+            names = {row.case: str(row.axes[self.over]) for row in measured}
+        is_named = "{choice}" not in self.screen
+        if not pairs and self.claim is None and is_named:
+            some = measured if len(measured) <= FEW else [*measured[:2], measured[-1]]
+            figures = side_by_side((names[row.case], self.figure(row, axes)) for row in some)
+            crowded = "oversubscribed" if some[-1].is_oversubscribed else ""
+            yield answers.ScreenLine(self.on_screen(measured[0]), figures, crowded)
+        is_beside = self.beside is not None
+        is_pair = len(measured) > FEW or is_beside or not is_named
         for chosen in self.screen_each:
-            some = [pair for pair in compared if pair[0].has(chosen)]
-            if not some:
+            some_pairs = [pair for pair in pairs if pair.row.has(chosen)]
+            if not some_pairs:
                 continue
-            row, other, conclusion = max(some, key=lambda pair: answers.weight(pair[2]))
-            of_other = {other.case: self.beside_name} if self.beside is not None else {}
-            label = {**names, **of_other} if is_named else {}
+            row, other, conclusion = max(some_pairs, key=lambda pair: answers.weight(pair[2]))
+            label = {**names, **({other.case: self.beside_name} if is_beside else {})}
             shown = [
-                (label.get(r.case, ""), figure("", r, rate=self.show == "rate"))
+                (label[r.case] if is_named else "", self.figure(r, axes))
                 for r in ([other, row] if is_pair else measured)
             ]
-            choice, words = names[row.case], self.words_of(row)
-            what = self.screen.format(**words, choice=choice)
+            choice = names[row.case]
+            what = self.on_screen(row, choice=choice)
             figures = side_by_side(shown, " -> " if is_pair else ", ")
             verdict = answers.difference(conclusion, "" if is_pair else choice)
-            learnt = self.learnt.format(what=what, choice=choice, **words)
-            yield ScreenLine(what, figures, verdict, conclusion, learnt)
+            learnt = self.learnt.format(what=what, choice=choice, **self.words_of(row))
+            if self.share_of and conclusion.is_different:
+                share = f"{100 * conclusion.factor:.0f} % of {label[other.case]}"
+                yield answers.ScreenLine(what, figures, share)
+            else:
+                yield answers.ScreenLine(what, figures, verdict, conclusion, learnt)
+
+    # ---- the chart ------------------------------------------------------------------------------
+
+    def alone(self, row: Row, rows: Rows) -> list[Figure]:
+        """What the figures along an axis are read beside."""
+        return []
+
+    def _limited(self, rows: Rows) -> list[Row]:
+        """With limits as they are for this rate."""
+        names = ("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s")
+        limited = []
+        for row in rows:
+            times = (self.value(row) or 0.0) / row.gb_per_s if row.gb_per_s else 0.0
+            known = ((name, getattr(row, name)) for name in names)
+            limited.append(replace(row, **{name: limit and limit * times for name, limit in known}))
+        return limited
+
+    def _chart(self, group: Rows, here: Rows, rules: Sequence[Rule]) -> Chart | None:
+        """Lines over sizes or along an axis, else bars."""
+        y = Axis({"s": "seconds per step", "items/s": "items per second"}.get(self.unit, self.unit),
+                 self.unit, better="lower" if self.unit == "s" else "higher")  # fmt: skip
+        drawn = [row for row in group if row.seconds is not None]
+        size, differ = size_axis(group), varying(drawn)
+        along = [axis for axis in (self.over, size) if axis and axis in differ]
+        if not along:
+            axes = self._axes(here)
+            bars = (marks.point(r, self.name(r, axes), "", y.unit, self.value(r)) for r in here)
+            return marks.bars(y, bars, rules=tuple(rules))
+        x = along[-1] if self.unit == "GB/s" else along[0]
+        series = [axis for axis in differ if axis != x]
+        points = [
+            marks.point(row, row.axes[x], self.name(row, series), y.unit, self.value(row))
+            for row in drawn
+        ]
+        if self.unit == "GB/s":
+            rules = marks.near_limits(self._limited(self.measured(drawn)), points)
+        return marks.lines(x, y, points, rules=tuple(rules))
+
+
+def _largest(compared: Sequence[tuple[str, Ratio]], figures: Sequence[Figure]) -> str:
+    """`direct is 2.7x faster than moved`, the largest that is faster, else slower; nothing where
+    the launches do not tell."""
+    by_size = sorted(compared, key=lambda known: answers.weight(known[1].conclusion))
+    slower = [label for label, ratio in by_size if ratio.conclusion.verdict == "slower"]
+    for verdict in ("faster", "slower"):
+        largest = [known for known in by_size if known[1].conclusion.verdict == verdict][-1:]
+        for label, ratio in largest:
+            others = [other for other in slower if other != label]
+            also = joined(others) if len(others) <= FEW else f"{len(others)} others"
+            return f"{label} is {ratio}{f'; {also} slower' if others else ''}"
+    if all(ratio.conclusion.verdict == "same" for _, ratio in compared):
+        return f"the same within 5 %: {joined(shown.label for shown in figures)}"
+    return ""

@@ -1,42 +1,44 @@
-"""finding: what a case turned out to do, by size, and how much of it: the share that was observed,
-else how much of the time the call leaves free."""
+"""finding: what cases turned out to do, by size, and what was counted of them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from hostbench.core import units
-from hostbench.report.answer import Answer, Axis, Figure, ScreenLine, State, joined
+from hostbench.report.answer import Answer, Axis, Figure, ScreenLine, State, in_unit, joined
 from hostbench.report.kinds import marks
-from hostbench.report.kinds.question import Question, unseen
+from hostbench.report.kinds.question import NOT_ASKED, Question, side_by_side, unseen
 from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
 
+Shown = Callable[[Row], bool | None]
+"""Whether a case shows it; None where it is not known."""
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
-_SAID = {True: "yes", False: "no", None: "unknown"}
-_ALL = {True: "at every size", False: "at no size", None: "unknown at every size"}
+_UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Question):
-    """Whether cases show a finding: always, never, or from which size on.
+    """Whether cases show a finding: always, never, or from which size on; and what a family makes
+    of the numbers of each case.
 
     `also` are further workloads that are asked the same; their names go in `words["workload"]`.
     """
 
-    finding: str
+    finding: str | Shown = ""
+    """Without one the verdict is the figures."""
     also: tuple[str, ...] = ()
-    stretch: Mapping[bool | None, str] = field(
-        default_factory=lambda: {True: "yes", False: "no", None: "unknown"}
-    )
-    """What is said of a stretch of sizes where it is there, is not, or is not known."""
-    share: str | None = None
-    """A finding that says how much, from 0 to 1: figures and chart then show that, in place of
-    asyncness."""
-    beside: Callable[[Row, Rows], Figure] | None = None
-    """A further figure of each case, which may need the family's other rows."""
-    of_call: bool = True
-    """It is about when a call returns, or what ran meanwhile: how much of it is shown."""
+    stretch: Mapping[bool | None, str] = field(default_factory=lambda: {True: "yes", False: "no"})
+    """What is said where it is there and where it is not."""
+    mixed: str = "not always"
+    share: str = ""
+    """A finding that says how much, from 0 to 1, which is shown and drawn."""
+    is_of_call: bool = False
+    """It is about when a call returns: shown and drawn is asyncness, 1 - call / end to end."""
+    figures: Callable[[Row, Rows], Iterable[Figure]] | None = None
+    """What is said of each case that has a number, which may need the family's other rows."""
+    counts: str = ""
+    """What these figures count: the title of their chart, if they have one."""
 
     def check(self) -> None:
         Question.check(self)
@@ -50,7 +52,8 @@ class Finding(Question):
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """As of one workload: the others count as further values of an axis `workload`."""
         names = (self.workload, *self.also)
-        joint = [row.with_axes(workload=row.workload) for row in rows if row.workload in names]
+        selected = self.select(rows) if self.select else rows
+        joint = [row.with_axes(workload=row.workload) for row in selected if row.workload in names]
         yield from self.of_rows(where(joint, **self.where), rows)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
@@ -58,61 +61,83 @@ class Finding(Question):
         axes = [axis for axis in varying(group) if axis != size]
         series = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
         known = [(name, ordered(some, size)) for name, some in series if valid(some)]
-        findings = {_is_shown(row, self.finding) for _, some in known for row in some}
-        is_mixed = len(findings) > 1
-        shown = next(iter(findings), None)  # none where a row lacks an axis that others have
-        verdict = "not always" if is_mixed else _SAID[shown]
-        if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
-            verdict += f": {'; '.join(self._by_size(known, size))}"
-        lacking = [f"{name} unknown ({unseen(some)})" for name, some in series if not valid(some)]
-        figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
-        chart = None
-        if self.of_call:
+        figures = [shown for row in valid(group) for shown in (self.figures or _none)(row, rows)]
+        counted = [figure for figure in figures if figure.value is not None]
+        if self.finding:
+            state, verdict = self._by_size(known, size)
+            lacking = [
+                f"{name} {_UNKNOWN} ({unseen(some)})" for name, some in series if not valid(some)
+            ]
+            verdict = "; ".join([verdict, *lacking])
+            state = "partly" if lacking and state == "yes" else state
+        else:
+            is_refused = figures and all(figure.status == "refused" for figure in figures)
+            state = "figure" if counted else "no" if is_refused else "undecided"
+            reasons = dict.fromkeys(own.reason or NOT_ASKED for own in figures) or [NOT_ASKED]
+            values = (f"{own.label} {in_unit(own.value or 0.0, own.unit)}" for own in counted)
+            verdict = joined(values) or f"{state}: {'; '.join(reasons)}"
+        chart = marks.bars_of(self.counts, counted) if self.counts else None
+        if self.share or self.is_of_call:
             figures += [self._figure(name, some[-1], size) for name, some in known]
-            ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
-            y = Axis(title=f"{self._what}{ends}", unit="share")
+            y = Axis(self._what, "share")
             points = (
-                marks.point(r, r.axes[size or ""], self.name(r, axes), y.unit, self._much(r))
-                for r in (group if size else ())
+                marks.point(
+                    row, row.axes[size or ""], self.name(row, axes), "share", self._much(row)
+                )
+                for row in (group if size else ())
             )
-            chart = marks.chart("line", marks.axis_of(size or ""), y, points)
-        state: State = "partly" if is_mixed else _STATES[shown]
-        verdict = "; ".join([verdict, *lacking])
-        return self.made(text, state, verdict, figures, lost=group, chart=chart)
+            chart = marks.lines(size or "", y, points)
+        lines = self._lines(group, size, verdict, counted)
+        notes = self.at(group) if size and size not in varying(group) else ()
+        return self.made(
+            text, state, verdict, figures, lost=group, lines=lines, notes=notes, chart=chart
+        )
 
-    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+    def _by_size(self, known: Sequence[tuple[str, Rows]], size: str | None) -> tuple[State, str]:
+        """`not always: async at 1KiB, not async from 4KiB to 16KiB`; lines of which the same is
+        said, together."""
+        findings = {self._shows(row) for _, some in known for row in some}
+        is_mixed = len(findings) > 1
+        verdict = self.mixed if is_mixed else self._said(next(iter(findings), None))
+        names: dict[str, list[str]] = {}
+        for name, rows in known:
+            stretches = [
+                f"{self._said(shown) * is_mixed} {self.span(size, [*some]) if size else ''}".strip()
+                for shown, some in groupby(rows, key=self._shows)
+            ]
+            names.setdefault(", ".join(stretches), []).append(name)
+        by_name = [f"{joined(filter(None, some))} {text}".strip() for text, some in names.items()]
+        state: State = "partly" if is_mixed else _STATES[next(iter(findings), None)]
+        return state, ": ".join(filter(None, [verdict, "; ".join(by_name)]))
+
+    def _lines(
+        self, group: Rows, size: str | None, verdict: str, counted: Sequence[Figure]
+    ) -> Iterator[ScreenLine]:
         """At the largest size, of the first that has a number."""
-        size = size_axis(group)
         row = max(valid(group), key=lambda row: int(row.axes[size]) if size else 0)
         much = self._much(row)
         figures = "" if much is None else f"{self._what} {much:.2f}"
-        if self.share is None and row.call_s is not None:
+        if counted:
+            figures = side_by_side(("", figure) for figure in counted)
+        if self.is_of_call and row.call_s is not None:
             call, whole = units.format_seconds(row.call_s), units.format_seconds(row.time)
             figures = f"returns after {call} of {whole}"
-        findings = {_is_shown(row, self.finding) for row in valid(group)}
-        verdict = "not always" if len(findings) > 1 else self.stretch[findings.pop()]
-        yield ScreenLine(self.screen.format(**self.words_of(row)), figures, verdict)
+        yield ScreenLine(self.on_screen(row), figures, verdict.partition(":")[0])
 
-    def _by_size(self, series: Sequence[tuple[str, Rows]], size: str) -> Iterator[str]:
-        """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ; lines of which
-        the same is said, together."""
-        names: dict[str, list[str]] = {}
-        for name, rows in series:
-            stretches = [
-                (shown, [int(row.axes[size]) for row in some])
-                for shown, some in groupby(rows, key=lambda row: _is_shown(row, self.finding))
-            ]
-            words = self.stretch if len(rows) == 1 or len(stretches) > 1 else _ALL
-            text = ", ".join(f"{words[shown]} {span(sizes)}" for shown, sizes in stretches)
-            names.setdefault(text, []).append(name)
-        for text, some in names.items():
-            yield f"{joined(filter(None, some))} {text}".strip()
+    def _shows(self, row: Row) -> bool | None:
+        """None where it is not known; odd values tell nothing either."""
+        finding = self.finding
+        value = row.findings.get(finding) if isinstance(finding, str) else finding(row)
+        return value if isinstance(value, bool) else None
+
+    def _said(self, shown: bool | None) -> str:
+        return _UNKNOWN if shown is None else self.stretch[shown]
 
     def _figure(self, name: str, row: Row, size: str | None) -> Figure:
         """How much of it."""
         at = units.format_bytes(int(row.axes[size])) if size else ""
-        label = ": ".join(filter(None, [f"{at} {name}".strip(), self._what]))
-        note, much = _call_in_words(row, self.finding), self._much(row)
+        label = ": ".join(filter(None, [f"{at} {name}".strip(), self._what.partition(" (")[0]]))
+        much, note = self._much(row), self._call(row) if self.is_of_call else ""
         if much is not None:
             return Figure(label, much, "share", note=note)
         lacks = "it was not observed" if self.share else "the call's own time is not stored"
@@ -120,40 +145,30 @@ class Finding(Question):
 
     @property
     def _what(self) -> str:
-        return "overlapped share of the shorter one" if self.share else "asyncness"
+        of_call = "asyncness (1: the call returns at once, 0: it waits)"
+        return "overlapped share of the shorter one" if self.share else of_call
 
     def _much(self, row: Row) -> float | None:
-        """The observed share, else asyncness, 1 - call / end to end; None where it is not known."""
-        if self.share is not None:
+        """The observed share, else asyncness; None where it is not known."""
+        if self.share:
             value = row.number(self.share)
             return value if value is not None and 0 <= value <= 1 else None
         if row.call_s is None or not row.seconds or row.call_s < 0:
             return None
         return 1 - row.call_s / row.seconds
 
+    def _call(self, row: Row) -> str:
+        """How long the call takes; where that contradicts the delay probe, both are said."""
+        if row.call_s is None or row.seconds is None:
+            return ""
+        call, whole = units.format_seconds(row.call_s), units.format_seconds(row.seconds)
+        returns_early = 1 - row.call_s / row.seconds > 0.5
+        words = "the call returns after" if returns_early else "the call itself takes"
+        if self._shows(row) in (None, returns_early):
+            return f"{words} {call} of {whole}"
+        saw = "wait for its stream" if returns_early else "return before its stream was done"
+        return f"the delay probe saw it {saw}, yet {words} {call} of {whole}"
 
-def span(sizes: Sequence[int]) -> str:
-    """`from 1KiB to 1GiB`, or `at 1GiB`."""
-    first, last = units.format_bytes(min(sizes)), units.format_bytes(max(sizes))
-    return f"at {first}" if first == last else f"from {first} to {last}"
 
-
-def _is_shown(row: Row, finding: str) -> bool | None:
-    """None where it is not known; odd values tell nothing either."""
-    value = row.findings.get(finding)
-    return value if isinstance(value, bool) else None
-
-
-def _call_in_words(row: Row, finding: str) -> str:
-    """How long the call takes; where that contradicts the delay probe, both are said."""
-    if row.call_s is None or row.seconds is None:
-        return ""
-    call, whole = units.format_seconds(row.call_s), units.format_seconds(row.seconds)
-    returns_early = 1 - row.call_s / row.seconds > 0.5
-    words = "the call returns after" if returns_early else "the call itself takes"
-    shown = _is_shown(row, finding) if finding == "asynchronous" else None
-    if shown is True and not returns_early:
-        words = "the delay probe saw it return before its stream was done, yet it takes"
-    if shown is False and returns_early:
-        words = "the delay probe saw it wait for its stream, yet it returns after"
-    return f"{words} {call} of {whole}"
+def _none(row: Row, rows: Rows) -> Iterable[Figure]:
+    return ()

@@ -1,21 +1,30 @@
 """What the charts of answers are made of: axes, marks, and the limits beside them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import counts_bytes
-from hostbench.report.answer import Axis, Chart, FigureUnit, Point, Rule, in_unit
+from hostbench.report.answer import Axis, Chart, Figure, FigureUnit, Point, Rule, in_unit
 from hostbench.report.rows import Row, Rows, size_axis
 
 LANES = Axis(title="")
-RATE = Axis(title="GB/s", unit="GB/s", better="higher")
 TIME = Axis(title="seconds per step", unit="s", better="lower")
-LOG_TIME = replace(TIME, is_log=True)
-_RATES: tuple[FigureUnit, ...] = ("GB/s", "items/s")
 FAR = 2.5
 """A limit further than this factor above the marks would squash them: it is only named."""
+_DECADE = 10
+"""Numbers that span more are drawn by powers."""
+
+
+def lines(axis: str, y: Axis, points: Iterable[Point | None], **more: Any) -> Chart | None:
+    """Over an axis of cases; None where there is nothing to draw."""
+    drawn = tuple(filter(None, points))
+    if not drawn:
+        return None
+    x = replace(axis_of(axis), is_log=_is_wide([float(point.x) for point in drawn]))
+    y = replace(y, is_log=y.unit != "share" and _is_wide([point.y for point in drawn]))
+    return Chart(mark="line", x=x, y=y, points=drawn, **more)
 
 
 def axis_of(axis: str) -> Axis:
@@ -24,12 +33,24 @@ def axis_of(axis: str) -> Axis:
     return Axis(title, "bytes", is_log=True) if counts_bytes(axis) else Axis(title)
 
 
-def chart(
-    mark: Literal["line", "bar"], x: Axis, y: Axis, points: Iterable[Point | None], **more: Any
-) -> Chart | None:
-    """None where there is nothing to draw."""
-    drawn = tuple(point for point in points if point is not None)
-    return Chart(mark=mark, x=x, y=y, points=drawn, **more) if drawn else None
+def _is_wide(numbers: Sequence[float]) -> bool:
+    return 0 < _DECADE * min(numbers) < max(numbers)
+
+
+def bars(y: Axis, points: Iterable[Point | None], **more: Any) -> Chart | None:
+    """A lane for each; None where there is nothing to draw."""
+    drawn = tuple(filter(None, points))
+    return Chart(mark="bar", x=LANES, y=y, points=drawn, **more) if drawn else None
+
+
+def bars_of(title: str, figures: Iterable[Figure]) -> Chart | None:
+    """A lane for each figure that has a value, in the unit of the first."""
+    known = [figure for figure in figures if figure.value is not None]
+    points = [
+        Point(figure.label, figure.value or 0.0, low=figure.low, high=figure.high, text=str(figure))
+        for figure in known
+    ]
+    return bars(Axis(title, known[0].unit), points) if known else None
 
 
 def point(
@@ -40,8 +61,10 @@ def point(
     y = row.seconds if unit == "s" else value
     if y is None or row.seconds is None:
         return None
-    low, high = (row.ci_low_s, row.ci_high_s) if unit in ("s", *_RATES) else (None, None)
-    if unit in _RATES:
+    low, high = row.ci_low_s, row.ci_high_s
+    if unit == "share":
+        low = high = None
+    elif unit != "s":
         low, high = (y * row.seconds / end if end else None for end in (high, low))
     text = f"{row.case}: {in_unit(y, unit)}"
     return Point(

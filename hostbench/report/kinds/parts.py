@@ -1,11 +1,13 @@
 """parts: a whole against its parts alone and the ideal that follows from them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hostbench.core import units
-from hostbench.core.efficiency import Efficiency, by_launch, overlap
+from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Figure, Ratio, Rule, State, joined
@@ -18,6 +20,14 @@ HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
 BEATEN = 1.05
 """A share whose whole interval is above it says that the ideal is none."""
+MIN_STANDARD_ERRORS = 3.0
+"""Below it the gain that is possible is lost in the noise, and a share of it means nothing."""
+MAX_WIDTH = 0.5
+"""An interval of the share that is wider than this says nothing that can be acted on."""
+MIN_SHARE_OF_GAIN = 0.25
+"""A launch whose own possible gain is below this share of the median one was disturbed: its ratio
+would explode."""
+_ROUNDING = 1e-9
 
 
 class _Way(NamedTuple):
@@ -26,7 +36,7 @@ class _Way(NamedTuple):
     name: str
     row: Row
     gain: Conclusion
-    hidden: Efficiency | None
+    hidden: Figure | None
     """The share of the possible gain; None of a control."""
 
 
@@ -35,7 +45,8 @@ class Parts(Question):
     """Ways to do the whole (values of `axis`) against `serial` and the ideal."""
 
     axis: str
-    serial: str
+    serial: str | Callable[..., float]
+    """A loop that was measured, or its seconds from those of each of the parts."""
     ways: tuple[str, ...]
     parts: tuple[str, ...]
     ideal: Callable[..., float]
@@ -45,149 +56,165 @@ class Parts(Question):
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from Question.chosen(self)
-        yield self.axis, (self.serial, *self.ways, *self.parts, *self.controls)
+        yield self.axis, self._order()
+
+    def _order(self) -> tuple[str, ...]:
+        serial = (self.serial,) if isinstance(self.serial, str) else ()
+        return (*serial, *self.controls, *self.ways, *self.parts)
 
     def asks(self, group: Rows) -> bool:
         """Without the serial loop nothing can be said."""
-        has_serial = any(row.axes.get(self.axis) == self.serial for row in group)
-        return Question.asks(self, group) and has_serial
+        measured = {row.axes.get(self.axis) for row in group}
+        needed = {self.serial} if isinstance(self.serial, str) else {*self.parts}
+        return Question.asks(self, group) and needed <= measured
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         here = questions.at_size(group, together=2)
-        named = self._named(here)
-        ways = self._ways(named)
-        state, verdict = self._verdict(named, ways)
-        figures = [*self._figures(named, ways)]
-        ideal = next((w.hidden.ideal_s for w in ways.values() if w.hidden), None)
-        if ideal is not None:
-            figures.append(Figure("ideal", ideal, "s", note="a bound"))
-        order = [*self.parts, self.serial, *self.controls, *self.ways]
-        drawn = sorted(
-            (row for row in here if row.axes.get(self.axis) in order),
-            key=lambda row: order.index(str(row.axes[self.axis])),
+        known = {str(row.axes[self.axis]): row for row in valid(here) if self.axis in row.axes}
+        named = {loop: known[loop] for loop in self._order() if loop in known}
+        parts = [named[name].launches if name in named else {} for name in self.parts]
+        ideal = by_launch(self.ideal, *parts)
+        serial: Launches = {}
+        if not isinstance(self.serial, str):
+            serial = by_launch(self.serial, *parts)
+        elif self.serial in named:
+            serial = named[self.serial].by_launch
+        ways = [*self._ways(named, serial, ideal)] if serial else []
+        state, verdict = self._verdict([*named.values()], bool(serial), ways)
+        ideal_s = median([*ideal.values()]) if ideal and ways else None
+        figures = [*self._figures(named, ways, ideal_s)]
+        if ideal_s is not None:
+            figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
+        points = (marks.point(row, self.word(self.axis, name)) for name, row in named.items())
+        rules = () if ideal_s is None else (Rule("ideal", ideal_s),)
+        chart = marks.bars(marks.TIME, points, rules=rules)
+        lines = self._lines(median([*serial.values()]), ways, ideal_s) if ways else ()
+        return self.made(
+            text, state, verdict, figures, lost=here, lines=lines, notes=self.at(here), chart=chart
         )
-        points = (marks.point(row, self.name(row, [self.axis])) for row in drawn)
-        rules = () if ideal is None else (Rule("ideal", ideal),)
-        chart = marks.chart("bar", marks.LANES, marks.TIME, points, rules=rules)
-        notes = self.at(here, ())
-        return self.made(text, state, verdict, figures, lost=here, notes=notes, chart=chart)
 
-    def lines(self, group: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
+    def _lines(
+        self, serial_s: float, ways: Sequence[_Way], ideal_s: float | None
+    ) -> Iterator[answers.ScreenLine]:
         """The serial loop, the fastest way, the ideal."""
-        named = self._named(questions.at_size(group, together=2))
-        able = [(way, way.hidden) for way in self._ways(named).values() if way.hidden]
+        able = [way for way in ways if way.hidden]
         if not able:
             return
-        best, hidden = max(able, key=lambda pair: pair[0].gain.factor)
-        loops = (named[self.serial], best.row)
-        figures = side_by_side((("", figure("", row)) for row in loops), " -> ")
-        if hidden.ideal_s is not None and hidden.ideal_s <= best.row.time:
-            figures += f", ideal {units.format_seconds(hidden.ideal_s)}"
-        verdict, what = answers.difference(best.gain), self.screen.format(**self.words_of(best.row))
-        if hidden.share is not None:
-            verdict += f", hides {100 * hidden.share:.0f} %"
+        best = max(able, key=lambda way: way.gain.factor)
+        loops = (Figure("", serial_s, "s"), figure("", best.row))
+        figures = side_by_side((("", loop) for loop in loops), " -> ")
+        if ideal_s is not None and ideal_s <= best.row.time:
+            figures += f", ideal {units.format_seconds(ideal_s)}"
+        verdict, what = answers.difference(best.gain), self.on_screen(best.row)
+        if best.hidden and best.hidden.value is not None:
+            verdict += f", hides {100 * best.hidden.value:.0f} %"
         yield answers.ScreenLine(what, figures, verdict, best.gain, what)
 
-    def _named(self, rows: Rows) -> dict[str, Row]:
-        """The loops that have a valid number."""
-        return {str(row.axes[self.axis]): row for row in valid(rows) if self.axis in row.axes}
-
-    def _ways(self, named: Mapping[str, Row]) -> dict[str, _Way]:
-        """Each way that has a number beside serial; no share of a difference that is not
-        established."""
-        serial = named.get(self.serial)
-        if serial is None:
-            return {}
-        parts = (named[name].launches if name in named else {} for name in self.parts)
-        ideal = by_launch(self.ideal, *parts)
-        ways = {}
+    def _ways(self, named: Mapping[str, Row], serial: Launches, ideal: Launches) -> Iterator[_Way]:
+        """Each way that has a number; no share of a difference that is not established."""
         for way in (*self.controls, *self.ways):
             if way in named:
-                row = named[way]
-                gain, hidden = conclude(row.by_launch, serial.by_launch), None
+                row, name = named[way], self.word(self.axis, way)
+                gain, hidden = conclude(row.by_launch, serial), None
                 if way not in self.controls:
-                    hidden = _within(overlap(serial.launches, row.launches, ideal))
-                    hidden = hidden.without_share() if gain.verdict == "undecided" else hidden
-                ways[way] = _Way(self.word(self.axis, way), row, gain, hidden)
-        return ways
+                    hidden = hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
+                    if gain.verdict == "undecided":
+                        hidden = Figure(hidden.label, None, "share", status="undecided")
+                yield _Way(name, row, gain, hidden)
 
-    def _verdict(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> tuple[State, str]:
+    def _verdict(self, measured: Rows, has_serial: bool, ways: Sequence[_Way]) -> tuple[State, str]:
         """A way wins where it is established to be faster than serial, and by a share that the
         launches establish."""
-        able = [(way, way.hidden) for way in ways.values() if way.hidden]
+        able = [(way, way.hidden) for way in ways if way.hidden]
         if not able:
-            lost = "any other loop" if self.serial in named else "the serial loop"
+            lost = "any other loop" if has_serial else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
-        faster = [(way, hidden) for way, hidden in able if way.gain.verdict == "faster"]
         unsure = joined(way.name for way, _ in able if way.gain.verdict == "undecided")
-        few = questions.few_launches([*named.values()], " (", ")")
-        apart = f"{unsure} cannot be told from serial{few}" if unsure else ""
+        few = questions.few_launches(measured)
+        serial = "serial" if isinstance(self.serial, str) else "its parts one after the other"
+        apart = f"{unsure} cannot be told from {serial}{few and f' ({few})'}" if unsure else ""
+        faster = [(way, hidden) for way, hidden in able if way.gain.verdict == "faster"]
         if not faster and unsure:
             return "undecided", f"undecided: {apart}"
         if not faster:
-            are = "is" if len(able) == 1 else "are"
-            return "no", f"no: {joined(way.name for way, _ in able)} {are} not faster than serial"
-        shares = [(hidden.share, way, hidden) for way, hidden in faster if hidden.share is not None]
-        unsaid = [(way, hidden) for way, hidden in faster if hidden.share is None]
-        reasons = "; ".join(f"{w.name}: {h.undecided or h.refused}" for w, h in unsaid)
+            return "no", f"no: not faster than {serial}: {joined(way.name for way, _ in able)}"
+        shares = [(hidden.value, way, hidden) for way, hidden in faster if hidden.value is not None]
+        unsaid = "; ".join(f"{w.name}: {h.reason}" for w, h in faster if h.value is None)
         state: State = "no"
         verdict = ""
         if shares:
             state, verdict = _hides(*max(shares, key=lambda known: known[0]))
         if state == "no" and unsaid:
-            best = max((way for way, _ in unsaid), key=lambda way: way.gain.factor)
-            factor = units.format_factor(best.gain.factor)
-            said = f"{best.name} is {factor} faster than serial"
-            return "partly", f"{said}; how much it hides is not known ({reasons})"
-        if state != "yes" and (reasons or apart):
-            others = "; ".join(filter(None, [reasons, apart]))
+            best = max((way for way, h in faster if h.value is None), key=lambda w: w.gain.factor)
+            gain = f"{best.name} is {units.format_factor(best.gain.factor)} faster than {serial}"
+            return "partly", f"{gain}; how much it hides is not known ({unsaid})"
+        if state != "yes" and (unsaid or apart):
+            others = "; ".join(filter(None, [unsaid, apart]))
             return "undecided", f"undecided: {others}; of the others: {verdict}"
         return state, verdict
 
-    def _figures(self, named: Mapping[str, Row], ways: Mapping[str, _Way]) -> Iterator[Figure]:
-        serial = self.word(self.axis, self.serial)
-        for loop in (self.serial, *self.controls, *self.ways, *self.parts):
-            if loop in named:
-                way, label = ways.get(loop), self.word(self.axis, loop)
-                yield figure(label, named[loop], ratio=Ratio(serial, way.gain) if way else None)
-                if way and way.hidden:
-                    yield _share_figure(f"{label}, hidden share", way.hidden)
+    def _figures(
+        self, named: Mapping[str, Row], ways: Sequence[_Way], ideal_s: float | None
+    ) -> Iterator[Figure]:
+        serial = self.word(self.axis, self.serial) if isinstance(self.serial, str) else "its parts"
+        by_case = {way.row.case: way for way in ways}
+        for loop, row in named.items():
+            way = by_case.get(row.case)
+            more: dict[str, Any] = {"ratio": Ratio(serial, way.gain)} if way else {}
+            if way and way.hidden and ideal_s is not None and row.time > ideal_s:
+                more["note"] = f"{units.format_seconds(row.time - ideal_s)} over the ideal"
+            yield figure(self.word(self.axis, loop), row, **more)
+            if way and way.hidden:
+                yield way.hidden
 
 
-def _within(share: Efficiency) -> Efficiency:
-    """Within 0 and 1; none where even its interval is above: then the parts alone are no measure
-    of the parts together."""
-    if share.share is None or share.low is None or share.high is None:
-        return share
-    if share.low > BEATEN:
-        return share.without_share(refused="the loop beats the ideal that its parts give")
-    value, low, high = (min(max(end, 0.0), 1.0) for end in (share.share, share.low, share.high))
-    return replace(share, share=value, low=low, high=high)
+def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
+    """(serial - loop) / (serial - ideal), of the medians over launches.
+
+    Its interval is that of the same share in each launch that holds all three. Undecided where
+    serial - ideal is under 3 standard errors of itself over launches, where it collapses in any
+    launch, where the interval is wider than 0.5 or does not hold the share of the medians, or where
+    fewer than 2 launches are whole. Refused where even the interval is above 1: then the parts
+    alone are no measure of the parts together.
+    """
+
+    def without(reason: str, status: str = "undecided") -> Figure:
+        return Figure(label, None, "share", status=status, reason=reason)
+
+    launches = sorted(set(serial) & set(loop) & set(ideal))
+    if len(launches) < 2:
+        return without(f"{len(launches)} launch(es) hold all parts; 2 are needed")
+    gains = [serial[n] - ideal[n] for n in launches]
+    standard_error = statistics.stdev(gains) / math.sqrt(len(gains))
+    if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error:
+        return without("the possible gain is lost in the noise between launches")
+    disturbed = sum(gain <= MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
+    if disturbed:
+        return without(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
+    shares = [(serial[n] - loop[n]) / gain for n, gain in zip(launches, gains, strict=True)]
+    low, high = launch_interval(shares)
+    if high - low > MAX_WIDTH:
+        return without(f"launches differ too much: from {low:.2f} to {high:.2f} is possible")
+    serial_s, loop_s, ideal_s = (median([*side.values()]) for side in (serial, loop, ideal))
+    share = (serial_s - loop_s) / (serial_s - ideal_s) if serial_s > ideal_s else math.nan
+    if not low - _ROUNDING <= share <= high + _ROUNDING:
+        return without("the medians say something else than the launches")
+    if low > BEATEN:
+        return without("the loop beats the ideal that its parts give", "refused")
+    share, low, high = (min(max(end, 0.0), 1.0) for end in (share, low, high))
+    note = "few launches" if len(shares) < MIN_FOR_INTERVAL else ""
+    return Figure(label, share, "share", low=low, high=high, note=note)
 
 
-def _hides(share: float, way: _Way, hidden: Efficiency) -> tuple[State, str]:
+def _hides(share: float, way: _Way, hidden: Figure) -> tuple[State, str]:
     """Of a way that is established to be faster than serial."""
     low, high = hidden.low or 0.0, hidden.high or 0.0
     verb = "hide" if way.name.endswith("streams") else "hides"
+    between = f"{100 * low:.0f} % to {100 * high:.0f} %"
     if low <= HARDLY and high >= HIDES:
-        ends = f"from {100 * low:.0f} % to {100 * high:.0f} %"
-        return "undecided", f"undecided: the best, {way.name}, {verb} {ends}"
-    words = f"{way.name} {verb} {100 * share:.0f} % ({_interval(hidden)})"
+        return "undecided", f"undecided: the best, {way.name}, {verb} {between}"
+    kind = "few launches say" if hidden.note else "99 % interval"
+    words = f"{way.name} {verb} {100 * share:.0f} % ({kind} {between})"
     if share >= HIDES:
         return "yes", f"yes: {words}"
     return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
-
-
-def _interval(share: Efficiency) -> str:
-    kind = "few launches say" if share.is_few else "99 % interval"
-    return f"{kind} {100 * (share.low or 0.0):.0f} % to {100 * (share.high or 0.0):.0f} %"
-
-
-def _share_figure(label: str, share: Efficiency) -> Figure:
-    if share.share is None:
-        reason = share.refused or share.undecided
-        status = "refused" if share.refused else "undecided"
-        return Figure(label, None, "share", status=status, reason=reason)
-    if share.is_few:
-        return Figure(label, share.share, "share", note=_interval(share))
-    return Figure(label, share.share, "share", low=share.low, high=share.high)

@@ -1,9 +1,8 @@
-"""What all kinds of questions share: choosing rows, naming and drawing them, saying why there is no
-number."""
+"""What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hostbench.core import units
@@ -73,14 +72,10 @@ class Question:
     def of_rows(self, mine: Rows, rows: Rows) -> Iterator[Answer]:
         mine = [row for row in mine if not self.devices or row.device in self.devices]
         for values, group in grouped(mine, self.each):
-            if not self.asks(group):
-                continue
             text = self.text.format(**{axis: self.word(axis, n) for axis, n in values.items()})
-            if valid(group):
-                lines = tuple(self.lines(group, rows)) if self.screen else ()
-                yield replace(self.answer(text, group, rows), lines=lines)
-            else:
-                yield self.unavailable(text, group)
+            if self.asks(group):
+                is_measured = bool(valid(group))
+                yield (self.answer if is_measured else self.unavailable)(text, group, rows)
 
     def asks(self, group: Rows) -> bool:
         """Whether the cases of a group are enough for the question to make sense: a quick run holds
@@ -91,10 +86,6 @@ class Question:
         """The answer from the cases of one group, at least one of which has a valid number."""
         raise NotImplementedError
 
-    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        """Of the first screen, from the same rows as the answer."""
-        return iter(())
-
     def made(
         self,
         text: str,
@@ -103,6 +94,7 @@ class Question:
         figures: Iterable[Figure] = (),
         *,
         lost: Rows = (),
+        lines: Iterable[ScreenLine] = (),
         **more: Any,
     ) -> Answer:
         """Of `lost` a figure says why each row has no number, where it has none."""
@@ -114,10 +106,11 @@ class Question:
             verdict=verdict,
             state=state,
             figures=(*figures, *self._without_number(lost)),
+            lines=tuple(lines) if self.screen else (),
             **more,
         )
 
-    def unavailable(self, text: str, group: Rows) -> Answer:
+    def unavailable(self, text: str, group: Rows, rows: Rows = ()) -> Answer:
         """No case has a valid number: the reasons, each once."""
         return self.made(text, "unavailable", unseen(group), lost=group)
 
@@ -126,7 +119,11 @@ class Question:
         alike: dict[tuple[str, str | None], list[Row]] = {}
         for row in rows:
             if not row.is_valid:
-                alike.setdefault(why(row), []).append(row)
+                is_odd = row.status == "ok"
+                why = (
+                    ("refused", "its time is not positive") if is_odd else (row.status, row.reason)
+                )
+                alike.setdefault(why, []).append(row)
         axes = varying(rows)
         for (status, reason), some in alike.items():
             label = self.name(some[0], axes) or some[0].function
@@ -142,11 +139,21 @@ class Question:
         """The choices of a row on these axes."""
         return " ".join(filter(None, (self.word(axis, row.axes[axis]) for axis in axes)))
 
+    def span(self, axis: str, rows: Rows) -> str:
+        """`from 1KiB to 1GiB`, or `at 1GiB`: of rows in the order of their numbers on the axis."""
+        word = axis_word if counts_bytes(axis) else self.word
+        first, last = (word(axis, row.axes[axis]) for row in (rows[0], rows[-1]))
+        return f"at {first}" if first == last else f"from {first} to {last}"
+
     def words_of(self, row: Row) -> dict[str, str]:
-        """Axis -> the words for the choice of a row, as `screen` names them."""
+        """Axis -> the words for the choice of a row."""
         return {axis: self.word(axis, value) for axis, value in row.axes.items()}
 
-    def at(self, here: Rows, axes: Sequence[str]) -> tuple[str, ...]:
+    def on_screen(self, row: Row, **more: str) -> str:
+        """What the first screen calls the question, asked of this row."""
+        return self.screen.format(**self.words_of(row), **more)
+
+    def at(self, here: Rows, axes: Sequence[str] = ()) -> tuple[str, ...]:
         """`At 64MiB, async.`: the size and the further choices that all these rows share."""
         size = size_axis(here)
         shared = [axis for axis in axes if axis != size and axis in here[0].axes]
@@ -187,21 +194,14 @@ def unseen(rows: Rows) -> str:
     return "; ".join(parts) or f"not measured: {NOT_ASKED}"
 
 
-def why(row: Row) -> tuple[str, str | None]:
-    """Status and reason of a row without a valid number."""
-    if row.status == "ok":
-        return "refused", "its time is not positive"
-    return row.status, row.reason
-
-
-def few_launches(rows: Rows, before: str = "", after: str = "") -> str:
+def few_launches(rows: Rows) -> str:
     """What so few launches tell, and which command measures more; nothing where they are enough."""
     few = min((len(row.launches) for row in valid(rows)), default=0)
     if few >= MIN_LAUNCHES:
         return ""
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
     more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
-    return f"{before}{tell if few else 'no launches are stored'}; {more}{after}"
+    return f"{tell if few else 'no launches are stored'}; {more}"
 
 
 def beside_limit(row: Row) -> str:
@@ -221,29 +221,19 @@ def peak(row: Row) -> str:
     return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
 
 
-def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
-    """The number of a row: its rate where that is wanted and known, else its time."""
-    name = label or row.function
-    if rate and row.gb_per_s is not None:
-        return Figure(name, row.gb_per_s, "GB/s", **more)
-    return Figure(name, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
-
-
 def side_by_side(figures: Iterable[tuple[str, Figure]], between: str = ", ") -> str:
     """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
-    named = [
-        (f"{name}:" if name.isdigit() else name, in_unit(figure.value or 0.0, figure.unit))
-        for name, figure in figures
-    ]
-    split = [(name, *text.replace(",", "").partition(" ")) for name, text in named]
+    split = []
+    for name, figure in figures:
+        value, _, unit = in_unit(figure.value or 0.0, figure.unit).replace(",", "").partition(" ")
+        split.append((f"{name}:" if name.isdigit() else name, value, unit))
     shared = {unit for *_, unit in split}
-    if len(shared) > 1:
-        return between.join(f"{name} {value} {unit}".strip() for name, value, _, unit in split)
-    values = between.join(f"{name} {value}".strip() for name, value, *_ in split)
-    return f"{values} {''.join(shared)}".rstrip()
+    last = f" {''.join(shared)}" if len(shared) == 1 else ""
+    own = ((name, value, "" if last else unit) for name, value, unit in split)
+    return f"{between.join(' '.join(filter(None, part)) for part in own)}{last}".rstrip()
 
 
-def rates_by_size(rates: Iterable[tuple[str, float]]) -> str:
-    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs; of
-    less than 0.1 in one, or the line is too long for the screen."""
-    return ", ".join(f"{size} {rate:.{1 + (rate >= 0.1)}g}" for size, rate in rates) + " GB/s"
+def figure(label: str, row: Row, **more: Any) -> Figure:
+    """The time of a valid row."""
+    own = label or row.function
+    return Figure(own, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
