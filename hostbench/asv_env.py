@@ -14,10 +14,11 @@ import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from asv import environment, util
+from asv import commands, environment, util
 
 from hostbench.core import own_package
 from hostbench.core.errors import HostbenchError
@@ -33,26 +34,33 @@ _PROFILES_A_READER = (
     "hostbench: asv profiles how a number is read from what setup_cache has measured, not the "
     "workload; for that, run its step under torch.profiler"
 )
-_EXISTING = ("--python same ", "-E existing", "--environment existing")
+_ASV = ("asv", "__main__.py")
+"""How the program's file is called."""
 _PACKAGE = Path(__file__).resolve().parent
 _GUARD = str(_PACKAGE / "asv_guard.py")
 
 
 def setup() -> None:
     """asv's hook: it has just loaded this plugin. Say what asv does not."""
-    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    said = ""
-    if command == "run" and _is_existing(sys.argv) and "--set-commit-hash" not in sys.argv:
-        said = _STORES_NOTHING
+    options = options_of(sys.argv)
+    command, specs = options.get("command"), options.get("env_spec") or ()
+    is_existing = any(spec == ":same" or spec.startswith("existing") for spec in specs)
+    if command == "run" and is_existing and not options["set_commit_hash"]:
+        print(_STORES_NOTHING, file=sys.stderr, flush=True)
     if command == "profile":
-        said = _PROFILES_A_READER
-    if said:
-        print(said, file=sys.stderr, flush=True)
+        print(_PROFILES_A_READER, file=sys.stderr, flush=True)
 
 
-def _is_existing(words: list[str]) -> bool:
-    text = " ".join(words).replace("=", " ")
-    return any(each in f"{text} " for each in _EXISTING)
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """What a command line asks asv for, as asv itself reads it, with the `command`; nothing for
+    what is none of asv's."""
+    after = next((n for n, word in enumerate(words, 1) if Path(word).name in _ASV), len(words))
+    try:
+        options, _ = commands.make_argparser()[0].parse_known_args(words[after:])
+        command = options.func.__self__.__name__.lower()
+    except (SystemExit, AttributeError):  # no command, or `help`
+        return {}
+    return {**vars(options), "command": command}
 
 
 class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]

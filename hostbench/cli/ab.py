@@ -9,8 +9,8 @@ from shlex import quote
 from typing import Any
 
 from hostbench.cli.bisect import judge_step
+from hostbench.cli.measuring import Measuring
 from hostbench.cli.output import show_page, typed_again, write_file
-from hostbench.cli.run_setup import Measuring
 from hostbench.cli.two_codes import MeasuredSides, measure_sides
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.report.comparison import comment as comment_with

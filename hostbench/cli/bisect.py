@@ -10,9 +10,9 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
+from hostbench.cli.measuring import Measuring
 from hostbench.cli.output import show, typed_again, warn
 from hostbench.cli.results import results_folder
-from hostbench.cli.run_setup import Measuring
 from hostbench.cli.two_codes import MeasuredSides, measure_sides, repository
 from hostbench.core.case import parse_series
 from hostbench.core.errors import (

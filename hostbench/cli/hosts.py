@@ -11,9 +11,8 @@ import click
 
 from hostbench import __version__, facts
 from hostbench.cli import commands, entry
-from hostbench.cli.measuring import measure
+from hostbench.cli.measuring import Measuring, chosen_cases, measure, set_up
 from hostbench.cli.run import answer
-from hostbench.cli.run_setup import Measuring, chosen_cases, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent

@@ -1,40 +1,109 @@
-"""A plan measured and archived: with the code of this process, or with two codes, interleaved."""
+"""What every command that measures does: choose the cases, look at the machine and the code,
+measure into a journal, archive it. Of this process's code, or of two codes, interleaved."""
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import structs
 
-from hostbench import __version__, facts
+from hostbench import facts
 from hostbench.cli.output import warn
-from hostbench.cli.run_setup import Setup
+from hostbench.cli.results import results_folder
 from hostbench.core.asv_config import without_plugin
-from hostbench.core.case import Case
+from hostbench.core.case import Case, as_typed, parse_selector, typed_value
 from hostbench.core.clock import now
-from hostbench.core.errors import DeviceLost, HostbenchError, Interrupted
+from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
-from hostbench.device.simulated_file import MARK
+from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
+from hostbench.facts.machine import checked_name
+from hostbench.families import check_selects, load, names, source, user_families
+from hostbench.measure.workload import Workload
+from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import QUICK, Plan, fitting
+from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device, fitting
 from hostbench.runner.progress import Bar
+from hostbench.runner.session import End
 from hostbench.store import adopt, asv_files
-from hostbench.vcs.repo import Checkout, git
+from hostbench.vcs.repo import Checkout, checkout, git
 from hostbench.vcs.side import Side
+from hostbench.vcs.user_side import another_installed
 
-End = Literal["complete", "interrupted", "stopped", "device lost"]
-"""How a run ended: measured to its end, cut off, after the time that it was given, or with a device
-that does not start any more."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """Options of every command that measures, as `hostbench run --help` explains them."""
+
+    families: tuple[str, ...] = ()
+    """Without a name the project's own where it has some, else all."""
+    case: tuple[str, ...] = ()
+    quick: bool = False
+    device: str | None = None
+    launches: int | None = None
+    deadline: float | None = None
+    """Seconds, as each time."""
+    machine: str | None = None
+    results: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that is decided before the first case."""
+
+    root: Path | None
+    results: Path
+    machine: str
+    facts: facts.Facts
+    collect: Callable[[], Any]
+    """The facts once more, as they were asked for."""
+    checkout: Checkout
+    look: Callable[[], Checkout]
+    """The checkout once more."""
+    device: str
+    workloads: dict[str, Workload]
+    plan: Plan
+    """Its cases, in an order of its own."""
+    simulation: Simulation | None = None
+    other_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`host 2`, ... -> facts of the hosts beside this one on which its ranks run."""
+    launcher: int | None = None
+    """The process that started the ranks of this host, where this one did not."""
+
+    def with_cases(self, cases: tuple[Case, ...]) -> "Setup":
+        return replace(self, plan=replace(self.plan, cases=cases))
+
+    def only_case(self, text: str) -> Case:
+        """The one case that `text` selects. Raises UsageError, which says what tells several
+        apart."""
+        cases = self.plan.cases
+        if len(cases) == 1:
+            return cases[0]
+        workloads = list(dict.fromkeys(case.workload for case in cases))
+        if len(workloads) > 1:
+            few = f"{', '.join(workloads[:10])}{' ...' * (len(workloads) > 10)}"
+            raise UsageError(f"{text!r} selects {len(cases)} cases: name one of {few}")
+        values: dict[str, dict[str, None]] = {}
+        for case in cases:
+            for axis, value in case.axes:
+                values.setdefault(axis, {})[typed_value(axis, value)] = None
+        choices = [f"{axis} is {', '.join(own)}" for axis, own in values.items() if len(own) > 1]
+        raise UsageError(
+            f"{text!r} selects {len(cases)} cases: name one, as '{as_typed(str(cases[0]))}'; "
+            f"{'; '.join(choices)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +114,114 @@ class Measured:
     end: End
     asv_error: str = ""
     """Why asv's file lacks the run, though it was meant to be there."""
+
+
+# ---- before the first case ----------------------------------------------------------------------
+
+
+def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
+    """Look at the machine and the checkout. `keeps`: a run, in the results folder. Raises
+    UsageError for what cannot be run, before torch is asked, which takes seconds; BrokenError
+    without torch, or where it cannot use the GPUs."""
+    workloads, cases, device = chosen_cases(options)
+    results, root = results_folder(options.results), places.project_root(Path.cwd())
+    simulation = declared() if device == MARK else None
+    if simulation is not None:
+        for selector, _ in simulation.slower():
+            check_selects(selector, load(), f"{os.environ[VARIABLE]}: slowdown: ")
+        if keeps and root is not None and _is_same(places.asv_results(root), results):
+            raise UsageError(
+                f"{VARIABLE} is set, and {results} is the folder of measured results that "
+                "asv.conf.json names: name another with --results"
+            )
+    sources = {family: source(family) for family in dict.fromkeys(case.family for case in cases)}
+    look_again = partial(look, root, results, sources)
+    if simulation is not None:
+        host_facts = simulation.all_facts()
+        collect: Callable[[], Any] = partial(dict, host_facts)
+    else:
+        host_facts, collect = _facts(device)
+    plan = Plan(
+        profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
+        cases=cases,
+        device_override=MARK if device == MARK else None,
+        seed=random.SystemRandom().getrandbits(32),
+    )
+    return Setup(
+        root=root,
+        results=results,
+        machine=_machine(options.machine, device, host_facts),
+        facts=host_facts,
+        collect=collect,
+        checkout=look_again(),
+        look=look_again,
+        device=device,
+        workloads=workloads,
+        plan=plan,
+        simulation=simulation,
+    )
+
+
+def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, ...], str]:
+    """(the workloads of the families, the cases of them that are measured, the device). Raises
+    BrokenError where a GPU was asked for and is not there, UsageError where a setting hides it and
+    for what selects nothing."""
+    # What of the user's project cannot be imported is an error, as if it were named.
+    own = () if options.case else user_families()
+    workloads = load(options.families or own or names())
+    hardware = facts.nvidia_hardware()
+    if options.device == "cuda" and not hardware.visible:
+        text = f"--device cuda: no NVIDIA GPU is visible ({hardware.why})"
+        if facts.hidden_by_user():
+            raise UsageError(text)
+        raise BrokenError(
+            f"{text}: mend the driver, give the container its GPUs (--gpus all), or name --device "
+            "cpu; `nvidia-smi` and `hostbench doctor` tell more"
+        )
+    device = options.device or default_device(hardware)
+    selectors = [parse_selector(text) for text in options.case]
+    cases = choose(workloads, device, selectors=selectors, quick=options.quick)
+    return workloads, cases, device
+
+
+def _machine(named: str | None, device: str, host_facts: facts.Facts) -> str:
+    """Simulated runs lie apart. Raises UsageError for a name that says otherwise."""
+    machine = facts.machine_name(named, host_facts)
+    if device == MARK and MARK not in machine:
+        return checked_name(f"{MARK}-{machine}", "--machine")
+    if device != MARK and MARK in machine:
+        raise UsageError(
+            f"machine {machine!r} is named {MARK}, and this run measures {device}: name it "
+            "otherwise"
+        )
+    return machine
+
+
+def _facts(device: str) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
+    """Of this host, and how they are read once more; the simulated device needs no torch. Raises
+    BrokenError where torch cannot be used."""
+    if device == MARK:
+        return facts.with_memory_copy(facts.collect(torch_state=None)), facts.collect
+    torch = facts.probe_torch(device)
+    wrong = without_torch(torch)
+    collect = partial(facts.collect, torch_state=torch)
+    host_facts = collect() if wrong is None else {}
+    if wrong is None and device == "cuda" and not torch.cuda_works:
+        wrong = without_cuda(host_facts, facts.nvidia_hardware(), torch)
+    if wrong is not None:
+        raise BrokenError(f"{wrong.text}; {wrong.remedy}")
+    return facts.with_memory_copy(host_facts), collect
+
+
+def look(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
+    """The checkout under the measurement."""
+    code = checkout(root, results, sources)
+    if root is not None and code.commit is not None and code.scratch is None:
+        return replace(code, scratch=another_installed(root))
+    return code
+
+
+# ---- measuring ----------------------------------------------------------------------------------
 
 
 def measure(
@@ -67,10 +244,9 @@ def measure(
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device did: then nothing is kept. BrokenError where no more can be written.
     """
-    archive_orphans(setup)
+    _archive_orphans(setup)
     headers = _headers(setup, sides, scratch)
     paths = [places.journal_path(setup.results, header.run_id) for header in headers]
-    asv_error = ""
     with terminate_as_interrupt():
         with ExitStack() as stack:
             journals = [
@@ -84,6 +260,7 @@ def measure(
             for journal in journals:
                 journal.finish("complete" if end == "complete" else "interrupted", now(), why)
             runs = [read(path) for path in paths]
+            asv_error = ""
             if tells_asv and setup.device != MARK:
                 is_judged = end == "complete" and runs[0].header.scratch is None
                 asv_error = _tell_asv(setup, runs[0], is_judged)
@@ -100,53 +277,49 @@ def measure(
     return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
 
 
-def archive_orphans(setup: Setup) -> None:
+def _is_same(folder: Path, other: Path) -> bool:
+    return folder.resolve() == other.resolve()
+
+
+def _archive_orphans(setup: Setup) -> None:
     """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
     only counted."""
     own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
-    num = 0
-    for old in adopt.adopt_orphans(setup.results, lambda: own_name, warn):
-        num += old.is_complete
-        if not old.is_complete:
-            warn(f"archived run {old.header.run_id} as far as it got before it was killed")
-    if num:
+    orphans = adopt.adopt_orphans(setup.results, lambda: own_name, warn)
+    for run in orphans:
+        if not run.is_complete:
+            warn(f"archived run {run.run_id} as far as it got before it was killed")
+    if num := sum(run.is_complete for run in orphans):
         warn(f"archived finished runs that waited in their journals: {num}")
 
 
 def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
     """Of runs that begin now: of this checkout, or of each side."""
-    plan = setup.plan
-    codes = [side.code for side in sides] or [setup.checkout]
-    ids = [places.run_id(code.commit, now()) for code in codes]
-    return [
-        RunHeader(
-            run_id=run_id,
+    profile, why = setup.plan.profile, None
+    if setup.device == MARK and setup.simulation is None:
+        why = "simulated device"
+    elif profile.name == QUICK.name:
+        why = "quick"
+    elif profile.launches < MIN_LAUNCHES:
+        why = few_launches(profile.launches)
+    headers = [
+        session.new_header(
+            setup.plan,
+            device=setup.device,
             machine=setup.machine,
             commit=code.commit,
             committed_at=code.committed_at,
-            scratch=_scratch(setup, code) or scratch,
-            profile=plan.profile.name,
-            launches=plan.profile.launches,
-            device=setup.device,
-            seed=plan.seed,
-            started_at=now(),
-            hostbench=__version__,
-            planned=tuple(map(str, plan.cases)),
-            interleaved_with=other if sides else None,
-            **({"by": "hostbench ab"} if sides else {}),
+            scratch=why or code.scratch or scratch,
+            by="hostbench ab" if sides else "hostbench run",
         )
-        for code, run_id, other in zip(codes, ids, reversed(ids), strict=True)
+        for code in [side.code for side in sides] or [setup.checkout]
     ]
-
-
-def _scratch(setup: Setup, code: Checkout) -> str | None:
-    """Why this run is never judged nor given to asv; None when it may be."""
-    profile = setup.plan.profile
-    if setup.device == MARK and setup.simulation is None:
-        return "simulated device"
-    if profile.name == QUICK.name:
-        return "quick"
-    return few_launches(profile.launches) if profile.launches < MIN_LAUNCHES else code.scratch
+    if not sides:
+        return headers
+    return [
+        structs.replace(header, interleaved_with=other.run_id)
+        for header, other in zip(headers, reversed(headers), strict=True)
+    ]
 
 
 def _measure_into(
@@ -156,39 +329,23 @@ def _measure_into(
     budget_s: float,
     most: int | None,
 ) -> End:
-    """Every record as it comes, with the facts before, meanwhile and after."""
-
-    def write_facts(when: str, of_host: Mapping[str, Any]) -> None:
-        for journal in journals:
-            journal.facts(when, of_host)
-
-    for when, of_host in {"before": facts.to_json(setup.facts), **setup.other_hosts}.items():
-        write_facts(when, of_host)
-    # A simulation says its own: what this host did meanwhile is none of them.
-    meanwhile = write_facts if setup.simulation is None else lambda when, of_host: None
     bar, end_s = Bar(), time.monotonic() + budget_s
     if math.isfinite(end_s):
         bar.until(end_s)
-    without_record = set(journals)
-    end: End = "complete"
-    try:
-        with (
-            bar,
-            facts.Watch(meanwhile, setup.device, setup.facts, pid=setup.launcher),
-            closing(_records(setup, sides, bar, end_s, most)) as records,
-        ):
-            for index, record in records:
-                journals[index].case(record)
-                without_record.discard(journals[index])
-                if time.monotonic() > end_s and not without_record:
-                    end = "stopped"
-                    break
-    except KeyboardInterrupt:
-        end = "interrupted"
-    except DeviceLost as error:
-        warn(str(error))
-        end = "device lost"
-    write_facts("after", facts.to_json(setup.collect()))
+    with bar:
+        end, lost = session.keep(
+            _records(setup, sides, bar, end_s, most),
+            journals,
+            setup.device,
+            setup.facts,
+            setup.collect,
+            others=setup.other_hosts,
+            end_s=end_s,
+            pid=setup.launcher,
+            is_made_up=setup.simulation is not None,
+        )
+    if lost:
+        warn(lost)
     return end
 
 
@@ -253,7 +410,7 @@ def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
     wrong = ""
     try:
         entry = facts.asv_machine_entry(setup.machine, setup.facts)
-        if places.asv_results(setup.root).resolve() == setup.results.resolve():
+        if _is_same(places.asv_results(setup.root), setup.results):
             facts.register_with_asv(entry)
         if is_judged:
             wrong = without_plugin(setup.root) or ""

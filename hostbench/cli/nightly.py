@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.cli.history import open_history
-from hostbench.cli.measuring import measure
+from hostbench.cli.measuring import Measuring, Setup, measure, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import results_folder
-from hostbench.cli.run_setup import Measuring, Setup, set_up
 from hostbench.cli.two_codes import measure_sides
 from hostbench.core.case import Case
 from hostbench.core.errors import (

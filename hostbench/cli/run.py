@@ -4,9 +4,8 @@ import sys
 from typing import Any
 
 from hostbench import facts
-from hostbench.cli.measuring import Measured, measure
+from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
 from hostbench.cli.output import program, short, show, terminal, typed_again, warn
-from hostbench.cli.run_setup import Measuring, Setup, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Run

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from hostbench import __version__
+from hostbench.cli.measuring import Measuring, set_up
 from hostbench.cli.output import show, warn, write_file
-from hostbench.cli.run_setup import Measuring, set_up
 from hostbench.core.case import Case, as_typed, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hostbench.cli.history import open_history
-from hostbench.cli.measuring import End, measure
+from hostbench.cli.measuring import Measuring, measure, set_up
 from hostbench.cli.results import results_folder
-from hostbench.cli.run_setup import Measuring, set_up
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.records import Run
@@ -22,6 +21,7 @@ from hostbench.report.comparison import Compared, compared
 from hostbench.report.sides import of_runs
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
+from hostbench.runner.session import End
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, Side

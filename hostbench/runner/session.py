@@ -1,20 +1,92 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from hostbench import __version__, facts
 from hostbench.core.case import Case
-from hostbench.core.records import CaseRecord, Launch, Measurement
+from hostbench.core.clock import now
+from hostbench.core.errors import DeviceLost
+from hostbench.core.records import CaseRecord, Launch, Measurement, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, Workload
+from hostbench.runner import places
+from hostbench.runner.journal import JournalWriter
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
 
+End = Literal["complete", "interrupted", "stopped", "device lost"]
+"""How a run ended: measured to its end, cut off, after the time that it was given, or with a device
+that does not start any more."""
 MAX_LOST = 3
 """Observing passes that may break before the rest of them is left out."""
+
+
+def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
+    """Of a run that begins now; `more` are fields that no plan knows."""
+    return RunHeader(
+        run_id=places.run_id(commit),
+        commit=commit,
+        profile=plan.profile.name,
+        launches=plan.profile.launches,
+        seed=plan.seed,
+        started_at=now(),
+        hostbench=__version__,
+        planned=tuple(map(str, plan.cases)),
+        **more,
+    )
+
+
+def keep(
+    records: Generator[tuple[int, CaseRecord]],
+    journals: Sequence[JournalWriter],
+    device: str,
+    before: facts.Facts,
+    collect: Callable[[], facts.Facts],
+    *,
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    end_s: float = math.inf,
+    pid: int | None = None,
+    is_made_up: bool = False,
+) -> tuple[End, str]:
+    """Write each record into the journal of its side as it comes, with the facts `before`,
+    meanwhile, and after as they are then collected; `others` are those of other hosts. After
+    `end_s` (of time.monotonic) it stops, once every side has a record. `pid` as in `facts.Watch`;
+    of what is made up this host says nothing.
+
+    Returns how the run ended, and why where the device was lost.
+    """
+
+    def write(when: str, of_host: Mapping[str, Any]) -> None:
+        for journal in journals:
+            journal.facts(when, of_host)
+
+    for when, of_host in {"before": facts.to_json(before), **(others or {})}.items():
+        write(when, of_host)
+    without_record = set(range(len(journals)))
+    end: End = "complete"
+    why = ""
+    meanwhile = (lambda *_: None) if is_made_up else write
+    try:
+        with facts.Watch(meanwhile, device, before, pid=pid), closing(records):
+            for side, record in records:
+                journals[side].case(record)
+                without_record.discard(side)
+                if time.monotonic() > end_s and not without_record:
+                    end = "stopped"
+                    break
+    except KeyboardInterrupt:
+        end = "interrupted"
+    except DeviceLost as error:
+        end, why = "device lost", str(error)
+    write("after", facts.to_json(collect()))
+    return end, why
 
 
 def records(

@@ -76,25 +76,31 @@ def plan(**changes: object) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("words", "launches", "scratch"),
+    ("words", "scratch"),
     [
-        ("asv run HEAD^! --record-samples", 10, None),
-        ("asv run HEAD^!", 3, "3 launches, under 7"),
-        ("asv run --quick", 10, "asv --quick"),
-        ("asv run -n", 10, "asv --dry-run"),
+        ("python -m asv run HEAD^! --record-samples -b profile", None),
+        ("python -m asv run --quick", "asv --quick"),
+        ("python /bin/asv run -qe", "asv --quick"),
+        ("python /bin/asv --config F run -n", "asv --dry-run"),
+        ("python /bin/asv profile transfer", "asv profile"),
     ],
 )
 def test_what_asv_measures_by_the_way_is_scratch(
-    words: str,
-    launches: int,
-    scratch: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    words: str, scratch: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hostbench").mkdir()
     monkeypatch.setattr(suite, "_asv_command", words.split)
-    assert suite._scratch(tmp_path, launches, "f" * 40) == scratch
-    assert suite._scratch(tmp_path, 10, None) == "asv names no commit"
+    asked = suite._asked()
+    assert suite._scratch(tmp_path, 10, "f" * 40, asked) == scratch
+    assert suite._scratch(tmp_path, 3, "f" * 40, asked) == "3 launches, under 7"
+    assert suite._scratch(tmp_path, 10, None, asked) == "asv names no commit"
+
+
+def test_asv_measures_what_it_is_asked_for() -> None:
+    cases = chosen("transfer")
+    asked = suite._chosen(cases, WORKLOADS, ["HostToDevice.*'cpu', 65536, 'pageable'", "Nothing"])
+    assert asked == chosen("transfer.host_to_device[nbytes=64KiB,memory=pageable]")
+    assert suite._chosen(cases, WORKLOADS, ["Renamed"]) == suite._chosen(cases, WORKLOADS, None)
 
 
 def test_what_fits_into_the_time_is_measured() -> None:

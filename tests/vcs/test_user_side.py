@@ -18,7 +18,7 @@ from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
-from hostbench.cli import run_setup, two_codes
+from hostbench.cli import measuring, two_codes
 from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
@@ -164,7 +164,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     write(root, noxfile_py="here")
     write(site, noxfile_py="another's")
     monkeypatch.syspath_prepend(str(site))
-    code = partial(run_setup.look, root, root / "results", {})
+    code = partial(measuring.look, root, root / "results", {})
     before = code()
     assert before.scratch == "uncommitted changes"
     git(root, "add", "-A")
