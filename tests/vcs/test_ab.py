@@ -25,6 +25,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import CaseRecord, Launch, Run
 from hostbench.judge.two_sides import TwoSides, compare
+from hostbench.runner import session
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import case_results
 from hostbench.vcs import side
@@ -173,7 +174,9 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
             yield outcome
 
     monkeypatch.setattr(Toy, "run", run)
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    clock = SimpleNamespace(monotonic=lambda: now_s[0])
+    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(session, "time", clock)
     commit(root, "1.1")
     other = copy_case(device="cuda", nbytes=65536, memory="pageable")
     assert main([*AB, "HEAD~1", "--case", str(other), "--budget", "250s"]) == EXIT_REGRESSION
