@@ -17,10 +17,6 @@ from hostbench.core.units import parse_seconds
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _EPILOG = """\b
-completion of commands, options and workloads, for bash (or zsh, fish):
-  eval "$(_HOSTBENCH_COMPLETE=bash_source hostbench)"
-
-\b
 exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured or too little to judge, 4 something
 failed or was interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
@@ -29,7 +25,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _A_SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 
 
-# ---- types, and what a shell completes ----------------------------------------------------------
+# ---- types --------------------------------------------------------------------------------------
 
 
 class _Time(click.ParamType[float]):
@@ -56,27 +52,7 @@ class _OutputFile(click.Path):
         return path
 
 
-class _Effect(click.FloatRange):
-    """A relative change: finite, and above -1."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        effect = float(super().convert(value, param, ctx))
-        return effect if math.isfinite(effect) else self.fail(f"{value} is not finite.", param, ctx)
-
-
 _PATH, _FILE, _TIME = click.Path(path_type=Path), _OutputFile(dir_okay=False), _Time()
-
-
-def _families(context: click.Context, param: click.Parameter, word: str) -> list[str]:
-    from hostbench.families import names
-
-    return [name for name in names() if name.startswith(word)]
-
-
-def _workloads(context: click.Context, param: click.Parameter, word: str) -> list[str]:
-    from hostbench.families import load, names
-
-    return [name for name in (*names(), *load()) if name.startswith(word)]
 
 
 # ---- options ------------------------------------------------------------------------------------
@@ -119,14 +95,13 @@ def _launches(fewest: int) -> Decorator:
     return _option("--launches", "N", "fresh processes per family (10)", click.IntRange(fewest))
 
 
-FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...", shell_complete=_families)
-_ONE_SERIES = click.argument("series", metavar="SERIES", shell_complete=_workloads)
+FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...")
+_ONE_SERIES = click.argument("series", metavar="SERIES")
 _CASES = _option(
     "--case",
     "CASE",
     "only such cases, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
     multiple=True,
-    shell_complete=_workloads,
 )
 SELECTION = several(
     _CASES,
@@ -199,7 +174,6 @@ _command(
     FAMILIES,
     SELECTION,
     _budget("stop after so long"),
-    _formats(),
     _MEASURING,
 )
 _command(
@@ -240,7 +214,7 @@ _command(
     "Measure two commits, interleaved, and compare them. A and B are commits, branches or tags; "
     "B is the working tree as it is now unless given. Families: all unless given.",
     click.argument("a", metavar="A"),
-    click.argument("names", nargs=-1, metavar="[B] [FAMILY]...", shell_complete=_families),
+    click.argument("names", nargs=-1, metavar="[B] [FAMILY]..."),
     SELECTION,
     _budget("as many launches, of as many cases, as fit into so long"),
     _option("--comment", "FILE", "write the answer as Markdown for a pull request", _FILE),
@@ -249,7 +223,7 @@ _command(
         "--threshold",
         "EFFECT",
         "with --bisect: the change from which B is bad (0.05)",
-        _Effect(-1, min_open=True),
+        click.FloatRange(-1, min_open=True),
         default=0.05,
     ),
     _TWO_SIDES,
@@ -269,7 +243,7 @@ _command(
     "changes",
     "List every step in every series. SERIES selects series, as "
     "'transfer.host_to_device[memory=pinned]@box'.",
-    click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=_workloads),
+    click.argument("series", nargs=-1, metavar="[SERIES]..."),
     _ONLY_MACHINE,
     _flag("--all", "list what is faster, recovered or temporary, too"),
     _formats(),
@@ -336,7 +310,7 @@ _command(
     "trace",
     "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
     "meanwhile. CASE is family.workload[axis=value,...].",
-    click.argument("case", metavar="CASE", shell_complete=_workloads),
+    click.argument("case", metavar="CASE"),
     _option("-o output", "FILE", ".json or .json.gz, for ui.perfetto.dev", _FILE, required=True),
     DEVICE,
     DEADLINE,

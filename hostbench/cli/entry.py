@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,8 +21,6 @@ from hostbench.core.errors import (
 )
 from hostbench.core.processes import terminate_as_interrupt
 
-_COMPLETE = "_HOSTBENCH_COMPLETE"
-"""Set by the completion that a shell has been given; click's convention."""
 _NEW_OBJECTS = 100_000
 """Python looks for garbage after so many. Imports make most of them, and none of those is garbage:
 after every 700, as is usual, that takes a fifth of a report's time."""
@@ -49,10 +46,6 @@ def main(
 
 
 def _run(words: list[str], command: click.Command, program: str) -> int | None:
-    if instruction := os.environ.get(_COMPLETE):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(COMMANDS, {}, program, _COMPLETE, instruction)
     try:
         with command.make_context(program, words) as context:
             code: int | None = command.invoke(context)

@@ -1,6 +1,5 @@
 """`hostbench run`: measure in the foreground, keep everything, also in asv's file of the commit."""
 
-import sys
 from typing import Any
 
 from hostbench import facts
@@ -9,15 +8,13 @@ from hostbench.cli.output import program, short, show, terminal, typed_again, wa
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Run
-from hostbench.report.page import page
 from hostbench.report.screen import screen
-from hostbench.report.write import write
 from hostbench.store import points
 from hostbench.store.archive import path_of
 from hostbench.store.runs import case_results, facts_of
 
 
-def execute(*, format: str, budget: float, **measuring: Any) -> int:
+def execute(*, budget: float, **measuring: Any) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed, the run was interrupted or
     its device lost, 3 if none has a number, else 0: also of a part that stopped as it was asked
     to."""
@@ -25,22 +22,15 @@ def execute(*, format: str, budget: float, **measuring: Any) -> int:
     become_subreaper()
     setup = set_up(options)
     measured = measure(setup, budget_s=budget, tells_asv=True)
-    code = answer(options, setup, measured, f"{program()} run", format)
+    code = answer(options, setup, measured, f"{program()} run")
     return EXIT_FAILED if measured.asv_error else code
 
 
-def answer(
-    options: Measuring, setup: Setup, measured: Measured, command: str, format: str = "text"
-) -> int:
+def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -> int:
     """Print what was learnt, and what the whole `command` would tell. Returns the exit code."""
     (run,) = measured.runs
     rows = points.of_run(setup.results, run, warn)
-    footer = _footer(options, setup, run)
-    if format == "text":
-        show(screen(run, rows, footer, terminal(), command))
-    else:
-        show(write(page(rows, run), format))
-        print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
+    show(screen(run, rows, _footer(options, setup, run), terminal(), command))
     statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":
         warn(f"{measured.end}; what was measured is kept")

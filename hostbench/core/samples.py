@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, stdev
 
 from hostbench.core.units import number_of
 
@@ -80,6 +79,8 @@ def few_interval(values: Sequence[float]) -> tuple[float, float]:
 
     Stricter than `median_interval`, for so few values can agree by chance.
     """
+    from statistics import fmean, stdev  # `hostbench --help` does without
+
     num = len(values)
     if num not in _STUDENT:
         return (-math.inf, math.inf)

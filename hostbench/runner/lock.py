@@ -2,7 +2,6 @@
 
 import hashlib
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,7 +14,7 @@ def only_one(what: str) -> Iterator[None]:
     up with the process, so that none is ever left behind. Containers with a network of their own
     do not see each other's.
 
-    Raises NothingMeasured, which names the process that holds it.
+    Raises NothingMeasured.
     """
     address = f"\0hostbench-{hashlib.sha256(what.encode()).hexdigest()[:32]}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
@@ -23,22 +22,7 @@ def only_one(what: str) -> Iterator[None]:
             lock.bind(address)
         except OSError as error:
             raise NothingMeasured(
-                f"another nightly measures {what}{_holder(address)}: let it end, or end it; this "
-                "one has measured nothing"
+                f"another nightly measures {what}: let it end, or end it; this one has measured "
+                "nothing"
             ) from error
-        lock.listen(8)
         yield
-
-
-def _holder(address: str) -> str:
-    """` (process 4711)`; empty where it has ended meanwhile."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(1.0)
-        try:
-            asking.connect(address)
-            credentials = asking.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
-            )
-        except OSError:
-            return ""
-        return f" (process {struct.unpack('3i', credentials)[0]})"

@@ -4,7 +4,6 @@ with the launcher replaced; one run is the real program with real worker process
 import csv
 import errno
 import io
-import json
 import os
 import re
 import shutil
@@ -99,6 +98,7 @@ before = set(sys.modules)  # of the interpreter's own start, which may have hook
 from hostbench.cli import main
 code = main({list(args)!r})
 tops = {{name.partition(".")[0] for name in {{*sys.modules}} - before}} - sys.stdlib_module_names
+assert "statistics" not in sys.modules
 print(*sorted(name for name in tops if name[0] != "_"), file=sys.stderr)
 sys.exit(code)
 """
@@ -181,31 +181,6 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
     assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1
     assert not results.exists()
     assert main([*SIMULATED, "--case", ONE]) == EXIT_OK  # needs none
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("hostbench pub", {"publish"}),
-        ("hostbench run --qu", {"--quick"}),
-        ("hostbench run allo", {"allocation"}),
-        ("hostbench report --format ht", {"html"}),
-        ("hostbench run --case allocation.c", {"allocation.create"}),
-    ],
-)
-def test_completion(
-    words: str,
-    offered: set[str],
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (results / "shelf").mkdir(parents=True)
-    monkeypatch.setenv("_HOSTBENCH_COMPLETE", "zsh_complete")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    assert main([]) == EXIT_OK
-    assert set(capsys.readouterr().out.splitlines()[1::3]) == offered
 
 
 # Exit codes
@@ -346,25 +321,6 @@ def test_exit_codes_of_a_run(
     assert ("what was measured is kept" in said.err) is is_cut_off
     assert (len(one.winners()) == 2 and not one.is_whole) is is_cut_off
     assert ("device cuda: No CUDA GPUs are available" in said.err) is (launcher is Losing)
-
-
-@pytest.mark.parametrize(
-    "form, read", [("json", json.loads), ("csv", lambda text: [*csv.DictReader(io.StringIO(text))])]
-)
-def test_a_run_is_answered_in_the_format_that_is_asked_for(
-    form: str,
-    read: Callable[[str], Any],
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """As `report` answers; what else there is to say is not mixed with it."""
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
-    assert main((*QUICK, "--format", form)) == EXIT_OK
-    said = capsys.readouterr()
-    assert "kept: " in said.err
-    assert main(["report", "--run", only(results).run_id, "--format", form]) == EXIT_OK
-    assert read(said.out) == read(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

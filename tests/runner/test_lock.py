@@ -1,7 +1,6 @@
 """One nightly at a time on a machine."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -19,23 +18,13 @@ with only_one(sys.argv[1]):
 """
 
 
-def test_the_second_is_told_who_holds_it() -> None:
-    with only_one("a shelf"), only_one("another shelf"):
-        with pytest.raises(NothingMeasured, match=rf"a shelf \(process {os.getpid()}\)"):
-            with only_one("a shelf"):
-                pass
-    with only_one("a shelf"):
-        pass
-
-
-def test_a_killed_holder_leaves_nothing() -> None:
+def test_another_process_is_refused_until_the_holder_is_gone() -> None:
     what = f"the shelf of {os.getpid()}"
     with subprocess.Popen([sys.executable, "-c", HOLD, what], stdout=subprocess.PIPE) as held:
         assert held.stdout is not None and held.stdout.readline() == b"held\n"
-        with pytest.raises(NothingMeasured, match=f"process {held.pid}"):
-            with only_one(what):
-                pass
-        held.send_signal(signal.SIGKILL)
+        with only_one("another shelf"), pytest.raises(NothingMeasured, match=what), only_one(what):
+            pass
+        held.kill()
         held.wait()
     with only_one(what):
         pass
