@@ -45,12 +45,6 @@ def test_a_healthy_gpu():
     assert not library.opened
 
 
-def test_no_uuid_or_bus_id_is_stored():
-    facts = nvml_facts(FakeNvml())
-    assert "1111-2222" not in str(facts)
-    assert len(str(facts["gpu0"]["uuid_sha256"].value)) == 12
-
-
 @pytest.mark.parametrize(
     ("code", "text"),
     [

@@ -1,7 +1,6 @@
 """What a case needs of its device is declared, and what the doctor tells from it comes true."""
 
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import NoReturn
 
 import pytest
@@ -78,22 +77,3 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
     with pytest.raises(Unavailable) as refusal:
         prepare(work, device, case)
     assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)["pinned memory"]
-
-
-def test_a_device_refuses_what_it_does_not_define() -> None:
-    class Bare(Device):
-        name = "bare"
-        lacks = MappingProxyType({})
-
-    with pytest.raises(Unavailable, match="the bare device has no "):
-        _ = Bare().torch_device
-    primitives = [name for name in vars(Device) if not name.startswith("_")]
-    allowed = {"now", "settle", "enter", "close", "memory_stats", "reset_peak", "on", "require"}
-    allowed |= {"refusal", "current", "this_stream", "spin", "torch_device", "agree", "is_near"}
-    for name in set(primitives) - allowed:
-        primitive = getattr(Bare(), name)
-        wanted = primitive.__code__.co_argcount - 1 - len(primitive.__defaults__ or ())
-        only_named = {"host_buffer": "pinned", "copy": "blocking", "create": "on_host"}
-        named = {only_named[name]: True} if name in only_named else {}
-        with pytest.raises(Unavailable, match="the bare device has no "):
-            primitive(*([None] * wanted), **named)

@@ -60,18 +60,6 @@ def test_an_async_copy_from_pinned_memory_leaves_the_host_free_and_one_from_page
     assert shares[0] > 0.999 and shares[1] < 0.001
 
 
-@pytest.mark.parametrize(("nbytes", "pinned"), [(MIB, {}), (16 * MIB, {"both_at_once": True})])
-def test_both_ways_are_expected_at_once_where_a_copy_outlasts_an_enqueueing(
-    nbytes: int, pinned: dict[str, bool]
-) -> None:
-    """1MiB takes about 19 us on PCIe Gen5. Pageable memory is never copied both ways at once."""
-    expected = {
-        str(case.values["memory"]): work.options(case).expects
-        for work, case in cases("both_ways", device="cuda", nbytes=nbytes)
-    }
-    assert expected == {"pinned": pinned, "pageable": {"both_at_once": False}}
-
-
 @pytest.mark.parametrize(("num_engines", "together"), [(1, 2), (2, 1)])
 def test_both_ways_take_turns_on_one_engine(num_engines: int, together: int) -> None:
     link = Link(num_copy_engines=num_engines, launch_s=0.0, wait_s=0.0)
@@ -134,29 +122,6 @@ def test_copies_on_and_between_devices() -> None:
     assert peer == pytest.approx(SYNC_S + LINK.wait_s + pinned_s(64 * MIB, 400 * GB))
     through = seconds("between_devices", nbytes=64 * MIB, route="through_host")
     assert through == pytest.approx(2 * (SYNC_S + pinned_s(64 * MIB)) + LINK.wait_s)
-
-
-@pytest.mark.parametrize(
-    ("name", "direction", "blocking", "copies"),
-    [
-        ("strided", "h2d", True, "1 x H2D pageable, 16MiB in all"),
-        ("strided", "d2h", False, "1 x D2H pinned, 16MiB in all"),
-        ("cast", "h2d", True, "1 x H2D pageable, 8MiB in all"),
-        ("cast", "d2h", False, "1 x D2H pinned, 8MiB in all"),
-    ],
-)
-def test_what_a_conversion_really_copies(
-    name: str, direction: str, blocking: bool, copies: str
-) -> None:
-    """All from pinned memory, as far as the caller knows."""
-    axes: dict[str, AxisValue] = {"nbytes": 16 * MIB, "memory": "pinned", "blocking": blocking}
-    ((work, case),) = cases(name, device="cuda", direction=direction, **axes)
-    device = SimulatedDevice()
-    seen = evidence.gather(device, prepare(work, device, case))
-    assert seen.findings["copies"] == copies
-    asynchronous = measured(name, direction=direction, **axes).findings["asynchronous"]
-    found = {"asynchronous": asynchronous, "pageable": seen.findings["pageable"]}
-    assert found == work.options(case).expects
 
 
 @pytest.mark.parametrize("name", ["strided", "cast", "both_ways", "to_device", "to_host"])
