@@ -57,7 +57,7 @@ def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, sai
     (run,) = (project.results / "mine" / "runs").iterdir()
     name = f"run:{run.name.partition('.')[0]}"
     done = project.hostbench("compare", name, name)
-    assert done.returncode == 2 and "name sides that share none" in done.stderr
+    assert done.returncode == 2 and "name sides that share none" in done.stdout, done.stdout
 
 
 def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
