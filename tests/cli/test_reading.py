@@ -18,14 +18,11 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=True]"
-
-
 @pytest.mark.parametrize(
     "command",
     [
         ("changes",),
-        ("bisect", COPY, "--machine", "shelf"),
+        ("report", "--machine", "shelf"),
     ],
 )
 def test_plain_lines_name_the_files_that_are_read(
