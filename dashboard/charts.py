@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import words
 
+from hostbench.core.units import format_change
 from hostbench.report import charts as vega
 from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 
@@ -79,7 +79,7 @@ def by_series(rows: pd.DataFrame) -> Spec:
     """Of data.comparison: each series' change with its 99 % interval."""
     known = rows[rows["change"].notna()].head(MOST_SERIES)
     pairs = zip(known["change"], known["verdict"], strict=True)
-    text = [f"{words.change(change)} {verdict}" for change, verdict in pairs]
+    text = [f"{format_change(change)} {verdict}" for change, verdict in pairs]
     return _forest(known.assign(name=known["series"], text=text))
 
 

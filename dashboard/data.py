@@ -20,13 +20,13 @@ from msgspec import structs
 
 from hostbench import families
 from hostbench.core import asv_config
-from hostbench.core.files import is_url, read_stored
+from hostbench.core.files import is_url
+from hostbench.facts.record import Facts
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
 from hostbench.report.comparison import compared, format_level, name_of, page
-from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -180,33 +180,10 @@ def setup_changes(store: Store) -> pd.DataFrame:
     return merged.sort_values("since", ascending=False, kind="stable", ignore_index=True)
 
 
-class OneRun(NamedTuple):
-    """What the archive of a run says."""
-
-    facts: pd.DataFrame
-    doctor: list[Diagnosis]
-    archives: list[Path]
-
-
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
-def one_run(store: Store, machine: str, run_id: str) -> OneRun | None:
-    """None where it has no archive: asv's own file."""
+def facts(store: Store, machine: str, run_id: str) -> Facts | None:
+    """What was read before a run; None of asv's own file."""
     stored = history(store)
-    for run in stored.runs():
-        if (run.machine, run.run_id) == (machine, run_id):
-            facts = stored.facts(run).get("before", {})
-            table = [
-                (group, name, str(facts[group][name])) for group in facts for name in facts[group]
-            ]
-            return OneRun(
-                facts=pd.DataFrame(table, columns=["group", "fact", "value"]),
-                doctor=of_stored(facts) if facts else [],
-                archives=stored.archives(run),
-            )
-    return None
-
-
-def archive(store: Store, path: Path) -> bytes:
-    """A file of OneRun.archives as it is. Raises OSError where it has gone."""
-    assert store.folder is not None
-    return read_stored(path, store.folder)
+    known = (run for run in stored.runs() if (run.machine, run.run_id) == (machine, run_id))
+    run = next(known, None)
+    return stored.facts(run).get("before", {}) if run else None

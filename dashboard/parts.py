@@ -218,7 +218,7 @@ def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
     for cause in some:
         spark, on = cause.sparkline(by_id), cause.machines
         row = {
-            "change": words.change(None if cause.worst.is_reset else cause.worst.effect),
+            "change": words.change(cause.worst),
             "what": cause.title,
             "trend": spark if len(spark) >= FEWEST_SPARKS else None,
             "since": cause.since,

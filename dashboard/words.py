@@ -1,14 +1,14 @@
 """How things are called on the pages, and the one place where text from files is made safe."""
 
 import re
-from datetime import timedelta
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core.case import counts
-from hostbench.core.units import format_change
+from hostbench.core.units import format_change, number_of
 from hostbench.families.collectives.questions import WORDS as OF_COLLECTIVES
+from hostbench.judge.events import Event
 from hostbench.report.kinds.question import axis_word
 
 DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
@@ -84,18 +84,14 @@ def ago(at: Any) -> str:
     """`3 h ago`, `12 days ago`."""
     if pd.isna(at):
         return "at an unknown time"
-    span = pd.Timestamp.now("UTC") - at
-    for unit, name in ((timedelta(days=1), "day"), (timedelta(hours=1), "h")):
-        if span >= unit:
-            num = span // unit
-            return f"{num} {name}{'s' * (num > 1 and name == 'day')} ago"
-    return f"{max(0, span // timedelta(minutes=1))} min ago"
+    minutes = max(0, (pd.Timestamp.now("UTC") - at) // pd.Timedelta(minutes=1))
+    days, hours = minutes // (24 * 60), minutes // 60
+    return f"{number_of(days, 'day') if days else f'{hours} h' if hours else f'{minutes} min'} ago"
 
 
-def change(effect: Any) -> str:
-    """`+18.6%`; nothing where it is not known."""
-    is_known = isinstance(effect, float) and not pd.isna(effect)
-    return format_change(effect) if is_known else ""
+def change(event: Event) -> str:
+    """`+18.6%`; nothing of a baseline reset."""
+    return "" if event.is_reset else format_change(event.effect)
 
 
 def order(text: str) -> list[tuple[float, str]]:

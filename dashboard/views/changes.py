@@ -66,8 +66,7 @@ if picked is None:
     st.caption("The change of the link is not here: the first one is shown.")
 
 worst = picked.worst
-change = "" if worst.is_reset else words.change(worst.effect)
-st.subheader(plain(f"{change} {picked.title}"), anchor=False)
+st.subheader(plain(f"{words.change(worst)} {picked.title}"), anchor=False)
 where = f"{number_of(picked.num_series, 'series', 'series')} on {', '.join(picked.machines)}"
 st.markdown(plain(f"{worst.state}, since {picked.since:%Y-%m-%d}, {where}"))
 left, right = st.columns([3, 2])

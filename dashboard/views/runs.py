@@ -7,6 +7,8 @@ import parts
 import streamlit as st
 from words import ago, plain
 
+from hostbench.report.doctor import of_stored
+
 LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
 COLUMNS = "machine name hardware torch driver ok failed skipped".split()
 CASES = "case status seconds ci_low_s ci_high_s gb_per_s num_samples flags".split()
@@ -36,16 +38,16 @@ run = runs.iloc[keys.index(picked)]
 machine, run_id = str(run["machine"]), str(run["run_id"])
 st.subheader(plain(f"{machine}, {run['name']}, {ago(run['started_at'])}"), anchor=False)
 known = run[["hardware", "torch", "driver"]].dropna()
-facts = [fact if name == "hardware" else f"{name} {fact}" for name, fact in known.items()]
+setup = [fact if name == "hardware" else f"{name} {fact}" for name, fact in known.items()]
 num = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
-st.markdown(plain(f"{', '.join(facts)}: {num}"))
-archived = data.one_run(store, machine, run_id)
+st.markdown(plain(f"{', '.join(setup)}: {num}"))
+facts = data.facts(store, machine, run_id)
 left, right = st.columns(2)
 with left:
     st.markdown("**What looks wrong**")
-    if archived is None:
-        st.caption("asv's own file: it holds no facts.")
-    for finding in archived.doctor if archived else ():
+    if not facts:
+        st.caption("Of this run no facts are stored.")
+    for finding in of_stored(facts) if facts else ():
         remedy = f": {finding.remedy}" if finding.remedy else ""
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
 mine = moved[moved["machine"] == machine]
@@ -70,22 +72,17 @@ answers = [
     {"question": answer.question, "state": answer.state, "verdict": answer.verdict}
     for answer in data.answers(store, machine, run_id)
 ]
+stored = [
+    {"group": group, "fact": name, "value": str(fact)}
+    for group, members in (facts or {}).items()
+    for name, fact in members.items()
+]
 for title, table in (
     (f"{len(rows)} cases", rows[CASES]),
     (f"{len(answers)} answers", pd.DataFrame(answers)),
     (f"{len(mine)} environment changes of {plain(machine)}", mine.drop(columns="machine")),
-    ("facts", archived.facts if archived else pd.DataFrame()),
+    (f"{len(stored)} facts", pd.DataFrame(stored)),
 ):
     if len(table):
         with st.expander(title):
             parts.table(table)
-for path in archived.archives if archived else ():
-    st.download_button(
-        plain(f"Archive {path.name}"),
-        lambda path=path: data.archive(store, path),  # type: ignore[misc]
-        path.name,
-        "application/gzip",
-        icon=":material/download:",
-        type="tertiary",
-        on_click="ignore",
-    )

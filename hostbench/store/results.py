@@ -147,12 +147,6 @@ class Results:
             gone = f"run {about.run_id} has gone from {self._url} meanwhile; try again"
             raise UsageError(gone) from error
 
-    def archives(self, run: AboutRun) -> list[Path]:
-        """The file of a run: an archive, or the journal of one that goes on; none of a table at a
-        URL."""
-        row = self._of_run[run.machine, run.run_id]
-        return [self.folder / row.file] if self.folder else []
-
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
         row = self._of_run[run.machine, run.run_id]

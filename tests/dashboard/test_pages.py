@@ -308,7 +308,6 @@ def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history
     app = open_page("runs", quick, of=f"{QUICK}@shelf")
     (gaps,) = tables(app, "first case")
     assert list(gaps["status"]) == ["failed", "skipped"] and HOSTILE in gaps["reason"].iloc[0]
-    assert app.get("download_button")
     (moved,) = tables(open_page("runs", history, machine="simulated-gen5"), "from")
     assert "590.7" in set(moved["to"])
 
@@ -365,7 +364,6 @@ def test_names_are_short() -> None:
         "mode": "x=1",
     }
     assert sorted(["16 ranks", "2 ranks"], key=words.order) == ["2 ranks", "16 ranks"]
-    assert words.change(0.186) == "+18.6%" and words.change(float("nan")) == ""
 
 
 def test_a_case_that_one_environment_alone_has_is_drawn(

@@ -408,4 +408,3 @@ def test_two_machines_whose_runs_have_one_name(tmp_path: Path) -> None:
     assert history.warnings == []
     for one in history.runs():
         assert history.run(one).header.machine == one.machine
-        assert [path.parts[-3] for path in history.archives(one)] == [one.machine]
