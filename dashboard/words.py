@@ -7,15 +7,19 @@ import pandas as pd
 
 from hostbench.core.case import counts
 from hostbench.core.units import format_change, number_of
-from hostbench.families.collectives.questions import WORDS as OF_COLLECTIVES
+from hostbench.families.collectives import questions as collectives
+from hostbench.families.overlap import questions as overlap
 from hostbench.judge.events import Event
 from hostbench.report.kinds.question import axis_word
 
 DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
 """Devices whose numbers nobody may take for a GPU's."""
 SHORT = {"host_to_device": "H2D", "device_to_host": "D2H"}
-WORDS = {"True": "sync", "False": "async"}
-"""Of the axis `blocking`."""
+WORDS: dict[str, dict[str, str]] = {
+    "blocking": {"True": "sync", "False": "async"},
+    "operation": {str(name): text for name, text in collectives.WORDS["operation"].items()},
+    "schedule": {str(name): text for name, text in overlap.WORDS["schedule"].items()},
+}
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
@@ -44,13 +48,11 @@ def value(axis: str, text: object) -> str:
     said = str(text)
     if axis == "workload":
         return workload(said)
-    if axis == "operation":
-        return OF_COLLECTIVES[axis].get(said, said)
-    if axis == "blocking":
-        return WORDS.get(said, said)
+    if axis in WORDS and said in WORDS[axis]:
+        return WORDS[axis][said]
     if said.isdigit() and counts(axis):
         return axis_word(axis, int(said))
-    if said.isidentifier() and said not in WORDS:
+    if said.isidentifier() and said not in ("True", "False"):
         return said.replace("_", " ")
     return f"{axis_name(axis)} {said}"
 

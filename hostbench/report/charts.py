@@ -40,7 +40,7 @@ _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
-"""For the numbers behind the bars; beyond so many times the longest bar a whisker is cut."""
+"""For the numbers beside the bars; beyond so many times the longest bar a whisker is cut."""
 
 _INK, _PALE = "currentColor", "#8886"
 _SVG_LOOK: Mapping[str, Any] = {
@@ -113,7 +113,7 @@ def _split(rows: Sequence[Spec]) -> tuple[list[Spec], list[Spec], list[Spec]]:
 
 
 def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
-    """A lane for each, with its number behind it."""
+    """A lane for each, with its number at the end of it."""
     _, known, bad = _split(rows)
     ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
     look = _value(chart, _ROOM * max(ends, default=1.0), top)
@@ -122,18 +122,18 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     axis |= {"labelPadding": 6, "ticks": False, "domain": False}
     lane = {"y": field("lane:N", title=None, sort=order, axis=axis)}
     at = {**lane, "x": field("y:Q", **look)}
-    end = {**lane, "x": field("end:Q", **look), "text": field("number:N")}
+    number = {**lane, "x": {"value": {"expr": "width"}}, "text": field("number:N")}
     interval = {**lane, "x": field("low:Q", **look), "x2": {"field": "end"}}
     pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
     names = list(dict.fromkeys(row["series"] for row in rows))
     hues = scale(names, PALETTE if len(names) > 1 else (BLUE,))
     color = field("series:N", scale=hues, legend=None)
-    text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
+    text = {"align": "right", "fontSize": 11, "color": GREY}
     return [
         layer(rows, "bar", {"height": {"band": 0.66}}, **at, **_TIP, color=color, opacity=pale),
         *_rules(chart, "x", look),
         layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
-        layer(rows, "text", text, **end),
+        layer(rows, "text", text, **number),
         layer(bad, "point", _FAILED | {"color": ORANGE}, **at),
     ]
 
@@ -294,7 +294,7 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
     """Over the chart, to fit a telephone; none for a single line without a name."""
     if names in ([""], []):
         return None
-    columns = 1 if max(map(len, names)) > 24 else 2
+    columns = max(1, 48 // (4 + max(map(len, names))))
     usual = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
     usual["symbolOpacity"] = 1  # else it is as pale as the palest layer
     return {**usual, **more}

@@ -221,7 +221,7 @@ def chart(
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
     names, is_many = [series.name for series in trends], len(points) > MANY
-    key = legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
+    key = legend(names, labelLimit=700) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     span_ms = float(points["x"].max() - points["x"].min())
     x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
@@ -273,8 +273,10 @@ def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
     rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
     rules["down"] = [13 * (index % 6) for index in range(len(rules))]
     line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}
-    look: Spec = {"align": "left", "baseline": "top", "fontSize": 11, "limit": 160, "dx": 4}
-    look["dy"] = {"expr": "datum['down']"}
+    is_near_end = "scale('x', datum['x']) > 0.75 * width"
+    look: Spec = {"baseline": "top", "fontSize": 11, "limit": 160}
+    look["align"] = {"expr": f"{is_near_end} ? 'right' : 'left'"}
+    look |= {"dx": {"expr": f"{is_near_end} ? -4 : 4"}, "dy": {"expr": "datum['down']"}}
     text: Spec = {"x": x, "y": {"value": 2}, "text": field("text:N"), "color": line["color"]}
     tip = {"tooltip": [field("text:N", title="what changed")]}
     return [

@@ -356,7 +356,7 @@ def test_names_are_short() -> None:
     case = "transfer.host_to_device[device=cuda,nbytes=16777216,memory=pinned,blocking=False]"
     assert words.case(case) == "H2D 16MiB pinned async"
     assert words.case("overlap.pipeline[batch_bytes=4194304,schedule=streams_2]") == (
-        "pipeline 4MiB streams 2"
+        "pipeline 4MiB 2 streams"
     )
     assert words.axes("t[shape=(16, 16),order=a, b,mode=x=1]") == {
         "shape": "(16, 16)",
