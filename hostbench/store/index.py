@@ -251,7 +251,8 @@ class _Update:
             depends=self._depends(file, about.get("commit")),
             workloads=self._workloads,
             digest=digest,
-            warnings=warnings,
+            # the folder's own name may be no text
+            warnings=[line.encode(errors="backslashreplace").decode() for line in warnings],
             **about,
         )
         return row, facts, own

@@ -41,7 +41,7 @@ ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "sour
 TREND = (
     *("machine", "hardware", "device", "commit", "committed_at", "run_id", "started_at", "torch"),
     *("driver", "version", "status", "reason", "seconds", "ci_low_s", "ci_high_s", "num_samples"),
-    *("gb_per_s", "ceiling_gb_per_s", "value", "unit", "source", "scratch", "flags"),
+    *("gb_per_s", "value", "unit", "source", "scratch", "flags"),
 )
 """The columns of a series."""
 _AT_ONCE = 5

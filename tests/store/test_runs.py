@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from hostbench.core.records import CaseRecord, Run
 from hostbench.store import archive
@@ -86,59 +85,20 @@ def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None
     assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
 
 
-# From disk
-
-
-def load(results: Path) -> tuple[list[Run], list[str]]:
-    tree = read_tree(results)
-    return tree.runs, tree.warnings
-
-
-def test_archives_and_journals_are_read(tmp_path: Path) -> None:
-    first = run([record(A, 0)], planned=PLANNED)
-    archive.write(tmp_path, first)
-    write_journal(tmp_path, later(first, 10, 2, [record(A, 1)]))
-    other = run([record(A)], run_id="20261121T130000Z-x-1", started_at="2026-11-21T13:00:00.000Z")
-    archive.write(tmp_path, replace(other, header=replace(other.header, machine="table")))
-    (one, two, three), warnings = load(tmp_path)
-    assert warnings == []
-    assert found(one) == found(two) == {str(A): ("ok", (0.5,))}
-    assert three.header.machine == "table"
-
-
-def test_a_journal_that_is_archived_too_is_one_run(tmp_path: Path) -> None:
-    """Killed between writing the archive and removing the journal."""
-    first = run([record(A, 0), record(A, 1)])
-    archive.write(tmp_path, first)
-    write_journal(tmp_path, first)
-    (one,), warnings = load(tmp_path)
-    assert found(one) == {str(A): ("ok", (0.5, 0.5))}
-    assert warnings == []
-
-
 def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(tmp_path: Path) -> None:
-    kept = archive.write(tmp_path, run([record(A)]))
-    (kept.parent / "half.json.gz").write_bytes(kept.read_bytes()[:50])
-    journals = tmp_path / ".journals"
-    journals.mkdir()
-    (journals / "bad.journal.jsonl").write_text("{")
-    (journals / "folder.journal.jsonl").mkdir()
-    (one,), warnings = load(tmp_path)
-    assert found(one) == {str(A): ("ok", (0.5,))}
-    assert len(warnings) == 3
-    assert all(any(name in w for w in warnings) for name in ("half", "bad", "folder"))
-
-
-def test_damaged_lines_are_said_until_archived(tmp_path: Path) -> None:
-    path = write_journal(tmp_path, run([record(A, 0), record(A, 1)]))
-    text = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*text[:3], "{half\n", *text[4:]]))
-    (one,), warnings = load(tmp_path)
-    assert found(one) == {str(A): ("ok", (0.5,))}
-    assert len(warnings) == 1 and "1 damaged journal line" in warnings[0]
-
-
-def test_nothing_is_nothing(tmp_path: Path) -> None:
-    assert load(tmp_path) == ([], [])
-    write_journal(tmp_path, run([]), finish=False)
-    assert load(tmp_path) == ([], [])
+    """A journal that is archived too is one run: its writer was killed before it removed it."""
+    first = run([record(A, 0), record(A, 1)])
+    path = archive.write(tmp_path, first)
+    write_journal(tmp_path, first)
+    cut = write_journal(tmp_path, later(first, 10, 2, [record(A, 0), record(A, 1)]))
+    text = cut.read_text().splitlines(keepends=True)
+    cut.write_text("".join([*text[:3], "{half\n", *text[4:]]))
+    (path.parent / "half.json.gz").write_bytes(path.read_bytes()[:50])
+    (cut.parent / "bad.journal.jsonl").write_text("{")
+    (cut.parent / "folder.journal.jsonl").mkdir()
+    write_journal(tmp_path, run([], run_id="20261121T130000Z-x-1"), finish=False)
+    tree = read_tree(tmp_path)
+    assert [found(one)[str(A)] for one in tree.runs] == [("ok", (0.5, 0.5)), ("ok", (0.5,))]
+    words = ("half.json.gz", "bad.journal", "folder.journal", "1 damaged journal line")
+    assert len(tree.warnings) == len(words)
+    assert all(any(word in warning for warning in tree.warnings) for word in words)
