@@ -21,7 +21,6 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
-from hostbench.facts.record import Facts
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
@@ -181,7 +180,7 @@ def setup_changes(store: Store) -> pd.DataFrame:
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
-def facts(store: Store, machine: str, run_id: str) -> Facts | None:
+def facts(store: Store, machine: str, run_id: str) -> dict[str, dict[str, Any]] | None:
     """What was read before a run; None of asv's own file."""
     stored = history(store)
     known = (run for run in stored.runs() if (run.machine, run.run_id) == (machine, run_id))
