@@ -265,15 +265,19 @@ _EVENT = several(
     click.argument("since", metavar="SINCE"),
     RESULTS,
 )
-_OF_EVENT = f"SERIES is {_A_SERIES}, or machine:NAME; SINCE the first bad commit, or a run id."
+_TRIAGE_STATES = ("accepted", "expected", "noise", "investigating")
+_OF_EVENT = (
+    "SERIES is case@machine, or machine:NAME, as `hostbench changes` has it; SINCE the first bad "
+    "commit, or a run id."
+)
 _triage_list = _command(
     "list", "Every entry.", _formats(), RESULTS, group=triage, does="list_entries"
 )
 _command(
     "set",
-    f"Say what an event is. {_OF_EVENT} STATE is accepted, expected, noise or investigating.",
+    f"Say what an event is. {_OF_EVENT} STATE is {', '.join(_TRIAGE_STATES)}.",
     _EVENT,
-    click.argument("state", metavar="STATE"),
+    click.argument("state", metavar="STATE", type=click.Choice(_TRIAGE_STATES)),
     _option("--note", "TEXT", "why"),
     group=triage,
     does="set_entry",

@@ -6,6 +6,7 @@ from shlex import quote
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page
 from hostbench.cli.results import check_machines
+from hostbench.core.errors import EXIT_FAILED
 from hostbench.report.comparison import compared, page
 from hostbench.report.sides import LEVEL, chosen
 from hostbench.vcs.repo import commit_of
@@ -32,4 +33,4 @@ def execute(
     again += f" --results {quote(results)}" if results else ""
     again += f" --machine {quote(machine)}" if machine else ""
     show_page(format, page(both, again, every=all))
-    return both.exit_code
+    return EXIT_FAILED if history.warnings else both.exit_code

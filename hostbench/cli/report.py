@@ -8,7 +8,7 @@ from hostbench import facts
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page
 from hostbench.cli.results import check_machines
-from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import nvbandwidth as bandwidths
 from hostbench.report import page as report
@@ -29,7 +29,8 @@ def execute(
     nvbandwidth: Path | None,
     results: str | None,
 ) -> int:
-    """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
+    """Print this machine's newest run, or the one asked for. Exit code 3 where there is none, 4
+    where a stored file is damaged.
 
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
@@ -45,7 +46,7 @@ def execute(
     if nvbandwidth is not None:
         page = _beside(nvbandwidth, page, rows)
     show_page(format, page)
-    return EXIT_OK
+    return EXIT_FAILED if history.warnings else EXIT_OK
 
 
 def _beside(file: Path, page: Page, rows: pd.DataFrame) -> Page:
@@ -76,12 +77,19 @@ def _choose(history: Results, run_id: str | None, machine: str | None) -> AboutR
         if len(named) != 1:
             newest = ", ".join(run.run_id for run in (named or runs)[-5:])
             raise UsageError(f"--run {run_id!r} names {len(named)} runs; the newest: {newest}")
+        if machine not in (None, named[0].machine):
+            raise UsageError(f"--run {run_id!r} is of {named[0].machine}, not of {machine}")
         return named[0]
     machine = facts.machine_name(machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         if not runs:
-            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
+            more = (
+                "; `hostbench changes` and `compare` read asv's files" if history.machines() else ""
+            )
+            raise NothingMeasured(
+                f"no run is stored here yet; `hostbench run --quick` makes one{more}"
+            )
         check_machines([machine], sorted({run.machine for run in runs if run.machine}))
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:

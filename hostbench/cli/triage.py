@@ -8,8 +8,10 @@ from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
+from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import format_change
 from hostbench.judge.events import Event
+from hostbench.judge.history import History
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import history_of
 from hostbench.store import triage
@@ -40,7 +42,15 @@ def list_entries(*, format: str, results: str | None) -> int:
 def set_entry(*, series: str, since: str, results: str | None, state: str, note: str | None) -> int:
     """Write an entry, and say what it is about."""
     folder = results_folder(results)
-    entry, events = _entry(folder, series, since)
+    history = _history(folder)
+    known = [f"{own.case}@{own.group}" for own in history.series]
+    known += [f"machine:{group.name}" for group in history.groups]
+    entry, events = _entry(history, series, since)
+    if entry.series not in known:
+        raise UsageError(
+            f"{series!r} is no series that is stored{did_you_mean(series, known)}; write "
+            "case@machine or machine:NAME, as `hostbench changes` has it"
+        )
     largest = max((event.effect for event in events), default=None)
     entry = replace(entry, state=state, note=note, effect=largest)
     show(f"wrote {triage.put(folder, entry)}")
@@ -59,7 +69,7 @@ def set_entry(*, series: str, since: str, results: str | None, state: str, note:
 def clear_entry(*, series: str, since: str, results: str | None) -> int:
     """Delete what was said of an event."""
     folder = results_folder(results)
-    entry, _ = _entry(folder, series, since)
+    entry, _ = _entry(_history(folder), series, since)
     paths = triage.about(folder, entry)
     if not paths:
         named = f"{entry.series} since {entry.since}"
@@ -70,14 +80,17 @@ def clear_entry(*, series: str, since: str, results: str | None) -> int:
     return EXIT_OK
 
 
-def _entry(folder: Path, series: str, since: str) -> tuple[Entry, list[Event]]:
+def _history(folder: Path) -> History:
+    if not folder.is_dir():
+        return History(events=(), series=(), groups=())
+    return history_of(open_history(str(folder)))
+
+
+def _entry(history: History, series: str, since: str) -> tuple[Entry, list[Event]]:
     """An entry with the whole names of its series and its commit, so that what is typed in two ways
     is one file; and what it is about of what is stored."""
-    events = list[Event]()
-    if folder.is_dir():
-        events = [*history_of(open_history(str(folder))).events]
-    names = {name for event in events for name in event.near if name.startswith(since)}
+    names = {name for event in history.events for name in event.near if name.startswith(since)}
     is_short = len(since) >= SHORTEST_COMMIT and len(names) == 1
     commit = names.pop() if is_short else commit_of(Path.cwd(), since) or since
     entry = Entry(series=as_stored(series), since=commit, state="")
-    return entry, [event for event in events if event.is_named_by(entry)]
+    return entry, [event for event in history.events if event.is_named_by(entry)]

@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -101,9 +101,13 @@ class TorchLoader:
         """torch ends its workers when their iterator is no longer there; an exception that is being
         handled may hold it, and a case must not leave processes to the next."""
         end = getattr(self._running, "_shutdown_workers", None)
+        workers = getattr(self._running, "_workers", ())
         self._running = self._loader = None
         if end is not None:
-            end()
+            with suppress(RuntimeError):  # torch tells of a killed worker at any moment; it goes on
+                end()
+        for worker in workers:
+            worker.join()
 
 
 class _Order:

@@ -10,7 +10,7 @@ import pytest
 from hostbench import facts
 from hostbench.cli.entry import main
 from hostbench.cli.results import results_folder
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
@@ -127,6 +127,6 @@ def test_what_is_damaged_is_named_and_the_rest_shown(
     store(results, 1)
     bad = results / "shelf" / "runs" / "run2.json.gz"
     bad.write_bytes(b"half")
-    assert main(["report"]) == EXIT_OK
+    assert main(["report"]) == EXIT_FAILED
     text, err = capsys.readouterr()
     assert str(bad) in err and "run run1" in text

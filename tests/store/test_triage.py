@@ -9,10 +9,10 @@ import pytest
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from hostbench.store import triage
+from hostbench.store import archive, triage
 from hostbench.store.results import Results, damage
 from hostbench.store.triage import Entry
-from tests.fakes.builders import COMMIT, copy_case
+from tests.fakes.builders import COMMIT, copy_case, record, run
 
 SERIES = f"{copy_case()}@shelf"
 
@@ -117,6 +117,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         return triage_("list", *options)
 
     assert "no triage entries" in listed()[1]
+    archive.write(tmp_path, run([record(copy_case(), launch) for launch in range(8)], launches=8))
     words = ("expected", "--note", "ana")
     code, _, err = triage_("set", SERIES, RUN, *words)
     assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
@@ -129,5 +130,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
     assert triage_("clear", SERIES, RUN)[0] == EXIT_OK
     assert triage_("clear", SERIES, RUN)[0] == EXIT_USAGE
-    for wrong in ((RUN, "ok"), ("no-such-branch", "noise")):
-        assert triage_("set", SERIES, *wrong)[0] == EXIT_USAGE
+    for wrong in ((SERIES, RUN, "ok"), (SERIES, "no-such-branch", "noise")):
+        assert triage_("set", *wrong)[0] == EXIT_USAGE
+    for unknown in (SERIES.replace("shelf", "shell"), SERIES.partition("@")[0], "machine:nosuch"):
+        code, _, err = triage_("set", unknown, RUN, "noise")
+        assert code == EXIT_USAGE and "is no series that is stored" in err
