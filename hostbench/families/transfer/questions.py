@@ -29,6 +29,8 @@ HEALTHY = 0.9
 published for PCIe Gen4 and Gen5."""
 NEAR_BAND = 0.95
 """Share of the lowest published figure that still counts as the same."""
+LONG_BYTES = 16 * units.MIB
+"""From here on a copy takes as long as its link is slow; the launch counts for little."""
 FAR_BELOW = 0.9
 """Below this share of the lowest figure that others measured nothing makes a link fine."""
 
@@ -66,10 +68,14 @@ def _each_tensor(row: Row) -> str:
 
 def _fastest(rows: Rows) -> Rows:
     """Of each direction the fastest copy from pinned memory at the largest size; those without a
-    number where none has one."""
+    number where none has one. Small copies say nothing of a link."""
     copies = []
     for way in DIRECTIONS:
-        pinned = where(rows, way, memory="pinned")
+        pinned = [
+            row
+            for row in where(rows, way, memory="pinned")
+            if int(row.axes["nbytes"]) >= LONG_BYTES
+        ]
         rated = [row for row in valid(pinned) if row.gb_per_s]
         by_size = sorted(
             rated or pinned, key=lambda row: (int(row.axes["nbytes"]), row.gb_per_s or 0.0)
