@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, convert, to_builtins
 
 from hostbench.cli.entry import main
-from hostbench.core.errors import EXIT_OK, DataError
+from hostbench.core.errors import EXIT_FAILED, DataError
 from hostbench.core.records import (
     AnyMessage,
     Done,
@@ -105,7 +105,7 @@ def test_a_report_names_them_and_shows_the_rest(
     wrong: tuple[list[Path], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     files, results = wrong
-    assert main(["report", "--machine", "shelf", "--results", str(results)]) == EXIT_OK
+    assert main(["report", "--machine", "shelf", "--results", str(results)]) == EXIT_FAILED
     said = capsys.readouterr()
     assert GOOD.header.run_id in said.out
     assert all(str(file) in said.err for file in files) and said.err.count("\n") == len(files)
