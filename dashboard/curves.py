@@ -104,6 +104,11 @@ QUESTIONS = {
     "Sync": Picture("Reads that wait for the device", ("synchronization.loop",), ("step_us",)),
     "Loader": Picture("Data loader", ("loading.loop",), ("num_workers", "batch_size")),
 }
+COLUMNS = (
+    *("machine", "run_id", "run", "commit", "workload", "case", "seconds", "ci_low_s", "ci_high_s"),
+    *("gb_per_s", "ceiling_gb_per_s", "num_samples"),
+)
+"""What a picture and its numbers need of the tidy frame: each one more is copied at each visit."""
 CARDS = ("Copy", "Streams", "Create", "All-reduce")
 """The four questions of the first page."""
 
@@ -117,7 +122,7 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
 def prepared(rows: pd.DataFrame, workloads: Sequence[str]) -> pd.DataFrame:
     """Rows of these workloads with a number; each axis of their cases as text in a column."""
     good = rows[(rows["status"] == "ok") & (rows["seconds"] > 0) & rows["workload"].isin(workloads)]
-    good = good.reset_index(drop=True)
+    good = good[list(COLUMNS)].reset_index(drop=True)
     columns = pd.DataFrame([words.axes(case) for case in good["case"]], index=good.index)
     return good.drop(columns=[name for name in columns if name in good]).join(columns)
 

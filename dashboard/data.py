@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import curves
 import pandas as pd
 import streamlit as st
 import words
@@ -100,6 +101,24 @@ def runs(store: Store) -> pd.DataFrame:
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
     return history(store).rows(machine, [run_id]).assign(machine=machine)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def measured(store: Store, machine: str, run_id: str) -> frozenset[str]:
+    """The workloads that a run has a number of."""
+    own = rows(store, machine, run_id)
+    return frozenset(own["workload"][own["status"] == "ok"])
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def prepared(
+    store: Store, keys: tuple[tuple[str, str], ...], workloads: tuple[str, ...]
+) -> pd.DataFrame:
+    """`curves.prepared` rows of these workloads of some runs (machine, id), with what a page calls
+    each run, `run`."""
+    every = pd.concat([rows(store, *key) for key in keys])
+    names = runs(store)[["machine", "run_id", "name"]].rename(columns={"name": "run"})
+    return curves.prepared(every.merge(names, on=["machine", "run_id"]), workloads)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

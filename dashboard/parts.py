@@ -131,17 +131,9 @@ def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
     having = runs(store, workloads)
     for machine, run_id in zip(having["machine"], having["run_id"], strict=True):
         if machine not in of_machine and len(of_machine) < MOST_MACHINES:
-            rows = data.rows(store, machine, run_id)
-            if (rows["workload"].isin(workloads) & (rows["status"] == "ok")).any():
+            if not data.measured(store, machine, run_id).isdisjoint(workloads):
                 of_machine[machine] = run_id
     return list(of_machine.items())
-
-
-def rows(store: Store, keys: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """The rows of some runs (machine, id), with what a page calls each, `run`."""
-    every = pd.concat([data.rows(store, *key) for key in keys])
-    names = data.runs(store)[["machine", "run_id", "name"]].rename(columns={"name": "run"})
-    return every.merge(names, on=["machine", "run_id"])
 
 
 # ---- choices ------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ chosen = [named[name] for name in picked] or parts.newest(store, question.worklo
 if not chosen:
     family = question.workloads[0].partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
-rows = curves.prepared(parts.rows(store, chosen), question.workloads)
+rows = data.prepared(store, tuple(chosen), question.workloads)
 st.caption(words.plain("; ".join(name for name, key in named.items() if key in chosen)))
 
 axes = curves.axes_of(rows)

@@ -63,7 +63,7 @@ def card(name: str) -> None:
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     st.markdown(plain(says.replace(" on the cpu device,", "")))
-    rows = curves.prepared(parts.rows(store, own), [workload])
+    rows = data.prepared(store, tuple(own), (workload,))
     measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
     for axis, usual in question.usual.items():
         having = [value for value in usual if (rows[axis] == value).any()]
