@@ -161,6 +161,8 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     is_drawn(tab, "Trend")
     assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(workload)
 
+    tab.locator(AT_REST).wait_for(state="attached")
+    tab.locator(MARK).first.wait_for()  # else it is dragged over before it listens
     box = tab.locator(CHART).first.bounding_box()
     y = box["y"] + box["height"] / 2
     tab.mouse.move(box["x"] + 400, y)
