@@ -13,6 +13,7 @@ import click
 from hostbench import __version__
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import parse_seconds
+from hostbench.store import TRIAGE_STATES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -265,7 +266,6 @@ _EVENT = several(
     click.argument("since", metavar="SINCE"),
     RESULTS,
 )
-_TRIAGE_STATES = ("accepted", "expected", "noise", "investigating")
 _OF_EVENT = (
     "SERIES is case@machine, or machine:NAME, as `hostbench changes` has it; SINCE the first bad "
     "commit, or a run id."
@@ -275,9 +275,9 @@ _triage_list = _command(
 )
 _command(
     "set",
-    f"Say what an event is. {_OF_EVENT} STATE is {', '.join(_TRIAGE_STATES)}.",
+    f"Say what an event is. {_OF_EVENT} STATE is {', '.join(TRIAGE_STATES)}.",
     _EVENT,
-    click.argument("state", metavar="STATE", type=click.Choice(_TRIAGE_STATES)),
+    click.argument("state", metavar="STATE", type=click.Choice(TRIAGE_STATES)),
     _option("--note", "TEXT", "why"),
     group=triage,
     does="set_entry",

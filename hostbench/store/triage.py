@@ -18,12 +18,13 @@ from msgspec import Meta, convert, to_builtins
 from hostbench.core.errors import UsageError
 from hostbench.core.files import load_json, read_stored, write_atomic
 from hostbench.core.records import DAMAGE
+from hostbench.store import TRIAGE_STATES
 
 FOLDER = "triage"
 SUFFIX = ".txt"
 OUTGROWN, AT_LEAST = 1.5, 0.02
 """An event is clearly larger that is this many times what the entry says, and by so much."""
-EntryState = Annotated[str, Meta(pattern=r"^(accepted|expected|noise|investigating)\Z")]
+EntryState = Annotated[str, Meta(pattern=rf"^({'|'.join(TRIAGE_STATES)})\Z")]
 OneLine = Annotated[
     str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
 ]
