@@ -44,7 +44,7 @@ st.markdown(plain(f"{', '.join(setup)}: {num}"))
 facts = data.facts(store, machine, run_id)
 left, right = st.columns(2)
 with left:
-    st.markdown("**What looks wrong**")
+    st.markdown("**What the doctor says**")
     if not facts:
         st.caption("Of this run no facts are stored.")
     for finding in of_stored(facts) if facts else ():

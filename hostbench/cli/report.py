@@ -70,17 +70,17 @@ def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:
     return rows[rows["family"].isin(families)] if families else rows
 
 
-def _choose(history: Results, run_id: str | None, machine: str | None) -> AboutRun:
+def _choose(history: Results, run_id: str | None, named: str | None) -> AboutRun:
     runs = history.runs()
     if run_id and runs:
-        named = [run for run in runs if run.run_id.startswith(run_id)]
-        if len(named) != 1:
-            newest = ", ".join(run.run_id for run in (named or runs)[-5:])
-            raise UsageError(f"--run {run_id!r} names {len(named)} runs; the newest: {newest}")
-        if machine not in (None, named[0].machine):
-            raise UsageError(f"--run {run_id!r} is of {named[0].machine}, not of {machine}")
-        return named[0]
-    machine = facts.machine_name(machine, facts.collect())
+        matching = [run for run in runs if run.run_id.startswith(run_id)]
+        if len(matching) != 1:
+            newest = ", ".join(run.run_id for run in (matching or runs)[-5:])
+            raise UsageError(f"--run {run_id!r} names {len(matching)} runs; the newest: {newest}")
+        if named not in (None, matching[0].machine):
+            raise UsageError(f"--run {run_id!r} is of {matching[0].machine}, not of {named}")
+        return matching[0]
+    machine = facts.machine_name(named, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         if not runs:
@@ -90,7 +90,13 @@ def _choose(history: Results, run_id: str | None, machine: str | None) -> AboutR
             raise NothingMeasured(
                 f"no run is stored here yet; `hostbench run --quick` makes one{more}"
             )
-        check_machines([machine], sorted({run.machine for run in runs if run.machine}))
+        stored = sorted({run.machine for run in runs if run.machine})
+        if named is None:
+            raise NothingMeasured(
+                f"no run of this machine ({machine}) is stored; `--machine NAME` shows that of "
+                f"another: {', '.join(stored)}"
+            )
+        check_machines([machine], stored)
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(

@@ -6,7 +6,7 @@ from pathlib import Path
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import results_folder
-from hostbench.core.case import as_stored
+from hostbench.core.case import as_stored, as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import format_change
@@ -23,7 +23,8 @@ _COLUMNS = (
     Column(("state",), "state"),
     Column(("since",), "since", lambda since: since if "T" in since else since[:12]),
     Column(("effect",), "effect", lambda effect: "" if effect is None else format_change(effect)),
-    *(Column((name,), name) for name in ("series", "note")),
+    Column(("series",), "series", as_typed),
+    Column(("note",), "note"),
 )
 
 
@@ -50,6 +51,11 @@ def set_entry(*, series: str, since: str, results: str | None, state: str, note:
         raise UsageError(
             f"{series!r} is no series that is stored{did_you_mean(series, known)}; write "
             "case@machine or machine:NAME, as `hostbench changes` has it"
+        )
+    if not triage.is_first_bad(entry.since):
+        raise UsageError(
+            f"{since!r} is no commit that git knows here, and none of what is stored: copy it from "
+            "`hostbench changes`"
         )
     largest = max((event.effect for event in events), default=None)
     entry = replace(entry, state=state, note=note, effect=largest)

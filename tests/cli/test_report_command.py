@@ -121,6 +121,14 @@ def test_which_run_is_taken(
     assert part in (err if code else text) and err.count("\n") == bool(code)
 
 
+def test_where_all_is_another_machines_its_option_is_named(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 1, machine="table")
+    assert main(["report"]) == EXIT_NOTHING_MEASURED
+    assert "no run of this machine (shelf) is stored; `--machine NAME`" in capsys.readouterr().err
+
+
 def test_what_is_damaged_is_named_and_the_rest_shown(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

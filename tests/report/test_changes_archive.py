@@ -183,6 +183,10 @@ def test_an_entry_is_set_for_what_is_stored(
     assert as_typed(name) != name
     say("set", as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
     assert list((copied / "triage").iterdir()) == [path]
+    assert as_typed(name) in say("list")[0]
+    words = ("triage", "set", name, "no-such", "noise", "--results", str(copied))
+    assert main(words) == EXIT_USAGE
+    assert "'no-such' is no commit that git knows here" in capsys.readouterr().err
     assert say("clear", name, sha(40)[:9]) == (f"deleted {path}\n", "")
 
 

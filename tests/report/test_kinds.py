@@ -330,8 +330,10 @@ def test_the_limit_and_the_published_band_are_lines_of_the_chart() -> None:
     assert answer.chart is not None and answer.chart.rules == ()
     assert any("57.6 GB/s" in note for note in answer.notes)
     beyond = copy(MIB / 78e9, "pinned", **limits)
-    (figure,) = only(rate, beyond).figures
+    answer = only(rate, beyond)
+    (figure,) = answer.figures
     assert figure.note.startswith("above 57.6 GB/s, PCIe: ") and "%" not in str(figure)
+    assert not any("57.6" in note for note in answer.notes), "no limit where it is exceeded"
 
 
 # finding

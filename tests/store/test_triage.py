@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hostbench.cli.entry import main
+from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import archive, triage
 from hostbench.store.results import Results, damage
@@ -122,7 +123,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     code, _, err = triage_("set", SERIES, RUN, *words)
     assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
     out = listed()[1]
-    assert "expected" in out and SERIES in out and "ana" in out
+    assert "expected" in out and as_typed(SERIES) in out and "ana" in out
     stored = {"series": SERIES, "since": RUN, "state": "expected", "effect": None, "note": "ana"}
     assert json.loads(listed("--format", "json")[1]) == [stored]
     write(tmp_path, "half.txt", '{"state": "noise"}')

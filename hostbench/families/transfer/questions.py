@@ -11,7 +11,8 @@ from hostbench.core.samples import by_launch, launch_interval, median
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Figure, Ratio
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import ABOVE, beside_limit, few_launches
+from hostbench.report.kinds.marks import ABOVE
+from hostbench.report.kinds.question import beside_limit, few_launches
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"

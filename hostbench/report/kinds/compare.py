@@ -294,7 +294,9 @@ class Compare(Question):
 
     def _limited(self, rows: Rows) -> list[Row]:
         """With limits as they are for this rate."""
-        names = ("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s")
+        names = (
+            "gb_per_s", "ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s",
+        )  # fmt: skip
         limited = []
         for row in rows:
             times = (self.value(row) or 0.0) / row.gb_per_s if row.gb_per_s else 0.0

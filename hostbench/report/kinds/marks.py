@@ -11,6 +11,8 @@ from hostbench.report.rows import Row, Rows, size_axis
 
 LANES = Axis(title="")
 TIME = Axis(title="seconds per step", unit="s", better="lower")
+ABOVE = 1.005
+"""Of a limit: what prints as more than 100 %."""
 FAR = 2.5
 """A limit further than this factor above the marks would squash them: it is only named."""
 _DECADE = 10
@@ -79,15 +81,18 @@ def point(
 
 
 def _limits(rows: Rows) -> Iterator[tuple[str, str | None, float, float | None]]:
-    """The largest limit and the published band of these rows: kind, words, GB/s from and to."""
+    """The largest limit, unless a rate exceeds it, and the published band of these rows: kind,
+    words, GB/s from and to."""
     limited = [row for row in rows if row.ceiling_gb_per_s]
     if limited:
         best = max(limited, key=lambda row: row.ceiling_gb_per_s or 0)
-        size, since = size_axis(limited), ""
+        limit, since = best.ceiling_gb_per_s or 0.0, ""
+        size = size_axis(limited)
         if size and len(limited) < len(rows):  # small copies may stay in a cache
             least = min(int(row.axes[size]) for row in limited)
             since = f" from {units.format_bytes(least)} on"
-        yield f"limit{since}", best.ceiling, best.ceiling_gb_per_s or 0, None
+        if max(row.gb_per_s or 0.0 for row in limited) < ABOVE * limit:
+            yield f"limit{since}", best.ceiling, limit, None
     cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
     if cited:
         low = min(row.published_low_gb_per_s or 0 for row in cited)

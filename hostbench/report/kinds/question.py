@@ -11,11 +11,10 @@ from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, ScreenLine, State, in_unit
+from hostbench.report.kinds.marks import ABOVE
 from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, varying, where
 
 NOT_ASKED = "this run did not measure it"
-ABOVE = 1.005
-"""Of a limit: what prints as more than 100 %."""
 Words = Mapping[str, Mapping[Any, str]]
 """Axis -> value -> how a reader calls it."""
 
