@@ -270,8 +270,12 @@ def answered(*rows: Row) -> dict[str, Answer]:
 def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, words: str, left: str) -> None:
     """Twice the time of one process: half of its speed, of a shared batch a quarter."""
     rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
-    answer = answered(*rows)[f"How does DDP scale, with {words}?"]
+    answer = answered(*rows, step(0.020, 4, "ddp", batch))[f"How does DDP scale, with {words}?"]
     assert f"2 ranks 20 ms ({left} ({left} to {left}) of the speed of one process" in answer.verdict
+    assert answer.chart is not None
+    ideal = {point.x: point.y for point in answer.chart.points if point.series == "ideal"}
+    part = 1 if batch == "per_rank" else 2
+    assert ideal == pytest.approx({1: 0.010, 2: 0.010 / part, 4: 0.010 / part**2})
 
 
 @pytest.mark.parametrize(
@@ -290,11 +294,12 @@ def test_a_share_of_the_communication_is_hidden(step_s: float, state: str, said:
     )
     answer = answered(*parts)["How much of its communication does DDP over 2 ranks hide?"]
     assert answer.state == state and said in answer.verdict
-    assert ("4 ms over the ideal" in str(answer.figures[0])) is (state == "yes")
+    exposed = next(str(shown) for shown in answer.figures if shown.label == "exposed")
+    assert ("4 ms (99 % interval 4 ms to 4 ms)" in exposed) is (state == "yes")
     assert answer.chart is not None
     lanes = [point.x for point in answer.chart.points]
     names = ["compute with the update", "the update alone", "communication alone"]
-    assert lanes == ["step", *names]
+    assert lanes == ["step", *names, "exposed"]
 
 
 def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
@@ -312,7 +317,7 @@ def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
         ),
     )  # fmt: skip
     held = found["Over 2 ranks, does each hold what the formulas say?"]
-    zero1 = "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB, one process 10KiB)"
+    zero1 = "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB; one process holds 10KiB)"
     assert str(held.figures[0]) == zero1 and held.chart is not None
     assert [bar.x for bar in held.chart.points] == ["ZeRO-1"]
     waits = found["What do workers of a DataLoader save over 2 ranks?"]

@@ -51,11 +51,12 @@ def _held(row: Row, rows: Rows) -> Iterator[Figure]:
     """What a rank holds, beside what one process does."""
     held = [float(row.findings.get(f"{kind}_bytes") or 0) for kind in KINDS]
     parts = [f"{kind} {about_bytes(nbytes)}" for kind, nbytes in zip(KINDS, held, strict=True)]
+    note = ", ".join(parts)
     plain = first(rows, STEP, wrap="plain", **PER_RANK)
     if plain is not None and plain.case != row.case:
         alone = sum(float(plain.findings.get(f"{kind}_bytes") or 0) for kind in KINDS)
-        parts.append(f"one process {about_bytes(alone)}")
-    yield Figure(WORDS["wrap"][row.axes["wrap"]], sum(held), "bytes", note=", ".join(parts))
+        note += f"; one process holds {about_bytes(alone)}"
+    yield Figure(WORDS["wrap"][row.axes["wrap"]], sum(held), "bytes", note=note)
 
 
 def _over(text: str, workload: str, **more: Any) -> Compare:
@@ -91,7 +92,7 @@ QUESTIONS = (
         workload="training.exposed", each=("wrap", "num_ranks"), axis="part", ways=("step",),
         parts=("compute", "optimizer", "communication"),
         serial=lambda compute, optimizer, communication: compute + communication,
-        ideal=lambda compute, optimizer, communication: compute,
+        ideal=lambda compute, optimizer, communication: compute, rest="exposed",
     ),
     _over(
         "What does no_sync save over {micro_batches} and {num_ranks}?", "accumulate",

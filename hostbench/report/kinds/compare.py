@@ -103,7 +103,7 @@ class Compare(Question):
             lost=lost,
             lines=self.lines(group, here, rows) if self.screen else (),
             notes=tuple(notes),
-            chart=self._chart(group, here, rules),
+            chart=self._chart(group, here, rules, [*pairs.values()]),
         )
 
     # ---- which rows, and what each is held against ----------------------------------------------
@@ -304,7 +304,19 @@ class Compare(Question):
             limited.append(replace(row, **{name: limit and limit * times for name, limit in known}))
         return limited
 
-    def _chart(self, group: Rows, here: Rows, rules: Sequence[Rule]) -> Chart | None:
+    def _ideal(self, pairs: Sequence[Pair]) -> list[answers.Point]:
+        """Where nothing is lost along an axis: the time of what the rows are held against, for as
+        much work as theirs."""
+        seconds = dict[float, float]()
+        for row, other, _ in pairs if self.over and self.beside else ():
+            seconds[float(other.axes[self.over])] = other.time
+            work = self.work(row) if self.work else None
+            seconds[float(row.axes[self.over])] = other.time * (work or 1.0)
+        return [answers.Point(x, seconds[x], series="ideal") for x in sorted(seconds)]
+
+    def _chart(
+        self, group: Rows, here: Rows, rules: Sequence[Rule], pairs: Sequence[Pair]
+    ) -> Chart | None:
         """Lines over sizes or along an axis, else bars."""
         y = Axis({"s": "seconds per step", "items/s": "items per second"}.get(self.unit, self.unit),
                  self.unit, better="lower" if self.unit == "s" else "higher")  # fmt: skip
@@ -314,12 +326,16 @@ class Compare(Question):
         if not along:
             axes = self._axes(here)
             bars = (marks.point(r, self.name(r, axes), "", y.unit, self.value(r)) for r in here)
-            return marks.bars(y, bars, rules=tuple(rules))
+            others = {pair.other.time for pair in pairs if self.beside and self.unit == "s"}
+            beside = [Rule(self.beside_name, time) for time in others if len(others) == 1]
+            return marks.bars(y, bars, rules=(*rules, *beside))
         x = along[-1] if self.unit == "GB/s" else along[0]
         series = [axis for axis in differ if axis != x]
+        ideal = self._ideal(pairs)
+        named = ((self.name(row, series) or "measured" * bool(ideal), row) for row in drawn)
         points = [
-            marks.point(row, row.axes[x], self.name(row, series), y.unit, self.value(row))
-            for row in drawn
+            *(marks.point(row, row.axes[x], name, y.unit, self.value(row)) for name, row in named),
+            *ideal,
         ]
         if self.unit == "GB/s":
             rules = marks.near_limits(self._limited(self.measured(drawn)), points)

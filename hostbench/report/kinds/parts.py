@@ -4,13 +4,14 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import Any, NamedTuple
 
 from hostbench.core import units
 from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Figure, Ratio, Rule, State, joined
+from hostbench.report.answer import Answer, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.question import Question, figure, side_by_side
@@ -53,6 +54,8 @@ class Parts(Question):
     """Seconds of the whole at best, from those of each of the parts."""
     controls: tuple[str, ...] = ()
     """Ways that cannot hide anything: shown without an efficiency, and never called best."""
+    rest: str = ""
+    """What the time of a way over the ideal is called where that is a part, too, with a bar."""
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from Question.chosen(self)
@@ -83,9 +86,13 @@ class Parts(Question):
         state, verdict = self._verdict([*named.values()], bool(serial), ways)
         ideal_s = median([*ideal.values()]) if ideal and ways else None
         figures = [*self._figures(named, ways, ideal_s)]
+        points = [marks.point(row, self.word(self.axis, name)) for name, row in named.items()]
+        for rest in self._rests(ways, ideal):
+            figures.append(rest)
+            value, low, high = (max(0.0, own or 0.0) for own in (rest.value, rest.low, rest.high))
+            points.append(Point(rest.label, value, low=low, high=high, text=str(rest)))
         if ideal_s is not None:
             figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
-        points = (marks.point(row, self.word(self.axis, name)) for name, row in named.items())
         rules = () if ideal_s is None else (Rule("ideal", ideal_s),)
         chart = marks.bars(marks.TIME, points, rules=rules)
         lines = self._lines(median([*serial.values()]), ways, ideal_s) if ways else ()
@@ -161,11 +168,20 @@ class Parts(Question):
         for loop, row in named.items():
             way = by_case.get(row.case)
             more: dict[str, Any] = {"ratio": Ratio(serial, way.gain)} if way else {}
-            if way and way.hidden and ideal_s is not None and row.time > ideal_s:
+            if way and way.hidden and ideal_s is not None and row.time > ideal_s and not self.rest:
                 more["note"] = f"{units.format_seconds(row.time - ideal_s)} over the ideal"
             yield figure(self.word(self.axis, loop), row, **more)
             if way and way.hidden:
                 yield way.hidden
+
+    def _rests(self, ways: Sequence[_Way], ideal: Launches) -> Iterator[Figure]:
+        """Of each way its time over the ideal, the middle of the differences in each launch."""
+        for way in ways if self.rest else ():
+            seconds = [*by_launch(sub, way.row.by_launch, ideal).values()]
+            low, high = launch_interval(seconds)
+            if math.isfinite(low):
+                note = f"99 % interval {units.format_seconds(low)} to {units.format_seconds(high)}"
+                yield Figure(self.rest, median(seconds), "s", low=low, high=high, note=note)
 
 
 def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
