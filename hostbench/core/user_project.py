@@ -69,11 +69,3 @@ def package() -> OwnPackage | None:
     if asv_config.build_commands(root, source)[1]:
         return None
     return own_package.unbuilt(source, {benchmark_folder(root).name})
-
-
-def contains(path: Path) -> bool:
-    """Whether a file or folder is the project's, and not of a package installed in its folder."""
-    root = asv_config.project_root(start())
-    if root is None or any(part.endswith("-packages") for part in path.parts):
-        return False
-    return path.resolve().is_relative_to(root.resolve())

@@ -1,8 +1,7 @@
 """The families, by the files that declare them: one question of the host/device paradigm each.
 
-A family is a file with workloads: of hostbench's own benchmarks/, of the benchmark folder of the
-user's project (`core.user_project`), or a module that an installed package names as an entry point
-of the group `hostbench.workloads`. Nothing lists them. They import the project's package from its
+A family is a file with workloads, of hostbench's own benchmarks/ or of the benchmark folder of the
+user's project (`core.user_project`). Nothing lists them. They import the project's package from its
 files where nothing builds it, or from the commit's copy that is measured. The packages in this
 folder hold what the workloads of hostbench's own families share, and what is asked of them.
 """
@@ -11,10 +10,9 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -29,8 +27,8 @@ from hostbench.measure.asv_class import Suite
 from hostbench.measure.declare import check_family
 from hostbench.measure.workload import Workload, family_of, register, registry
 
-Origin = Literal["hostbench", "user", "package"]
-"""hostbench itself, the user's project, or another installed package."""
+Origin = Literal["hostbench", "user"]
+"""hostbench itself, or the user's project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,6 @@ class Family:
 
     module_name: str
     path: Path
-    """Its file; of an entry point its package's folder, or its file."""
     origin: Origin
     module: ModuleType | None = None
     broken: str = ""
@@ -62,8 +59,7 @@ def broken() -> dict[str, str]:
 
 
 def user_families() -> tuple[str, ...]:
-    """The families of the user's project, also those that cannot be imported: in its benchmark
-    folder, or entry points of its package."""
+    """The families of the user's project, also those that cannot be imported."""
     return tuple(name for name, family in _families().items() if family.origin == "user")
 
 
@@ -117,9 +113,8 @@ def source(family: str) -> Path:
 
 
 def files() -> list[Path]:
-    """The source of every family that is not hostbench's own."""
-    families = _families().items()
-    return [source(name) for name, family in families if family.module and not is_ours(name)]
+    """The source of every family of the user's that can be imported."""
+    return [source(name) for name in user_families() if name not in broken()]
 
 
 def questions(family: str) -> tuple[Any, ...]:
@@ -175,7 +170,7 @@ def _imported(folder: Path | None) -> dict[str, Family]:
         own_package.import_from(package)
     candidates = [*_in_folder(our_benchmarks(), "hostbench"), *_in_folder(folder, "user")]
     families: dict[str, Family] = {}
-    for family in map(_loaded, (*candidates, *_from_entry_points())):
+    for family in map(_loaded, candidates):
         if family is None:
             continue
         if other := families.get(family.name):
@@ -200,22 +195,6 @@ def _in_folder(folder: Path | None, origin: Origin) -> list[Family]:
         Family(module_name=f"{package.__name__}.{path.stem}", path=path, origin=origin)
         for path in user_project.workload_files(folder)
     ]
-
-
-def _from_entry_points() -> Iterator[Family]:
-    """What installed packages bring, each module once."""
-    for name in dict.fromkeys(point.module for point in entry_points(group="hostbench.workloads")):
-        path = _location(name.partition(".")[0])
-        origin: Origin = "user" if path and user_project.contains(path) else "package"
-        yield Family(module_name=name, path=path or Path(name), origin=origin)
-
-
-def _location(name: str) -> Path | None:
-    """The folder of a package; the file of a module."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
 
 
 def _loaded(family: Family) -> Family | None:

@@ -6,9 +6,8 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -256,23 +255,6 @@ def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
     write(root, benchmarks__sides_py=f"{WORKLOAD.format(more='')}\nQUESTIONS = 'Is it fast?'")
     with pytest.raises(UsageError, match=r"QUESTIONS of the family 'sides' is 'Is it fast\?', no"):
         families.questions("sides")
-
-
-def test_a_package_brings_workloads_of_its_own(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are the project's where they lie in it, and called as their module is."""
-    write(root, src__mine_steps_py=WORKLOAD.format(more=""))
-    write(tmp_path, site__mine_too_py=WORKLOAD.format(more=""))
-    for folder in (root / "src", tmp_path / "site"):
-        monkeypatch.syspath_prepend(str(folder))
-    modules = ("mine_steps", "mine_too", "tests.nonesuch")
-    points = [EntryPoint("anything", module, "hostbench.workloads") for module in modules]
-    monkeypatch.setattr(families, "entry_points", lambda group: points)
-    monkeypatch.setattr(families, "_imported", cache(families._imported.__wrapped__))
-    assert families.user_families() == ("mine_steps", "sides")
-    assert [*families.load(("mine_steps", "mine_too"))] == ["mine_steps.copy", "mine_too.copy"]
-    assert "No module named 'tests.nonesuch'" in families.broken()["nonesuch"]
 
 
 def test_only_what_is_measured_can_differ(root: Path) -> None:
