@@ -22,7 +22,7 @@ from asv import commands, environment, util
 
 from hostbench.core import own_package
 from hostbench.core.errors import HostbenchError
-from hostbench.core.user_project import benchmark_folder, is_hostbench
+from hostbench.core.user_project import is_hostbench
 from hostbench.families import our_benchmarks
 from hostbench.vcs.build import package_of
 
@@ -146,10 +146,9 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
             self._install_own(commit_hash, Path(build_dir))
 
     def _install_own(self, commit: str, tree: Path) -> None:
-        root = Path.cwd()
         self._own.mkdir()
         try:
-            found = package_of(root, tree, self._own, commit, {benchmark_folder(root).name})
+            found = package_of(Path.cwd(), tree, self._own, commit)
         except HostbenchError as error:  # asv does not say why a build failed
             print(f"hostbench: {commit[:8]}: {error}", file=sys.stderr, flush=True)
             raise util.ProcessError([f"building {commit[:8]}"], 1, str(error), "") from error

@@ -24,7 +24,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import keep, new_header, records
-from hostbench.vcs import user_side
+from hostbench.vcs import side
 from hostbench.vcs.repo import committed_at
 
 LAUNCHES = "HOSTBENCH_LAUNCHES"
@@ -127,7 +127,7 @@ def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, 
         return "asv names no commit"
     if launches < MIN_LAUNCHES:
         return few_launches(launches)
-    if why := user_side.scratch(root):
+    if why := side.scratch(root):
         return why
     if asked.get("command") == "profile":
         return "asv profile"

@@ -76,7 +76,7 @@ def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(side, "_listed", stop)
+    monkeypatch.setattr(side, "_declared", stop)
 
 
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -95,6 +95,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(two_codes, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)
-    monkeypatch.setattr(side, "_listed", lambda *_: (VERSIONS, {}))
+    monkeypatch.setattr(side, "_declared", lambda *_: (VERSIONS, {}))
     monkeypatch.setattr(Toy, "walked", [], raising=False)
     return root

@@ -12,16 +12,15 @@ from typing import Any
 
 import hostbench
 from hostbench.cli.output import program, show, warn
-from hostbench.core import asv_config, own_package
+from hostbench.core import asv_config
 from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
-from hostbench.core.user_project import benchmark_folder, is_hostbench, workload_files
+from hostbench.core.user_project import benchmark_folder, is_hostbench, unbuilt, workload_files
 from hostbench.families import broken, user_families
 from hostbench.runner.places import asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError
-from hostbench.vcs.user_side import BESIDE
 
 WORKFLOW = ".github/workflows/hostbench-nightly.yml"
 RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
@@ -108,8 +107,8 @@ def _package(root: Path, project: str) -> str | None:
     """The package of the project's name, else the first; no script, for what that does when it is
     imported nobody knows."""
     source = asv_config.source_folder(root)
-    copy = own_package.unbuilt(source, BESIDE | {benchmark_folder(root).name})
-    folder = Path(copy.folders[0])
+    copy = unbuilt(root, source)
+    folder = Path(copy.folder)
     names = [
         name
         for name in copy.names

@@ -26,6 +26,7 @@ from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Inter
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
+from hostbench.core.user_project import another_installed
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
@@ -40,7 +41,6 @@ from hostbench.runner.session import End
 from hostbench.store import adopt, asv_files
 from hostbench.vcs.repo import Checkout, checkout, git
 from hostbench.vcs.side import Side
-from hostbench.vcs.user_side import another_installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,10 +76,8 @@ def measure_sides(
         setup.only_case(" ".join(options.case))
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
-            side.of_commit(root, a, Path(folder, "a")),
-            side.of_commit(root, second, Path(folder, "b"))
-            if second is not None
-            else side.of_working_tree(root, code, Path(folder, "b")),
+            side.make(root, a, code, Path(folder, "a")),
+            side.make(root, second, code, Path(folder, "b")),
         )
         cases, notes = side.comparable(setup.plan.cases, sides)
         if not cases:

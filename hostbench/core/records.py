@@ -254,8 +254,6 @@ class Process(Message, frozen=True, kw_only=True, tag="process"):
     pid: int
     hostbench: str = ""
     """The file that the server imported."""
-    package: dict[str, str] = {}
-    """Of a project of one's own: name -> the file that it is imported from."""
 
 
 class Started(Message, frozen=True, kw_only=True, tag="start"):

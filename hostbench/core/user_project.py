@@ -1,7 +1,11 @@
 """The user's project, which is not hostbench itself: its folder of workloads, and its package."""
 
 import os
+import pkgutil
+import sys
+from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from hostbench.core import asv_config, own_package
@@ -10,6 +14,9 @@ from hostbench.core.own_package import OwnPackage
 
 WORKLOADS = "HOSTBENCH_WORKLOADS"
 """Names a folder of workloads in place of the project's; empty: there is none."""
+BESIDE = frozenset({"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools"})
+"""Folders that lie beside a package, and are none that a project installs."""
+_NEVER = frozenset({"hostbench", "setup", "conftest"})
 
 
 def is_hostbench(root: Path) -> bool:
@@ -60,12 +67,80 @@ def package() -> OwnPackage | None:
     """The copy of the project's package that is imported here: the one that the environment names,
     else the project's own files where nothing installs it. None for an installed one."""
     named = own_package.declared(os.environ)
-    if named is not None:
-        return named
     root = asv_config.project_root(start())
-    if root is None:
+    if named is not None or root is None:
+        return named
+    source = asv_config.source_folder(root)
+    is_installed = asv_config.build_commands(root, source)[1]
+    return None if is_installed else unbuilt(root, source)
+
+
+def unbuilt(root: Path, source: Path) -> OwnPackage:
+    """The package in `source`, files of the project in `root`, as it is put on the path where it
+    needs no building: `src/` where modules lie in there, else all of it, where a folder without
+    `__init__.py` holds none."""
+    if names := names_in(root, source / "src"):
+        return OwnPackage(folder=str(source / "src"), names=names)
+    return OwnPackage(folder=str(source), names=_own(root, _modules(source)))
+
+
+def names_in(root: Path, folder: Path) -> tuple[str, ...]:
+    """The modules and packages in `folder` that nothing else may answer for. A folder that has no
+    `__init__.py` may be one of several projects: then what lies in it, as in `company.product`."""
+    return _own(root, _importable(folder))
+
+
+def _own(root: Path, names: Iterator[str]) -> tuple[str, ...]:
+    aside = {*_NEVER, *BESIDE, benchmark_folder(root).name, *sys.stdlib_module_names}
+    own = (name for name in names if not name.startswith("__editable__"))  # setuptools' own
+    return tuple(sorted(name for name in own if name.partition(".")[0] not in aside))
+
+
+def _modules(folder: Path) -> Iterator[str]:
+    return (module.name for module in pkgutil.iter_modules([str(folder)]))
+
+
+def _importable(folder: Path) -> Iterator[str]:
+    yield from _modules(folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.isidentifier() and path.is_dir() and not path.is_symlink():
+            if not (path / "__init__.py").exists():
+                yield from (f"{path.name}.{name}" for name in _importable(path))
+
+
+def another_installed(root: Path) -> str | None:
+    """Why a run measures other files than those of the project in `root`: where they are built, it
+    imports the package that is installed. None where that is theirs, or has the same texts; what is
+    compiled cannot be told apart."""
+    if is_hostbench(root) or package() is not None:
         return None
     source = asv_config.source_folder(root)
-    if asv_config.build_commands(root, source)[1]:
-        return None
-    return own_package.unbuilt(source, {benchmark_folder(root).name})
+    own = unbuilt(root, source)
+    for name in own.names:
+        ours, theirs = Path(own.folder, *name.split(".")), _installed(name)
+        alone = ours.with_suffix(".py")
+        if theirs is None or (alone.is_file() and Path(own.folder) == source):
+            continue  # the latter is a script beside a package
+        pairs = [(path, theirs / path.relative_to(ours)) for path in ours.rglob("*.py")]
+        if any(_texts_differ(*pair) for pair in pairs or [(alone, theirs)]):
+            return f"another {name} is installed: `pip install -e .` puts this one there"
+    return None
+
+
+def _installed(name: str) -> Path | None:
+    """The folder or the file that a worker imports this from where no copy is named: it has neither
+    the working directory on its path nor what PYTHONPATH names."""
+    aside = {"", str(Path.cwd()), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    parents = name.split(".")[:-1]
+    path = [str(Path(entry, *parents)) for entry in sys.path if entry not in aside]
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, path if finder is PathFinder else None)
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            return origin.parent if spec.submodule_search_locations else origin
+    return None
+
+
+def _texts_differ(ours: Path, theirs: Path) -> bool:
+    """What only one of them has is generated, or was left out."""
+    return ours.is_file() and theirs.is_file() and ours.read_bytes() != theirs.read_bytes()

@@ -15,7 +15,6 @@ from msgspec import convert
 from msgspec.structs import replace
 
 import hostbench
-from hostbench.core import own_package
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost
 from hostbench.core.processes import children, describe_exit, kill_group, kill_strays, why_alive
@@ -175,13 +174,6 @@ class Launcher:
             raise BrokenError(
                 f"the worker imported {message.hostbench}, it was to measure {wanted}; "
                 "uninstall one of the two"
-            )
-        package = own_package.declared(os.environ | self._variables)
-        strangers = package and own_package.strangers(package, message.package)
-        if package is not None and strangers:
-            raise BrokenError(
-                f"the worker imported {', '.join(strangers)}, it was to measure the copy in "
-                f"{', '.join(package.folders)}; import the package from the workloads alone"
             )
 
     def _environment(self) -> dict[str, str]:

@@ -11,18 +11,19 @@ own parent is killed, which is why that death reaches it as SIGTERM and not as S
 
 import gc
 import importlib
+import json
 import os
 import signal
 import sys
 import traceback
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import hostbench
-from hostbench.core import own_package
+from hostbench import families
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
-from hostbench.core.records import Exited, Launch, Message, Process, decoded, encoded
+from hostbench.core.records import AnyMessage, Exited, Launch, Message, Process, decoded, encoded
 
 _BEFORE_THE_FIRST_FORK = (
     "torch",
@@ -33,6 +34,8 @@ _BEFORE_THE_FIRST_FORK = (
 )
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
 _OF_A_SIMULATION = ("hostbench.device.simulated",)
+MESSAGES = sorted(str(kind.__struct_config__.tag) for kind in get_args(AnyMessage))
+"""What workers of this hostbench say; those of another commit may say otherwise."""
 
 
 def main() -> None:
@@ -48,6 +51,14 @@ def main() -> None:
         kill_strays(keep=set())
 
 
+def declare() -> None:
+    """Print what the workers of this hostbench can measure, for `ab`: JSON after an empty line."""
+    works = families.load().values()
+    versions = {str(case): work.version for work in works for case in work.cases()}
+    declared = {"messages": MESSAGES, "versions": versions, "broken": families.broken()}
+    print(f"\n\n{json.dumps(declared)}")
+
+
 def _leave(number: int, frame: object) -> None:
     """The parent is gone: take everything along."""
     kill_strays(keep=set())
@@ -59,9 +70,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     worker = importlib.import_module("hostbench.runner.worker")
     worker.load()  # every family: what is edited on disk from now on is not measured
-    package = own_package.declared(os.environ)
-    files = {} if package is None else own_package.files_of(package)
-    send(out, Process(hostbench=hostbench.__file__, pid=os.getpid(), package=files))
+    send(out, Process(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)

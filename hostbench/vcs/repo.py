@@ -51,8 +51,9 @@ def run_git(
     names: Sequence[str] = (),
     paths: Sequence[str] = (),
     given: bytes = b"",
+    environ: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The same, as bytes, with standard input.
+    """The same, as bytes, with standard input and variables of its own.
 
     git has no terminal: it asks nobody for a password. What it has started ends with it.
     """
@@ -60,7 +61,7 @@ def run_git(
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
     line = [*command, *names, *(["--", *paths] if paths else [])]
-    process = _start(root, line, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = _start(root, line, environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
         try:
             out, err = process.communicate(given, timeout=TIMEOUT_S)
@@ -92,14 +93,19 @@ def follow_git(root: Path, *command: str) -> Iterator[str]:
 
 
 def _start(
-    root: Path, command: Sequence[str], *, stdin: int, stderr: int | None = None
+    root: Path,
+    command: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    stdin: int,
+    stderr: int | None = None,
 ) -> "subprocess.Popen[bytes]":
     """No other function of the package runs git."""
     try:
         return subprocess.Popen(
             ["git", *command],
             cwd=root,
-            env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -209,35 +215,31 @@ def top_level(root: Path) -> Path:
 
 def check_out(root: Path, commit: str, folder: Path) -> None:
     """All files of a commit in a clone of its own, as asv has them. Raises GitError."""
-    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
-    git(root, *clone, paths=[str(top_level(root)), str(folder)])
+    _clone(root, folder)
     git(folder, "checkout", "--quiet", "--detach", names=[commit])
 
 
-def check_out_working_tree(root: Path, folder: Path, without: Path) -> None:
-    """The same of HEAD, with what differs in the working tree now, but for what git ignores and
-    what lies below `without`. Raises GitError."""
+def check_out_working_tree(root: Path, folder: Path) -> None:
+    """The same of HEAD, with all that the working tree has now but for what git ignores: as `git
+    add --all` takes it, into the clone's index and objects. Raises GitError."""
     top = top_level(root)
-    check_out(root, "HEAD", folder)
-    paths = [":/", *_left_aside(top, without)]
-    changed = run_git(top, "diff", "--name-only", "--no-renames", "-z", "HEAD", paths=paths)
-    others = ("ls-files", "-z", "--others", "--exclude-standard")
-    listed = changed + run_git(top, *others, paths=paths)
-    names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
-    for name in names:
-        _remove(folder / name)
-    for name in names:
-        path = top / name
-        if path.is_symlink() or path.is_file():  # else deleted, and not yet committed
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, folder / name, follow_symlinks=False)
+    _clone(root, folder)
+    paths = git(top, "rev-parse", "--git-path", "index", "--git-path", "objects").splitlines()
+    index, objects = (top / path for path in paths)
+    if index.exists():
+        shutil.copyfile(index, folder / ".git" / "index")
+    clone = {
+        "GIT_INDEX_FILE": str(folder / ".git" / "index"),
+        "GIT_OBJECT_DIRECTORY": str(folder / ".git" / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+    }
+    run_git(top, "add", "--all", environ=clone)
+    git(folder, "checkout-index", "--quiet", "--all")
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _clone(root: Path, folder: Path) -> None:
+    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
+    git(root, *clone, paths=[str(top_level(root)), str(folder)])
 
 
 def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -> bool:
@@ -252,11 +254,13 @@ def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -
 
 
 def _changed(root: Path, results: Path) -> bool:
-    paths = [":/", *_left_aside(root, results)]
+    paths = [":/", *left_aside(root, results)]
     return bool(git(root, "status", "--porcelain", "--untracked-files=no", paths=paths))
 
 
-def _left_aside(root: Path, folder: Path) -> list[str]:
-    """As git takes it: what lies below `folder` is left aside, where that lies in `root`."""
-    root, folder = root.resolve(), folder.resolve()
-    return [f":(exclude){folder.relative_to(root)}"] if folder.is_relative_to(root) else []
+def left_aside(root: Path, *folders: Path) -> Iterator[str]:
+    """As git takes it: what lies below these is left aside, where they lie in the repository."""
+    top = top_level(root).resolve()
+    for folder in map(Path.resolve, folders):
+        if folder.is_relative_to(top):
+            yield f":(top,exclude){folder.relative_to(top)}"

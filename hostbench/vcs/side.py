@@ -1,40 +1,45 @@
 """A side of an interleaved measurement: the code of one commit, or of the working tree, alone in a
 folder that its workers import it from.
 
-It is hostbench's own, plain Python files of which a copy is what pip would install; or the package
-of a user's project (`vcs.user_side`), measured by the hostbench at hand.
+In hostbench's own checkout that is hostbench, plain Python files of which a checkout is what pip
+would install. In a user's project it is the project's package, built as asv.conf.json says and
+measured by the hostbench at hand, with the workloads of the working tree, whichever side it is.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hostbench
+from hostbench.core import own_package
+from hostbench.core.asv_config import source_folder
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
-from hostbench.core.user_project import is_hostbench
+from hostbench.core.user_project import (
+    WORKLOADS,
+    benchmark_folder,
+    is_hostbench,
+    unbuilt,
+    workload_folder,
+)
 from hostbench.runner.boot import BOOT, environment
 from hostbench.runner.places import asv_results
-from hostbench.vcs import repo, user_side
+from hostbench.runner.server import MESSAGES
+from hostbench.vcs import repo
+from hostbench.vcs.build import package_of
 from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
 """What a side of it is called."""
 _MEASURED = ("hostbench", "benchmarks")
 """Folders of hostbench itself that a commit brings to what is measured."""
-_LIST: tuple[str, ...] = (
-    BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))",
-    *("list", "--cases", "--format", "json"),
-)
-_LIST_USER = (
-    BOOT + "import json; from hostbench.families import broken, load; works = load().values(); "
-    "cases = {str(case): work.version for work in works for case in work.cases()}; "
-    "print('\\n'); print(json.dumps({'versions': cases, 'broken': broken()}))",
-)
+_DECLARE = BOOT + "from hostbench.runner.server import declare; declare()"
+_NO_SUBMODULES = "submodules are left out: their folders are empty in what is measured"
+_CHANGED = "workloads with uncommitted changes"
 
 
 class NothingDiffers(NothingMeasured):
@@ -55,7 +60,7 @@ class Side:
     folder: str = ""
     """Where it was made, another one each time: no reason is kept with it."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of its workers' environment."""
+    """Of its workers' environment: where they import a project's package and workloads from."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """Families that cannot be imported with this code, and why."""
     remarks: tuple[str, ...] = ()
@@ -69,11 +74,6 @@ def known_commit(checkout: Path, name: str) -> str:
     return commit
 
 
-def measured_paths(checkout: Path) -> tuple[str, ...]:
-    """Only what lies there can differ between two sides; as git takes paths."""
-    return _MEASURED if is_hostbench(checkout) else user_side.pathspecs(checkout)
-
-
 def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
     """Raises NothingDiffers where two commits, or a commit and the working tree, are measured
     alike."""
@@ -85,53 +85,64 @@ def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str
     raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
 
 
-def of_commit(checkout: Path, name: str, folder: Path) -> Side:
-    """The commit that `name` names in the repository of `checkout`, made in `folder`. Raises
-    UsageError, and BrokenError where it cannot be built or imported."""
-    commit = known_commit(checkout, name)
-    code = Checkout(commit=commit, committed_at=repo.committed_at(checkout, commit), scratch=None)
-    return _made(checkout, name, code, commit, folder)
+def measured_paths(checkout: Path) -> tuple[str, ...]:
+    """Only what lies there can differ between two sides; as git takes paths."""
+    if is_hostbench(checkout):
+        return _MEASURED
+    project = _project_folder(checkout)
+    aside = (asv_results(checkout), benchmark_folder(checkout))
+    return (f":(top){project}" if project.parts else ":/", *repo.left_aside(checkout, *aside))
 
 
-def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
-    """The files as they are now; what is edited later is not measured. Raises BrokenError."""
-    return _made(checkout, WORKING_TREE, code, None, folder)
-
-
-def _made(checkout: Path, name: str, code: Checkout, commit: str | None, folder: Path) -> Side:
-    prefix = f"{folder.resolve()}/"
+def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path) -> Side:
+    """The commit that `name` names in the repository of `checkout`, or without a name the files of
+    `working_tree` as they are now: what is edited later is not measured. Sides of one comparison
+    have one parent folder. Raises UsageError, and BrokenError where it cannot be built or imported.
+    """
+    code, commit, called = working_tree, None, name or f"the {WORKING_TREE}"
+    if name is not None:
+        commit = known_commit(checkout, name)
+        when = repo.committed_at(checkout, commit)
+        code = Checkout(commit=commit, committed_at=when, scratch=None)
+        called = f"{name} ({commit[:8]})"
+    working = folder.parent / WORKING_TREE
+    tree = working if commit is None else folder / "tree"
+    root, remarks, variables = Path(hostbench.__file__).parent.parent, list[str](), dict[str, str]()
     try:
+        _check_out(checkout, commit, tree)
         if is_hostbench(checkout):
-            made = user_side.UserSide(variables={}, scratch=None, remarks=())
-            root, words = _plain(checkout, commit, folder), _LIST
+            root = tree / checkout.resolve().relative_to(repo.top_level(checkout).resolve())
         else:
-            made = user_side.side_of(checkout, name, commit, folder)
-            root, words = Path(hostbench.__file__).parent.parent, _LIST_USER
-            code = replace(code, scratch=code.scratch or made.scratch)
-    except (GitError, UsageError) as error:
-        which = f"{name} ({commit[:8]})" if commit else f"the {name}"
-        text = str(error).replace(prefix, "")
-        raise BrokenError(f"{which} cannot be measured: {text}") from error
-    versions, broken = _listed(name, root, made.variables, words)
+            _check_out(checkout, None, working)
+            variables = _variables(checkout, tree, commit, folder)
+            code = replace(code, scratch=code.scratch or scratch(checkout))
+            if (tree / ".gitmodules").exists():
+                remarks.append(_NO_SUBMODULES)
+            if commit and _workloads_differ(checkout, commit):
+                where = f"{_workloads(checkout)}/ is another at {name}"
+                remarks.append(f"{where}: both sides run the workloads of the working tree")
+        versions, broken = _declared(root, variables)
+    except (GitError, UsageError, BrokenError) as error:
+        text = str(error).replace(f"{tree.resolve()}/", "").replace(f"{folder.resolve()}/", "")
+        raise BrokenError(f"{called} cannot be measured: {text}") from error
     return Side(
-        name=name,
+        name=name or WORKING_TREE,
         code=code,
         root=root,
         versions=versions,
-        folder=prefix,
-        variables=made.variables,
+        folder=f"{(folder if variables and commit else tree).resolve()}/",
+        variables=variables,
         broken=broken,
-        remarks=made.remarks,
+        remarks=tuple(remarks),
     )
 
 
-def _plain(checkout: Path, commit: str | None, folder: Path) -> Path:
-    """hostbench's own code, checked out: where workers import it from."""
-    if commit is None:
-        repo.check_out_working_tree(checkout, folder, asv_results(checkout))
-    else:
+def _check_out(checkout: Path, commit: str | None, folder: Path) -> None:
+    """The working tree but once: both sides have it as it was when the first was made."""
+    if commit is not None:
         repo.check_out(checkout, commit, folder)
-    return folder / checkout.resolve().relative_to(repo.top_level(checkout).resolve())
+    elif not folder.exists():
+        repo.check_out_working_tree(checkout, folder)
 
 
 def comparable(
@@ -140,11 +151,11 @@ def comparable(
     """(the cases that mean the same on both sides; why others do not, and what else there is to
     say)."""
     lacking: dict[str, list[Case]] = {}
-    kept = []
+    same = []
     for case in cases:
         first, second = (side.versions.get(str(case)) for side in sides)
         if first == second and first is not None:
-            kept.append(case)
+            same.append(case)
             continue
         missing = [side.name for side in sides if str(case) not in side.versions]
         why = f"not in {' nor in '.join(missing)}" if missing else f"version {first}, then {second}"
@@ -155,16 +166,14 @@ def comparable(
         f"{number_of(len(left), 'case')} left out, {why}: {left[0]}{' ...' * (len(left) > 1)}"
         for why, left in lacking.items()
     ]
-    return tuple(kept), [*notes, *dict.fromkeys(one for side in sides for one in side.remarks)]
+    return tuple(same), [*notes, *dict.fromkeys(text for side in sides for text in side.remarks)]
 
 
-def _listed(
-    name: str, root: Path, variables: Mapping[str, str], words: Sequence[str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """(case -> version, family -> why it cannot be imported) as the hostbench in `root` lists them.
-    Raises BrokenError for one that is too old or broken to."""
+def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(case -> version, family -> why it cannot be imported) as the hostbench in `root` has them.
+    Raises BrokenError for one whose workers this one cannot talk to."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", *words, str(root)],
+        [sys.executable, "-P", "-c", _DECLARE, str(root)],
         capture_output=True,
         text=True,
         env=environment() | dict(variables),
@@ -172,10 +181,54 @@ def _listed(
         check=False,
     )
     try:
-        found = json.loads(done.stdout.rpartition("\n\n")[2])
-        if isinstance(found, dict):
-            return found["versions"], found["broken"]
-        return {case: work["version"] for work in found for case in work["cases"]}, {}
-    except (ValueError, TypeError, KeyError) as error:
-        lines = done.stderr.strip().splitlines() or ["it lists no cases"]
-        raise BrokenError(f"the code of {name} cannot be measured: {lines[-1]:.200}") from error
+        declared = json.loads(done.stdout.rpartition("\n\n")[2])
+    except ValueError as error:
+        lines = done.stderr.strip().splitlines() or ["it declares nothing"]
+        if "cannot import name 'declare'" not in lines[-1]:
+            raise BrokenError(f"{lines[-1]:.200}") from error
+        declared = {}
+    if declared.get("messages") != MESSAGES:
+        raise BrokenError("its workers talk otherwise than this hostbench's; name a later commit")
+    return declared["versions"], declared["broken"]
+
+
+# ---- a user's project ---------------------------------------------------------------------------
+
+
+def scratch(root: Path) -> str | None:
+    """Why what the project's workloads measure belongs to no commit, whichever package it is.
+    Raises GitError."""
+    return _CHANGED if _workloads_differ(root, None) else None
+
+
+def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
+    """Of the workers that measure the package in `tree`. Raises UsageError or GitError."""
+    working, project = folder.parent / WORKING_TREE, _project_folder(root)
+    if not (tree / project).is_dir():
+        raise UsageError(f"it has no folder {project}, where asv.conf.json has the project")
+    package = package_of(root, (tree / project).resolve(), folder / "build", commit)
+    # What only the other side has must not be imported from wherever else it may be installed.
+    names = {*package.names, *unbuilt(root, working / project).names}
+    package = replace(package, names=tuple(sorted(names)))
+    workloads = _workloads(root)
+    copied = working / workloads if workloads else workload_folder() or ""
+    return {own_package.VARIABLE: package.encoded(), WORKLOADS: str(copied)}
+
+
+def _project_folder(root: Path) -> Path:
+    """Where in the repository the files lie that a commit brings."""
+    source, top = source_folder(root), repo.top_level(root).resolve()
+    return source.relative_to(top) if source.is_relative_to(top) else Path()
+
+
+def _workloads(root: Path) -> Path | None:
+    """The folder of workloads, from the top of the repository on; None where it holds none."""
+    folder, top = workload_folder(), repo.top_level(root).resolve()
+    is_inside = folder is not None and folder.resolve().is_relative_to(top)
+    return folder.resolve().relative_to(top) if folder and is_inside else None
+
+
+def _workloads_differ(root: Path, commit: str | None) -> bool:
+    """Whether they are others in the working tree than in the commit, HEAD without one."""
+    folder = _workloads(root)
+    return folder is not None and repo.differ(root, commit, None, [f":(top){folder}"])

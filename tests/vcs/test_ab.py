@@ -218,17 +218,17 @@ def test_a_comment_says_that_nothing_was_measured(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit(root, "1.1")
-    monkeypatch.setattr(side, "_listed", lambda *_: ({}, {}))
+    monkeypatch.setattr(side, "_declared", lambda *_: ({}, {}))
     words = [*AB, "HEAD~1", "--comment", "c.md"]
     assert main(words) == EXIT_NOTHING_MEASURED
     _, answer, _, why, *_ = (root / "c.md").read_text().splitlines()
     assert answer == "## Nothing measured"
     assert why.startswith("- `nothing to compare: 1 case left out, not in")
     for error, answer in (
-        (BrokenError("cannot be built"), "## Failed\n\n- `cannot be built`"),
+        (BrokenError("cannot be built"), "measured: cannot be built`"),
         (KeyboardInterrupt, "## Nothing measured\n\n- `interrupted before anything was compared`"),
     ):
-        monkeypatch.setattr(side, "_listed", Mock(side_effect=error))
+        monkeypatch.setattr(side, "_declared", Mock(side_effect=error))
         assert main(words) == EXIT_FAILED
         assert answer in (root / "c.md").read_text()
     assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
@@ -379,9 +379,20 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     """The real program with real workers: a commit against a working tree with changes."""
     checkout = scratch.make(tmp_path)
     file = checkout.root / "benchmarks/sleepy.py"
+    checkout.edit("hostbench/runner/server.py", "def declare", "def before_that")
+    checkout.commit("an older hostbench")
+    checkout.edit("hostbench/runner/server.py", "def before_that", "def declare")
     file.write_text(SLEEPY.replace("SECONDS", "0.002"))
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")
+    done = checkout.hostbench("ab", "HEAD~1", "main", "--device", "simulated")
+    assert done.returncode == EXIT_FAILED and not list(checkout.results.rglob("*.jsonl"))
+    assert re.search(
+        r"^hostbench: HEAD~1 \(\w+\) cannot be measured: its workers talk otherwise than this "
+        r"hostbench's; name a later commit$",
+        done.stdout,
+        re.MULTILINE,
+    ), done.stdout
     file.write_text(SLEEPY.replace("SECONDS", "0.02"))
     done = checkout.hostbench("ab", "main", "--device", "simulated", "--launches", "7")
     assert done.returncode == EXIT_REGRESSION, done.stdout

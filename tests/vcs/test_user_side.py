@@ -19,19 +19,17 @@ from asv.environment import EnvironmentUnavailable
 from hostbench import asv_env, families
 from hostbench.cli import measuring, two_codes
 from hostbench.cli.entry import main
-from hostbench.core import own_package
+from hostbench.core import own_package, user_project
 from hostbench.core.asv_config import build_commands
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
-from hostbench.core.records import Launch
 from hostbench.core.user_project import WORKLOADS
 from hostbench.runner import server
-from hostbench.runner.launcher import Launcher
-from hostbench.vcs import repo, side, user_side
-from hostbench.vcs.side import NothingDiffers
+from hostbench.vcs import repo, side
+from hostbench.vcs.repo import Checkout
+from hostbench.vcs.side import NothingDiffers, Side
 from tests import own_project
-from tests.fakes.builders import copy_case
 from tests.turns import git
 
 CONFIG = {"version": 1, "project": "mine", "repo": "."}
@@ -90,15 +88,20 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield root
 
 
-def package(found: user_side.UserSide) -> OwnPackage:
-    copy = own_package.declared(found.variables)
+def make(root: Path, name: str | None, folder: Path) -> Side:
+    code = Checkout(commit=git(root, "rev-parse", "HEAD"), committed_at=None, scratch=None)
+    return side.make(root, name, code, folder)
+
+
+def package(made: Side) -> OwnPackage:
+    copy = own_package.declared(made.variables)
     assert copy is not None
     return copy
 
 
-def said(found: user_side.UserSide) -> str:
+def text_of(made: Side) -> str:
     """The package's text."""
-    return Path(package(found).folders[0], "mine.py").read_text()
+    return Path(package(made).folder, "mine.py").read_text()
 
 
 def test_each_side_runs_the_package_of_its_commit(
@@ -115,7 +118,7 @@ def test_each_side_runs_the_package_of_its_commit(
 
 def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
     write(root, benchmarks__sides_py=WORKLOAD.format(more="from mine import MORE\n"))
-    old = side.of_commit(root, "main", tmp_path / "ab" / "a")
+    old = make(root, "main", tmp_path / "ab" / "a")
     new = replace(old, name="new", versions={CASE: "1"}, broken={})
     cases, notes = side.comparable((Case("sides.copy", {"device": "cuda"}),), (old, new))
     left_out, differs = notes
@@ -130,23 +133,23 @@ def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_
 def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / "src" / "link.py").symlink_to("mine.py")
     (root / ".gitmodules").touch()
-    first = user_side.side_of(root, "HEAD", "HEAD", tmp_path / "ab" / "a")
-    second = user_side.side_of(root, "working tree", None, tmp_path / "ab" / "b")
+    first, second = make(root, "HEAD", tmp_path / "a"), make(root, None, tmp_path / "b")
     write(root, src__mine_py="later", benchmarks__sides_py="later")
     assert not first.remarks and "submodules are left out" in " ".join(second.remarks)
-    assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
-    assert Path(package(second).folders[0], "link.py").is_symlink()
+    assert text_of(first) == text_of(second) == "NUM_BYTES = 1048576\n"
+    assert Path(package(second).folder, "link.py").is_symlink()
     assert first.variables[WORKLOADS] == second.variables[WORKLOADS]
     assert "later" not in Path(first.variables[WORKLOADS], "sides.py").read_text()
     assert package(first).names == package(second).names == ("link", "mine")
     changed = "M benchmarks/sides.py\n M src/mine.py\n?? .gitmodules\n?? src/link.py"
     assert git(root, "status", "--porcelain") == changed
+    assert not git(root, "fsck", "--unreachable"), "nothing was added to the repository"
 
 
 def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
-    assert user_side.scratch(root) is None
+    assert side.scratch(root) is None
     write(root, benchmarks__other_py="")
-    assert user_side.scratch(root) == "workloads with uncommitted changes"
+    assert side.scratch(root) == "workloads with uncommitted changes"
 
 
 @pytest.mark.parametrize("layout", ["src/mine.py", "mine/__init__.py"])
@@ -175,7 +178,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     path.write_text("NUM_BYTES = 2\n")
     assert code().scratch == "another mine is installed: `pip install -e .` puts this one there"
     configure(root, build_command=[])
-    assert user_side.another_installed(root) is None
+    assert user_project.another_installed(root) is None
 
 
 def test_a_hook_of_git_leaves_the_checkout_alone(
@@ -206,8 +209,8 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
     installed = Path(pytest.__file__).parent.parent
     before = sorted(installed.iterdir())
     head = git(root, "rev-parse", "HEAD")
-    found = package(user_side.side_of(root, "HEAD", head, tmp_path / "ab" / "a"))
-    (folder,) = map(Path, found.folders)
+    found = package(make(root, "HEAD", tmp_path / "a"))
+    folder = Path(found.folder)
     assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine 11"
     assert folder.is_relative_to(tmp_path) and found.names == ("mine",)
     assert sorted(installed.iterdir()) == before
@@ -226,7 +229,7 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
 def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, why: str) -> None:
     configure(root, build_command=command, install_timeout=0.1)
     with pytest.raises(BrokenError) as raised:
-        side.of_commit(root, "main", tmp_path / "ab" / "a")
+        make(root, "main", tmp_path / "a")
     assert "main (" in str(raised.value) and "cannot be measured: " in str(raised.value)
     assert why in str(raised.value).replace("Configuration error: ", "")
 
@@ -295,16 +298,13 @@ def test_an_editable_install_answers_for_nothing(tmp_path: Path, root: Path) -> 
     write(tmp_path, old__mine_abc_py="", new__mine_abc_py="", new__mine_xyz_py="")
     sys.meta_path.insert(0, Editable(tmp_path / "new"))
     names = ("mine_abc", "mine_xyz")
-    copy = OwnPackage(folders=(str(tmp_path / "old"),), names=names)
+    copy = OwnPackage(folder=str(tmp_path / "old"), names=names)
     own_package.import_from(copy)
     import mine_abc  # type: ignore[import-not-found]
 
     with pytest.raises(ModuleNotFoundError, match="in the code that is measured"):
         import mine_xyz  # type: ignore[import-not-found]  # noqa: F401
-    assert own_package.files_of(copy) == {"mine_abc": str(tmp_path / "old" / "mine_abc.py")}
-    assert not own_package.strangers(copy, own_package.files_of(copy))
     assert mine_abc.__file__ == str(tmp_path / "old" / "mine_abc.py")
-    assert own_package.strangers(copy, {"mine_xyz": str(tmp_path / "new" / "x.py")})
 
 
 def test_what_lies_in_a_folder_of_several_projects_is_of_the_copy_too(tmp_path: Path) -> None:
@@ -312,8 +312,8 @@ def test_what_lies_in_a_folder_of_several_projects_is_of_the_copy_too(tmp_path: 
     write(tmp_path, old__src__company__abc_py="", new__company__xyz_py="")
     write(tmp_path, new__company__abc_py="", new__company__other_py="")
     (tmp_path / "old" / "src" / "loop").symlink_to(".")
-    copy = own_package.unbuilt(tmp_path / "old")
-    assert copy.names == ("company.abc",) and copy.folders == (str(tmp_path / "old" / "src"),)
+    copy = user_project.unbuilt(tmp_path, tmp_path / "old")
+    assert copy.names == ("company.abc",) and copy.folder == str(tmp_path / "old" / "src")
     copy = replace(copy, names=("company.abc", "company.xyz"))
     with own_project.forgotten():
         sys.path.insert(0, str(tmp_path / "new"))
@@ -324,26 +324,9 @@ def test_what_lies_in_a_folder_of_several_projects_is_of_the_copy_too(tmp_path: 
         with pytest.raises(ModuleNotFoundError, match="in the code that is measured"):
             import company.xyz  # type: ignore[import-not-found]
         assert company.other.__file__ == str(tmp_path / "new" / "company" / "other.py")
-        found = own_package.files_of(copy)
-        assert found == {"company.abc": str(tmp_path / "old" / "src" / "company" / "abc.py")}
-        assert company.abc.__file__ == found["company.abc"]
+        assert company.abc.__file__ == str(tmp_path / "old" / "src" / "company" / "abc.py")
     for name in ("company", "company.abc", "company.other"):
         sys.modules.pop(name, None)
-
-
-def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Path) -> None:
-    """Here the workloads themselves go round what holds them to the copy."""
-    round_it = "import sys; sys.meta_path.pop(0); sys.path.insert(0, '{}')\n{}"
-    write(tmp_path, other__mine_py="NUM_BYTES = 1")
-    text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
-    write(root, benchmarks__sides_py=text)
-    found = user_side.side_of(root, "working tree", None, tmp_path / "ab" / "a")
-    launch = Launch(number=0, cases=(copy_case(),), settings={}, device="simulated")
-    with (
-        Launcher(variables=found.variables) as launcher,
-        pytest.raises(BrokenError, match=r"other/mine\.py, it was to measure the copy in"),
-    ):
-        list(launcher.run(launch))
 
 
 # asv's environment
@@ -387,10 +370,10 @@ def test_asv_goes_on_after_a_build_that_fails_and_says_why(
 def test_a_module_named_as_one_of_pythons_takes_no_ones_place(tmp_path: Path) -> None:
     write(tmp_path, queue_py="raise SystemExit('not this one')", hostbench_py="", mine_abc_py="")
     (tmp_path / "__editable___mine_finder.py").touch()  # of setuptools
-    names = own_package.names_in(tmp_path)
+    names = user_project.names_in(tmp_path, tmp_path)
     assert names == ("mine_abc",)
     with own_project.forgotten():
-        own_package.import_from(OwnPackage(folders=(str(tmp_path),), names=names))
+        own_package.import_from(OwnPackage(folder=str(tmp_path), names=names))
         place = sys.path.index(str(tmp_path))
         stdlib = sys.path.index(sysconfig.get_path("stdlib"))
         site = sys.path.index(sysconfig.get_path("purelib"))
