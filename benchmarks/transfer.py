@@ -110,7 +110,6 @@ def _one_way(device: str, nbytes: int, memory: str, blocking: bool) -> bool:
     baseline=SYNC_PAGEABLE,
     link="host_to_device",
     published=lambda memory, **_: "host_to_device" if memory != "pageable" else None,
-    nvbandwidth={"host_to_device_memcpy_ce": {"memory": "pinned", "blocking": False}},
     version="1",
 )
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
@@ -135,7 +134,6 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     baseline=SYNC_PAGEABLE,
     link="device_to_host",
     published=lambda memory, **_: "device_to_host" if memory != "pageable" else None,
-    nvbandwidth={"device_to_host_memcpy_ce": {"memory": "pinned", "blocking": False}},
     version="1",
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
@@ -345,7 +343,6 @@ def many_tensors(
     needs=lambda **_: ["memory of its own"],
     link="device_memory",
     crosses=lambda nbytes, **_: 2 * nbytes,
-    nvbandwidth={"device_local_copy": {}},
     version="1",
 )
 def on_device(device: Device, nbytes: int) -> Prepared:
@@ -361,7 +358,6 @@ def on_device(device: Device, nbytes: int) -> Prepared:
     baseline={"route": "through_host"},
     link=lambda route, **_: route,
     published=lambda route, **_: "between_devices" if route == "peer" else None,
-    nvbandwidth={"device_to_device_memcpy_write_ce": {"route": "peer"}},
     version="1",
 )
 def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:

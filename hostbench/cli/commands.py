@@ -196,7 +196,6 @@ _command(
     _MACHINE,
     _formats("html"),
     _flag("--tracebacks", "of the failed cases, instead"),
-    _option("--nvbandwidth", "FILE", "add what `nvbandwidth -j > FILE` measured", _PATH),
     RESULTS,
 )
 _command(

@@ -1,7 +1,5 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
-from pathlib import Path
-
 import pandas as pd
 
 from hostbench import facts
@@ -10,11 +8,8 @@ from hostbench.cli.output import show, show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
-from hostbench.report import nvbandwidth as bandwidths
 from hostbench.report import page as report
-from hostbench.report.blocks import Heading, Page
 from hostbench.report.page import tracebacks as tracebacks_of
-from hostbench.report.write import values
 from hostbench.store.results import Results
 from hostbench.store.runs import AboutRun
 
@@ -26,7 +21,6 @@ def execute(
     machine: str | None,
     format: str,
     tracebacks: bool,
-    nvbandwidth: Path | None,
     results: str | None,
 ) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none, 4
@@ -42,23 +36,8 @@ def execute(
     if tracebacks:
         show(tracebacks_of(whole))
         return EXIT_OK
-    page = report.page(rows, whole)
-    if nvbandwidth is not None:
-        page = _beside(nvbandwidth, page, rows)
-    show_page(format, page)
+    show_page(format, report.page(rows, whole))
     return EXIT_FAILED if history.warnings else EXIT_OK
-
-
-def _beside(file: Path, page: Page, rows: pd.DataFrame) -> Page:
-    """The report, then nvbandwidth's figures beside the run's."""
-    table = bandwidths.beside(bandwidths.read(file), rows)
-    title = Heading(f"nvbandwidth ({file.name}) beside this run")
-    document = page.document or dict
-    return Page(
-        blocks=lambda: [*page.blocks(), "", title, table],
-        table=lambda: table,
-        document=lambda: {**document(), "nvbandwidth": values(table)},
-    )
 
 
 def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:

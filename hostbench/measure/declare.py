@@ -18,7 +18,7 @@ from hostbench.measure.asv_class import Suite, asv_class
 from hostbench.measure.workload import Build, CaseOptions, Workload, family_of
 
 _PER_CASE = set(CaseOptions.__struct_fields__)
-_OPTIONS = {"only", "rate_of", "sampling", "baseline", "nvbandwidth", *_PER_CASE}
+_OPTIONS = {"only", "rate_of", "sampling", "baseline", *_PER_CASE}
 
 
 def workload(

@@ -90,8 +90,6 @@ class Workload:
     is the mean of many steps."""
     baseline: Mapping[str, AxisValue] = field(default_factory=dict)
     """What the other values of these axes are held against; the first value where it says none."""
-    nvbandwidth: Mapping[str, Mapping[str, AxisValue]] = field(default_factory=dict)
-    """Test of nvbandwidth -> the axes that make a case measure the same."""
 
     @property
     def family(self) -> str:

@@ -15,8 +15,6 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
 
-TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
-
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -46,17 +44,6 @@ def test_every_format_names_the_run(
     if form == "csv":
         (row,) = csv.DictReader(text.splitlines())
         assert (row["case"], float(row["seconds"])) == (str(copy_case()), 0.5)
-
-
-def test_nvbandwidths_figures_stand_behind_the_run(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store(results, 1)
-    words = ("report", "--nvbandwidth", str(TWO), "--format")
-    assert main([*words, "csv"]) == EXIT_OK
-    assert capsys.readouterr().out.startswith("test,lowest,highest,unit,status,")
-    assert main([*words, "html"]) == EXIT_OK
-    assert "<h2>nvbandwidth (two_gpus.json) beside this run</h2>" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("below", ["results", ".asv/results"])

@@ -105,7 +105,6 @@ COMMANDS = (
     "changes",
     "compare 1a2b3c4d 1a2b3c4d",
     "report --machine shelf --format json",
-    "report --nvbandwidth /dev/zero --machine shelf",
 )
 
 
