@@ -10,7 +10,7 @@ import pytest
 from hostbench import facts
 from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated import SimulatedDevice
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.gpu import Hardware
 from tests.gpu import check as gpu_check
 from tests.gpu.delay import probe_all
 

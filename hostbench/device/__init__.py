@@ -1,11 +1,10 @@
 """Devices behind one base class; `open_device` is the one place that imports an implementation."""
 
 import os
-from pathlib import Path
 
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device
-from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
+from hostbench.facts.host import usable_cores
 
 NAMES = ("cuda", "cpu", "simulated")
 
@@ -40,5 +39,5 @@ def num_devices(name: str) -> int:
 
         return torch.cuda.device_count()
     if name == "cpu":
-        return usable_cores(len(os.sched_getaffinity(0)), cpu_quota_cores(Path("/"))) or 1
+        return usable_cores(len(os.sched_getaffinity(0))) or 1
     raise UsageError(f"device {name!r} cannot be counted")

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +27,7 @@ from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice
-from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
+from hostbench.facts.host import usable_cores
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -98,7 +97,7 @@ class CudaDevice(TorchDevice):
 
     def settle(self) -> None:
         cpus = numa.bind_near(pci_address(self.torch_device))
-        cores = usable_cores(len(cpus) or None, cpu_quota_cores(Path("/")))
+        cores = usable_cores(len(cpus))
         if cores and torch.get_num_threads() > cores:
             torch.set_num_threads(cores)  # torch took all of the machine's; a quota would stop it
         try:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hostbench.facts.files import listed, read_int, read_text
+from hostbench.facts.host import listed, read_int, read_text
 
 _DEVICES = Path("/sys/bus/pci/devices")
 LEAST_CPUS = 2

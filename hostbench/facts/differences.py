@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hostbench.facts import spec
-from hostbench.facts.record import Fact, Facts, cuda_group, number_of, text_of
+from hostbench.facts.record import NOT_SET, Fact, Facts, cuda_group, text_of, unknown
 
 T = TypeVar("T")
 RunFacts = Mapping[str, Facts]
@@ -34,8 +34,8 @@ class Difference:
 
 
 def differences(a: Facts, b: Facts) -> Iterator[Difference]:
-    """Facts that changed from `a` to `b`, of the groups that both have, in the order of the
-    records: known on both sides, and far enough for what always moves."""
+    """Facts that may be a cause and changed from `a` to `b`, of the groups that both have, in the
+    order of the records: known on both sides, and far enough for what always moves."""
     for group, members in a.items():
         for name in {**members, **b[group]} if members and group in b else ():
             old, new = members.get(name), b[group].get(name)
@@ -45,23 +45,19 @@ def differences(a: Facts, b: Facts) -> Iterator[Difference]:
 
 def possible(before: RunFacts, after: RunFacts) -> list[Difference]:
     """What differs between two runs and may be a cause."""
-    causes = [
-        difference
-        for difference in differences(_under_load(before), _under_load(after))
-        if spec.cause(difference.name)
-    ]
+    causes = differences(_under_load(before), _under_load(after))
     return sorted(causes, key=lambda cause: (spec.cause(cause.name), cause.group, cause.name))
 
 
 def setup(run: RunFacts) -> Facts:
     """How its machine was set up in a run: what may be a cause and does not move from minute to
     minute, with the link as it was under load; only what is known, or is a limit that may not be
-    there."""
+    there, or a variable that is set to what is not stored."""
     facts_of_setup: Facts = {}
-    for when, counts in (("before", spec.is_steady), ("during", spec.is_of_the_link)):
+    for when, counts in (("before", _is_steady), ("during", spec.is_of_the_link)):
         for group, members in run.get(when, {}).items():
             for name, fact in members.items():
-                if counts(name) and spec.cause(name) and (fact.why is None or _lacks(name, fact)):
+                if counts(name) and spec.cause(name) and _is_told(name, fact):
                     facts_of_setup.setdefault(group, {})[name] = fact
     return facts_of_setup
 
@@ -76,10 +72,9 @@ def over_time(setups: Iterable[tuple[T, Facts]]) -> Iterator[tuple[T, Difference
         last = facts
         yield from ((at, difference) for difference in differences(known, facts))
         for group, members in facts.items():
-            unset = {name for name in known.get(group, {}) if name.startswith("env_")} - {*members}
-            known[group] = {**known.get(group, {}), **members}
-            for name in unset:
-                del known[group][name]
+            older = known.get(group, {})
+            still = {n: f for n, f in older.items() if n in members or not n.startswith("env_")}
+            known[group] = still | members
 
 
 def identity(facts: Facts) -> dict[str, str]:
@@ -90,44 +85,42 @@ def identity(facts: Facts) -> dict[str, str]:
         "gpu": text_of(facts, ran, "name"),
         "mig": text_of(facts, ran, "mig"),
     }
-    if parts["mig"] == "on":
-        slices = number_of(facts, ran, "num_mig_devices")
-        parts["mig"] = "on" if slices is None else f"{slices:.0f} slices"
     return {name: value for name, value in parts.items() if value}
 
 
 def _under_load(run: RunFacts) -> Facts:
-    """Facts from before a run; of what always moves those of the run, where it was watched."""
+    """Facts from before a run; of what is watched those of the run."""
     facts = {group: dict(members) for group, members in run.get("before", {}).items()}
     for group, members in run.get("during", {}).items():
-        for name, fact in members.items():
-            row = spec.row(name)
-            if fact.why is None and row is not None and row.moved is not None:
-                facts.setdefault(group, {})[name] = fact
+        told = {name: fact for name, fact in members.items() if fact.why is None}
+        facts.setdefault(group, {}).update(told)
     return facts
 
 
+def _is_steady(name: str) -> bool:
+    row = spec.row(name)
+    return row is None or not row.volatile
+
+
+def _is_told(name: str, fact: Fact) -> bool:
+    """Whether it says something: also that there is no such limit, or that a variable is set to
+    what is not stored."""
+    row = spec.row(name)
+    if fact.why is None or (row is not None and row.absent_counts):
+        return True
+    return name.startswith("env_") and fact.why != NOT_SET
+
+
 def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
-    """Whether it counts: far enough for what always moves, and known on both sides."""
+    """Whether it counts. A variable that was not recorded was not set: only NCCL's are recorded
+    when they are."""
     if name.startswith("env_"):
-        return _variable(old) != _variable(new)
-    if old is None or new is None:
+        old, new = old or unknown(NOT_SET), new or unknown(NOT_SET)
+        return old != new
+    row = spec.row(name)
+    if old is None or new is None or not spec.cause(name):
         return False
-    row = spec.row(name)
-    both = old.why is None and new.why is None
-    if row is not None and row.moved is not None:
-        return both and row.moved(old.value, new.value)
-    return (both or (row is not None and row.absent_counts)) and old.value != new.value
-
-
-def _lacks(name: str, fact: Fact) -> bool:
-    """Whether that it has no value says something: a limit, or a variable that is set to what is
-    not stored."""
-    row = spec.row(name)
-    absent = row is not None and row.absent_counts
-    return absent or (name.startswith("env_") and fact.why != "not set")
-
-
-def _variable(fact: Fact | None) -> str:
-    """One that was not recorded was not set: only NCCL's are recorded when they are."""
-    return "not set" if fact is None or fact.why == "not set" else str(fact)
+    if row is None:
+        return old.why is None and new.why is None and old.value != new.value
+    are_told = _is_told(name, old) and _is_told(name, new)
+    return are_told and row.moved is not None and row.moved(old.value, new.value)

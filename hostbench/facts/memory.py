@@ -3,13 +3,13 @@
 numpy lets go of the GIL while it copies, so threads copy at once. Under half a second.
 """
 
+import math
 import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hostbench.core.units import MIB
@@ -55,58 +55,36 @@ def memory_copy_facts(num_cores: int, memory_bytes: float | None = None) -> Grou
         source, target = (
             np.frombuffer(mmap.mmap(-1, nbytes, flags=_PRIVATE), np.uint8) for _ in range(2)
         )
+        with ThreadPoolExecutor(num_cores) as pool:
+            source[:] = target[:] = 1  # a page that was never written is not memory yet
+            single = _best_bytes_per_s(pool, source, target, 1)
+            together = _best_bytes_per_s(pool, source, target, num_cores)
     except (OSError, ValueError, OverflowError) as error:
         return dict.fromkeys(NAMES, unknown(f"no memory to copy: {error}"))
-    try:
-        for area in (source, target):  # a page that was never written is not memory yet
-            _seconds(num_cores, nbytes, partial(_fill, area))
-        single = _best_bytes_per_s(source, target, 1)
-        together = single if num_cores == 1 else _best_bytes_per_s(source, target, num_cores)
     except RuntimeError as error:  # no further thread can be started
         return dict.fromkeys(NAMES, unknown(f"cannot be measured: {error}"))
     return {NAMES[0]: known(single), NAMES[1]: known(max(single, together))}
 
 
-def _fill(area: Any, part: slice) -> None:
-    area[part] = 1
+def _best_bytes_per_s(pool: ThreadPoolExecutor, source: Any, target: Any, num: int) -> float:
+    """By so many threads at once, in the fastest round: what the memory can do when nobody is in
+    the way. A round is from the first one's start to the last one's end."""
+    size = len(source) // num
+    gate = threading.Barrier(num)
 
-
-def _best_bytes_per_s(source: Any, target: Any, num_threads: int) -> float:
-    """The fastest round: what the memory can do when nobody is in the way."""
-    nbytes = source.size
-
-    def copy(part: slice) -> None:
+    def copy(part: slice) -> tuple[float, float]:
+        gate.wait()
+        started_s = time.perf_counter()
         target[part] = source[part]
+        return started_s, time.perf_counter()
 
-    best_s = _seconds(num_threads, nbytes, copy)
-    end_s = time.perf_counter() + _SECONDS
-    while time.perf_counter() < end_s:
-        best_s = min(best_s, _seconds(num_threads, nbytes, copy))
-    return float(nbytes // num_threads * num_threads / best_s)
-
-
-def _seconds(num_threads: int, nbytes: int, do: Callable[[slice], None]) -> float:
-    """`do` on equal parts of the bytes, one thread each; from the first one's start to the last
-    one's end."""
-    size = nbytes // num_threads
-    gate = threading.Barrier(num_threads)
-    spans: list[tuple[float, float]] = []
-
-    def work(place: int) -> None:
-        with suppress(threading.BrokenBarrierError):
-            gate.wait()
-            started_s = time.perf_counter()
-            do(slice(place * size, (place + 1) * size))
-            spans.append((started_s, time.perf_counter()))
-
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(1, num_threads)]
-    try:
-        for thread in threads:
-            thread.start()
-    except RuntimeError:
-        gate.abort()  # those that wait for the missing one
-        raise
-    work(0)
-    for thread in threads:
-        thread.join()
-    return max(end for _, end in spans) - min(start for start, _ in spans)
+    parts = [slice(at * size, (at + 1) * size) for at in range(num)]
+    best_s, end_s = math.inf, time.perf_counter() + _SECONDS
+    while math.isinf(best_s) or time.perf_counter() < end_s:
+        try:
+            spans = list(pool.map(copy, parts))
+        except RuntimeError:
+            gate.abort()  # those that wait for a thread that cannot be started
+            raise
+        best_s = min(best_s, max(end for _, end in spans) - min(start for start, _ in spans))
+    return num * size / best_s

@@ -1,27 +1,33 @@
 """NVML: the sole owner of pynvml, which is imported only by `open_nvml`.
 
 Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason. A
-call never returns where the driver is stuck: whoever cannot wait for ever asks `within_patience`.
+call never returns where the driver is stuck: whoever cannot wait for ever asks by `ask_nvml`.
 """
 
 import ctypes
+import hashlib
 import importlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
 from hostbench.facts.record import Fact, Value, known, unknown
 
-INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND = 2, 3, 13
-VERSION_MISMATCH, DEPRECATED = 25, 26
+T = TypeVar("T")
+Call = str | Callable[..., Any]
+"""A function of NVML by its name, or one that takes pynvml and the other arguments."""
+Field = int | tuple[int, int]
+"""A field id, or a field id with its scope (most often a link)."""
+
+FUNCTION_NOT_FOUND = 13
 
 _REASONS = {
     1: "NVML is not initialised",
-    INVALID_ARGUMENT: "NVML does not know this argument for this GPU",
-    NOT_SUPPORTED: "not supported by this GPU or VM",
+    2: "NVML does not know this argument for this GPU",
+    3: "not supported by this GPU or VM",
     4: "no permission: run as root, or ask the administrator",
     6: "NVML found none",
     9: "the NVIDIA driver is not loaded: run nvidia-smi as root or load the kernel module",
@@ -34,25 +40,14 @@ _REASONS = {
     "machine",
     18: "driver and NVML library differ in version: restart the machine after the driver upgrade",
     22: "a vGPU does not tell",
-    VERSION_MISMATCH: "this driver does not know this version of the call: upgrade the driver",
-    DEPRECATED: "this driver no longer answers it",
+    25: "this driver does not know this version of the call: upgrade the driver",
+    26: "this driver no longer answers it",
     999: "NVML fails without a reason: in a container, start it again, as systemd's daemon-reload "
     "takes its GPUs away; else look at `dmesg`",
 }
-_REFUSALS = {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED}
-"""Another call for the same fact may answer. Every other code is the GPU's or NVML's state."""
 PATIENCE_S = 30.0
 """For all that is asked at once: a GPU that nobody uses takes a second or two to wake."""
 STUCK = f"NVML did not answer within {PATIENCE_S:g} s: look at `dmesg`"
-
-T = TypeVar("T")
-
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""The union member of each NVML_VALUE_TYPE."""
-
-
-Field = int | tuple[int, int]
-"""A field id, or a field id with its scope (most often a link)."""
 
 
 class NvmlUnavailable(Exception):
@@ -65,16 +60,21 @@ def is_stuck(thread: Thread) -> bool:
     return thread.is_alive()
 
 
-def within_patience(ask: Callable[[], T]) -> T:
-    """What `ask` answers; it is left behind in a thread where that takes too long. Raises
-    NvmlUnavailable then."""
+def ask_nvml(ask: "Callable[[Nvml], T]", library: Any = None) -> T:
+    """What `ask` answers of an NVML that is opened and closed for it, in a thread, which is left
+    behind where that takes too long. Raises NvmlUnavailable then, or where none can be opened."""
     answer: Future[T] = Future()
 
     def work() -> None:
         try:
-            answer.set_result(ask())
+            nvml = open_nvml(library)
+            try:
+                answer.set_result(ask(nvml))
+            finally:
+                nvml.close()
         except BaseException as error:
-            answer.set_exception(error)
+            if not answer.done():
+                answer.set_exception(error)
 
     thread = Thread(target=work, name="hostbench-nvml", daemon=True)
     thread.start()
@@ -83,146 +83,7 @@ def within_patience(ask: Callable[[], T]) -> T:
     return answer.result()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nvml:
-    """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""
-
-    library: Any
-
-    def close(self) -> None:
-        self.read(lambda: self.library.nvmlShutdown() or True)
-
-    def read(self, *calls: Callable[[], Value]) -> Fact:
-        """The first call that GPU, driver and pynvml answer; the last refusal is the reason."""
-        fact = unknown("nothing to call")
-        for call in calls:
-            try:
-                value: Any = call()
-            except Exception as error:
-                fact = unknown(self.reason(error))
-                if not self._refuses(error):
-                    return fact
-            else:
-                return _plain(value)
-        return fact
-
-    def reason(self, error: Exception) -> str:
-        """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
-        if isinstance(error, NvmlUnavailable):
-            return str(error)
-        if isinstance(error, self.library.NVMLError):
-            code = int(getattr(error, "value", -1))
-            return _REASONS.get(code, f"NVML error {code} ({error})")
-        if self._is_mismatch(error):
-            return _REASONS[FUNCTION_NOT_FOUND]
-        if isinstance(error, AttributeError):
-            return "this nvidia-ml-py lacks the call: upgrade nvidia-ml-py"
-        if isinstance(error, ctypes.ArgumentError | ValueError | TypeError):
-            return f"nvidia-ml-py refuses its own argument: {error}"
-        raise error
-
-    def num_gpus(self) -> Fact:
-        """GPUs that the driver shows."""
-        return self.read(lambda: self.library.nvmlDeviceGetCount())
-
-    def count(self) -> int:
-        """The same; 0 where it cannot be told."""
-        value = self.num_gpus().value
-        return value if isinstance(value, int) else 0
-
-    def handle(self, index: int) -> Any | Fact:
-        """The GPU's handle, or the unknown Fact that says why there is none."""
-        try:
-            return self.library.nvmlDeviceGetHandleByIndex(index)
-        except Exception as error:
-            return unknown(self.reason(error))
-
-    def owners(self) -> dict[str, int]:
-        """NVML's index by the bare UUID of each GPU and of each of its MIG devices."""
-        return {bare(str(fact)): index for index, fact in self._uuids() if fact.why is None}
-
-    def index_of(self, uuid: str) -> int | Fact:
-        """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix), or
-        the unknown Fact that says why it is not found."""
-        none = unknown("NVML shows no GPU with this UUID (MIG?)")
-        for index, fact in self._uuids():
-            if fact.why is None and bare(str(fact)) == bare(uuid):
-                return index
-            none = none if fact.why is None else fact
-        return none
-
-    def _uuids(self) -> Iterator[tuple[int, Fact]]:
-        """The index and the UUID of each GPU and of each of its MIG devices; unknown where it is
-        refused."""
-        count = self.num_gpus()
-        if not isinstance(count.value, int):
-            yield 0, count
-            return
-        for index in range(count.value):
-            handle = self.handle(index)
-            if isinstance(handle, Fact):
-                yield index, handle
-                continue
-            for device in (handle, *self._mig_devices(handle)):
-                yield index, self.read(partial(self.library.nvmlDeviceGetUUID, device))
-
-    def num_mig_devices(self, handle: Any) -> Fact:
-        most = self.read(lambda: self.library.nvmlDeviceGetMaxMigDeviceCount(handle))
-        return most if most.value is None else known(len(self._mig_devices(handle)))
-
-    def _mig_devices(self, handle: Any) -> list[Any]:
-        """Handles of a GPU's MIG devices; none where MIG is off or not known."""
-        library = self.library
-        devices = []
-        count = self.read(lambda: library.nvmlDeviceGetMaxMigDeviceCount(handle)).value
-        for index in range(count if isinstance(count, int) else 0):
-            try:
-                devices.append(library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
-            except Exception as error:
-                self.reason(error)  # not one of NVML's is raised again
-        return devices
-
-    def _refuses(self, error: Exception) -> bool:
-        return (
-            isinstance(error, AttributeError | TypeError)
-            or self._is_mismatch(error)
-            or getattr(error, "value", None) in _REFUSALS
-        )
-
-    def _is_mismatch(self, error: Exception) -> bool:
-        """What pynvml makes of FUNCTION_NOT_FOUND in some calls; it is no NVMLError."""
-        mismatch = getattr(self.library, "NVMLLibraryMismatchError", None)
-        return mismatch is not None and isinstance(error, mismatch)
-
-
-def field_value(library: Any, handle: Any, field: Field) -> Value:
-    """One field. Raises the library's NVMLError where the field answers with one."""
-    (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
-    if answer.nvmlReturn != 0:
-        raise library.NVMLError(int(answer.nvmlReturn))
-    if not 0 <= answer.valueType < len(_MEMBERS):
-        raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
-    value: Value = getattr(answer.value, _MEMBERS[answer.valueType])
-    return value
-
-
-def bare(uuid: str) -> str:
-    """A UUID as torch writes it: without `GPU-` or `MIG-`."""
-    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
-
-
-def _plain(value: Any) -> Fact:
-    """What some calls answer as bytes is text."""
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if value is None or value == "":
-        return unknown("NVML answered nothing")
-    if isinstance(value, str | int | float):
-        return known(value)
-    return unknown(f"NVML answered with a {type(value).__name__}, which is no plain value")
-
-
-def open_nvml(library: Any = None) -> Nvml:
+def open_nvml(library: Any = None) -> "Nvml":
     """Initialise NVML; close it again. Raises NvmlUnavailable with the reason and its remedy."""
     if library is None:
         try:
@@ -236,3 +97,193 @@ def open_nvml(library: Any = None) -> Nvml:
     except Exception as error:
         raise NvmlUnavailable(nvml.reason(error)) from error
     return nvml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nvml:
+    """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""
+
+    library: Any
+
+    def close(self) -> None:
+        self.ask("nvmlShutdown")
+
+    def ask(self, call: Call, *arguments: Any) -> Any:
+        """What that call answers, or the unknown Fact that says why it does not."""
+        try:
+            if isinstance(call, str):
+                return getattr(self.library, call)(*arguments)
+            return call(self.library, *arguments)
+        except Exception as error:
+            return unknown(self.reason(error))
+
+    def read(self, calls: Sequence[Call], *arguments: Any, why: str = "") -> Fact:
+        """The first of these calls that GPU, driver and pynvml answer; the last refusal is the
+        reason, or `why` where the answer is none."""
+        answer: Any = unknown("nothing to call")
+        for call in calls:
+            answer = self.ask(call, *arguments)
+            if not isinstance(answer, Fact):
+                break
+        if isinstance(answer, bytes):
+            answer = answer.decode(errors="replace")
+        if answer is None or answer == "":
+            return unknown(why or "NVML answered nothing")
+        return answer if isinstance(answer, Fact) else known(answer)
+
+    def reason(self, error: Exception) -> str:
+        """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
+        if isinstance(error, self.library.NVMLError):
+            code = int(getattr(error, "value", -1))
+            return _REASONS.get(code, f"NVML error {code} ({error})")
+        # What pynvml makes of FUNCTION_NOT_FOUND in some calls is no NVMLError.
+        if isinstance(error, getattr(self.library, "NVMLLibraryMismatchError", ())):
+            return _REASONS[FUNCTION_NOT_FOUND]
+        if isinstance(error, AttributeError):
+            return "this nvidia-ml-py lacks the call: upgrade nvidia-ml-py"
+        if isinstance(error, ctypes.ArgumentError | ValueError | TypeError):
+            return f"nvidia-ml-py refuses its own argument: {error}"
+        raise error
+
+    def handles(self) -> list[Any]:
+        """Of each GPU that the driver shows the handle, or the unknown Fact that says why there is
+        none. Raises NvmlUnavailable where they are not counted."""
+        count = self.ask("nvmlDeviceGetCount")
+        if isinstance(count, Fact):
+            raise NvmlUnavailable(count.why)
+        return [self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
+
+    def uuids(self) -> Iterator[tuple[int, Fact]]:
+        """The index and the UUID, as torch writes it, of each GPU and of each of its MIG devices;
+        unknown where it is refused. Raises NvmlUnavailable as `handles` does."""
+        for index, handle in enumerate(self.handles()):
+            if isinstance(handle, Fact):
+                yield index, handle
+                continue
+            most = self.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+            slots = range(0 if isinstance(most, Fact) else most)
+            slices = [
+                self.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots
+            ]
+            for device in (handle, *slices):
+                if not isinstance(device, Fact):
+                    uuid = self.read(["nvmlDeviceGetUUID"], device)
+                    yield index, known(bare(str(uuid))) if uuid.why is None else uuid
+
+    def index_of(self, uuid: str) -> int:
+        """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable that says why it
+        is not there."""
+        why = "NVML shows no GPU with this UUID (MIG?)"
+        for index, fact in self.uuids():
+            if fact.value == bare(uuid):
+                return index
+            why = fact.why or why
+        raise NvmlUnavailable(why)
+
+
+def bare(uuid: str) -> str:
+    """A UUID as torch writes it: without `GPU-` or `MIG-`."""
+    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
+
+
+def hash_uuid(uuid: str) -> str:
+    """What is stored of a GPU's UUID: enough to tell two GPUs apart, not to find one. The torch
+    probe has the same line."""
+    return hashlib.sha256(bare(uuid).encode()).hexdigest()[:16]
+
+
+# ---- readers of more than one call, or in words: pynvml and a handle in -------------------------
+
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""The union member of each NVML_VALUE_TYPE."""
+_NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
+_MAX_NVLINKS = 36
+
+THROTTLE_WORDS = {
+    0x1: "idle",
+    0x2: "application-clocks",
+    0x4: "power-cap",
+    0x8: "hardware-slowdown",
+    0x10: "sync-boost",
+    0x20: "software-thermal",
+    0x40: "hardware-thermal",
+    0x80: "power-brake",
+    0x100: "display-clocks",
+    0x200: "board-limit",
+    0x400: "reliability",
+}
+"""NVML's reasons for clocks below the maximum."""
+HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
+"""Reasons that slow nothing down."""
+_VIRTUALIZATION = ("none", "passthrough", "vgpu", "host-vgpu", "host-vsga")
+
+
+def throttle_words(bits: int) -> str:
+    """The set bits in words, joined by commas; "none" for no bit."""
+    words = [word for bit, word in THROTTLE_WORDS.items() if bits & bit]
+    rest = bits & ~sum(THROTTLE_WORDS)
+    return ",".join([*words, f"unknown-{rest:#x}"] if rest else words) or "none"
+
+
+def switch(state: int) -> str:
+    return "on" if state else "off"
+
+
+def cuda_version(version: int) -> str:
+    """13020 is CUDA 13.2."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def virtualization(library: Any, handle: Any) -> str:
+    mode = library.nvmlDeviceGetVirtualizationMode(handle)
+    return _VIRTUALIZATION[mode] if mode < len(_VIRTUALIZATION) else f"unknown-{mode}"
+
+
+def field_value(library: Any, handle: Any, field: Field) -> Value:
+    """One field. Raises the library's NVMLError where the field answers with one."""
+    (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
+    if answer.nvmlReturn != 0:
+        raise library.NVMLError(int(answer.nvmlReturn))
+    if not 0 <= answer.valueType < len(_MEMBERS):
+        raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
+    value: Value = getattr(answer.value, _MEMBERS[answer.valueType])
+    return value
+
+
+def num_other(processes: Any) -> int:
+    """How many of the processes on a GPU are not ours."""
+    return sum(process.pid != os.getpid() for process in processes)
+
+
+def nvlinks(library: Any, handle: Any) -> list[int]:
+    """Numbers of the NVLinks that are up."""
+    links = []
+    for link in range(_MAX_NVLINKS):
+        try:
+            if library.nvmlDeviceGetNvLinkState(handle, link):
+                links.append(link)
+        except library.NVMLError:
+            if link == 0:
+                raise
+            break  # past the last link
+    return links
+
+
+def nvlink_mb_per_s(library: Any, handle: Any) -> float | None:
+    """Of all active NVLinks together, in one direction."""
+    fields = [(_NVLINK_SPEED, link) for link in nvlinks(library, handle)]
+    return sum(_number(library, handle, field) for field in fields) or None
+
+
+def c2c_mb_per_s(library: Any, handle: Any) -> float | None:
+    """Of Grace's links to the CPU: where they are, PCIe is not the way to the host."""
+    links = range(int(_number(library, handle, _C2C_COUNT)))
+    active = [link for link in links if field_value(library, handle, (_C2C_STATUS, link))]
+    return sum(_number(library, handle, (_C2C_MAX, link)) for link in active) or None
+
+
+def _number(library: Any, handle: Any, field: Field) -> float:
+    value = field_value(library, handle, field)
+    if not isinstance(value, int | float):
+        raise ValueError(f"a link's count or speed is no {value!r}")
+    return value

@@ -11,19 +11,17 @@ from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
 
+NOT_SET = "not set"
+"""Why a variable of the environment has no value."""
 MOST_FOREIGN = 0.1
 """Share of the CPU that other programs may take on a quiet machine."""
 
 
-class Fact(Struct, frozen=True, kw_only=True):
+class Fact(Struct, frozen=True):
     """`why` says why there is no value; it is None exactly when there is one."""
 
-    value: Value
+    value: Value = None
     why: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.value is None) != bool(self.why):
-            raise ValueError(f"a fact has a value or a reason, not {self.value!r} and {self.why!r}")
 
     def __str__(self) -> str:
         return str(self.value) if self.why is None else f"unknown ({self.why})"
@@ -38,7 +36,7 @@ def known(value: str | int | float | bool) -> Fact:
 
 
 def unknown(why: str) -> Fact:
-    return Fact(value=None, why=why)
+    return Fact(why=why)
 
 
 def value_of(facts: Facts, group: str, name: str) -> Value:
@@ -59,6 +57,12 @@ def number_of(facts: Facts, group: str, name: str) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def text_of(facts: Facts, group: str, name: str) -> str | None:
+    """The value where it is text, else None."""
+    value = value_of(facts, group, name)
+    return value if isinstance(value, str) else None
+
+
 def busy(before: Facts, during: Facts) -> str:
     """`others took 35% CPU`, or where nothing was watched `load 3.8`; empty on a quiet machine."""
     others = number_of(during, "host", "foreign_cpu_share")
@@ -69,42 +73,20 @@ def busy(before: Facts, during: Facts) -> str:
     return f"load {load:.1f}" if load and cores and load > cores else ""
 
 
-def text_of(facts: Facts, group: str, name: str) -> str | None:
-    """The value where it is text, else None."""
-    value = value_of(facts, group, name)
-    return value if isinstance(value, str) else None
-
-
 def gpu_groups(facts: Facts) -> list[str]:
     """`gpu0`, `gpu1`, ... in numeric order."""
     names = [name for name in facts if name.startswith("gpu") and name[3:].isdigit()]
     return sorted(names, key=lambda name: int(name[3:]))
 
 
-def cuda_group(facts: Facts) -> str | None:
-    """The group of CUDA device 0, which is what runs; None where several GPUs leave that open."""
+def cuda_group(facts: Facts, index: int = 0) -> str | None:
+    """The group of that CUDA device, 0 where one runs and 1 where a copy goes from there; None
+    where none is known to be it. A GPU that is alone is device 0."""
     groups = gpu_groups(facts)
-    group = _of_cuda_index(facts, 0)
-    if group is not None:
-        return group
-    return (groups or ["gpu0"])[0] if len(groups) < 2 else None
-
-
-def second_group(facts: Facts) -> str | None:
-    """The group of CUDA device 1, to which a copy between devices goes; None where none is known
-    to be it."""
-    return _of_cuda_index(facts, 1)
-
-
-def _of_cuda_index(facts: Facts, index: int) -> str | None:
-    groups = [
-        group for group in gpu_groups(facts) if number_of(facts, group, "cuda_index") == index
-    ]
-    return groups[0] if len(groups) == 1 else None
-
-
-def is_counter(name: str) -> bool:
-    return name.endswith("_total") or "_total_" in name
+    numbered = [group for group in groups if number_of(facts, group, "cuda_index") == index]
+    if len(numbered) == 1:
+        return numbered[0]
+    return (groups or ["gpu0"])[0] if index == 0 and len(groups) < 2 else None
 
 
 def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
@@ -121,20 +103,14 @@ def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
 def from_json(data: Any) -> Facts:
     """The inverse of `to_json`. Raises DataError for anything that is not a facts set."""
     try:
-        groups = convert(data, dict[str, dict[str, _StoredFact | Value]])
+        groups = convert(data, dict[str, dict[str, Fact | Value]])
     except ValidationError as error:
         raise DataError(f"damaged facts: {error}") from error
-    return {
-        group: {name: _fact(stored) for name, stored in members.items()}
-        for group, members in groups.items()
-    }
-
-
-class _StoredFact(Struct, frozen=True):
-    value: Value = None
-    why: str | None = None
-
-
-def _fact(stored: _StoredFact | Value) -> Fact:
-    value, why = (stored.value, stored.why) if isinstance(stored, _StoredFact) else (stored, None)
-    return unknown(why or "no reason was recorded") if value is None else known(value)
+    facts: Facts = {}
+    for group, members in groups.items():
+        facts[group] = {}
+        for name, stored in members.items():
+            fact = stored if isinstance(stored, Fact) else Fact(stored)
+            is_silent = fact.value is None and not fact.why
+            facts[group][name] = unknown("no reason was recorded") if is_silent else fact
+    return facts

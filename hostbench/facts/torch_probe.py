@@ -25,8 +25,6 @@ try:
     state["importable"] = True
     state["version"] = str(torch.__version__)
     state["cuda_runtime"] = torch.version.cuda
-    cudnn = torch.backends.cudnn.version()
-    state["cudnn"] = str(cudnn) if cudnn else None
     dist = torch.distributed
     if torch.version.cuda and dist.is_available() and dist.is_nccl_available():
         state["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
@@ -58,7 +56,6 @@ class TorchState(Struct, frozen=True, kw_only=True):
     version: str | None = None
     cuda_runtime: str | None = None
     """The CUDA that torch was built for; None for a CPU build."""
-    cudnn: str | None = None
     nccl: str | None = None
     cuda_works: bool = False
     """A tensor was made, added to and read back on the GPU."""

@@ -1,36 +1,28 @@
 """Watching a run: NVML sampled while it goes on, and the CPU time that others took.
 
-A thread reads a few cheap facts four times a second through an NVML that stays open, and adds them
-up as the rows of `spec` say. Without NVML there is no thread.
+A thread opens NVML, reads a few cheap facts four times a second, and adds them up as the rows of
+`spec` say. Without GPUs there is no thread.
 """
 
 import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostbench.core.units import MIB
-from hostbench.facts.cpu_time import cpu_shares, cpu_ticks
 from hostbench.facts.gpu import gpu_reads
-from hostbench.facts.nvml import STUCK, Nvml, NvmlUnavailable, is_stuck, open_nvml, within_patience
-from hostbench.facts.record import (
-    Facts,
-    Group,
-    gpu_groups,
-    known,
-    number_of,
-    to_json,
-    unknown,
-)
+from hostbench.facts.host import cpu_shares, cpu_ticks
+from hostbench.facts.nvml import STUCK, THROTTLE_WORDS, Nvml, NvmlUnavailable, is_stuck, open_nvml
+from hostbench.facts.record import Facts, Group, gpu_groups, known, number_of, to_json, unknown
 from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
-from hostbench.facts.words import THROTTLE_WORDS
 
 INTERVAL_S = 0.25
 WATCHED = {row.name: row.watched for row in rows_of("gpu") if row.watched}
 _BYTES = [row.name for row in LINK_BYTES]
+READ = [*WATCHED, *_BYTES]
+"""What is read of a GPU each time."""
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""
 LOW_SHARE = 0.10
@@ -60,61 +52,46 @@ class Watch:
         `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
         descend from it is the run's own."""
         self._write, self._library, self._root = write, library, root
-        self._pid = pid
-        self._interval_s = interval_s
-        self._nvml: Nvml | None = None
-        self._seen: dict[int, LoadReadings] = {}
+        self._pid, self._interval_s = pid, interval_s
+        self._readings: dict[int, LoadReadings] = {}
         if device == "cuda":
-            self._seen = {index: LoadReadings() for index in _used(before)}
+            self._readings = {index: LoadReadings() for index in _used(before)}
         self._why: str | None = None
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
 
     def __enter__(self) -> "Watch":
         self._began = cpu_ticks(self._root, self._pid)
-        if self._seen:
-            self._guarded(self._start)
+        if self._readings:
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._thread is not None and is_stuck(self._thread):
+        if self._readings and is_stuck(self._thread):
             self._why = STUCK
-        elif self._nvml is not None:
-            self._guarded(self._nvml.close)
-        self._guarded(lambda: self._write("during", to_json(self._during())))
-
-    def sample(self) -> None:
-        """One reading of every GPU."""
-        assert self._nvml is not None
-        for index, seen in self._seen.items():
-            seen.add(gpu_reads(self._nvml, index, [*WATCHED, *_BYTES]))
-
-    def _start(self) -> None:
-        self._nvml = within_patience(partial(open_nvml, self._library))
-        self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
-        self._thread.start()
+        host = cpu_shares(self._began, cpu_ticks(self._root, self._pid))
+        gpus = {f"gpu{at}": readings.facts(self._why) for at, readings in self._readings.items()}
+        self._write("during", to_json({"host": host, **gpus}))
 
     def _run(self) -> None:
-        self._guarded(self._sample_until_stopped)
-
-    def _sample_until_stopped(self) -> None:
-        while not self._stop.is_set():
-            self.sample()
-            self._stop.wait(self._interval_s)
-
-    def _guarded(self, do: Callable[[], object]) -> None:
         try:
-            do()
+            nvml = open_nvml(self._library)
+            try:
+                while not self._stop.is_set():
+                    self._read(nvml)
+                    self._stop.wait(self._interval_s)
+            finally:
+                nvml.close()
         except NvmlUnavailable as error:
             self._why = str(error)
         except Exception as error:
             self._why = f"{type(error).__name__}: {error}"
 
-    def _during(self) -> Facts:
-        host = cpu_shares(self._began, cpu_ticks(self._root, self._pid))
-        gpus = {f"gpu{index}": seen.facts(self._why) for index, seen in self._seen.items()}
-        return {"host": host, **gpus}
+    def _read(self, nvml: Nvml) -> None:
+        handles = nvml.handles()
+        for index, readings in self._readings.items():
+            readings.add(gpu_reads(nvml, handles[index], READ))
 
 
 class LoadReadings:
@@ -129,20 +106,20 @@ class LoadReadings:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, Counter[Any]] = {name: Counter() for name in WATCHED}
+        self._counts: dict[str, Counter[Any]] = {name: Counter() for name in WATCHED}
         self._refused: Group = {}
         self._bytes: int | None = None
         self._was_loaded = self._was_ever_loaded = False
 
-    def add(self, sample: Group) -> None:
-        """Take in one reading of WATCHED and LINK_BYTES."""
-        loaded = self._is_under_load(sample)
+    def add(self, reading: Group) -> None:
+        """Take in one reading, of READ."""
+        loaded = self._is_under_load(reading)
         for name, how in WATCHED.items():
-            fact = sample[name]
+            fact = reading[name]
             if fact.why is not None:
                 self._refused[name] = fact
             elif how == "highest" or (loaded and self._was_loaded):
-                self._seen[name][fact.value] += 1
+                self._counts[name][fact.value] += 1
         self._was_loaded, self._was_ever_loaded = loaded, loaded or self._was_ever_loaded
 
     def facts(self, failed: str | None) -> Group:
@@ -153,24 +130,24 @@ class LoadReadings:
             why = "no load lasted for two readings of the GPU"
         none = unknown(failed or why)
         return {
-            name: known(_ADD_UP[how](seen)) if seen else self._refused.get(name, none)
+            name: known(_ADD_UP[how](counts)) if counts else self._refused.get(name, none)
             for name, how in WATCHED.items()
-            for seen in [self._seen[name]]
+            for counts in [self._counts[name]]
         }
 
-    def _is_under_load(self, sample: Group) -> bool:
+    def _is_under_load(self, reading: Group) -> bool:
         """Bytes went through the link, or NVML does not call the GPU idle; else it cannot be told.
 
         Where neither can be read every reading counts.
         """
-        counts = [sample[name].value for name in _BYTES]
+        counts = [reading[name].value for name in _BYTES]
         before, self._bytes = self._bytes, None
         if all(isinstance(count, int) for count in counts):
             self._bytes = sum(int(count) for count in counts if count is not None)
         moved = None if before is None or self._bytes is None else self._bytes - before
         if moved is not None and not 0 <= moved < LOAD_BYTES:
             return True  # a counter that fell has wrapped: it moved
-        reasons = sample["throttle_reasons"].value
+        reasons = reading["throttle_reasons"].value
         if isinstance(reasons, str):
             return "idle" not in reasons.split(",")
         return self._bytes is None
@@ -183,18 +160,18 @@ def _used(facts: Facts) -> list[int]:
     return [int(group.removeprefix("gpu")) for group in shown or groups]
 
 
-def _low(seen: Counter[Any]) -> float:
+def _low(counts: Counter[Any]) -> float:
     """By nearest rank, so that of up to ten readings it is the lowest."""
-    number: float = sorted(seen.elements())[math.ceil(LOW_SHARE * seen.total()) - 1]
+    number: float = sorted(counts.elements())[math.ceil(LOW_SHARE * counts.total()) - 1]
     return number
 
 
-def _reasons(seen: Counter[Any]) -> str:
+def _reasons(counts: Counter[Any]) -> str:
     """The words that enough readings have, in NVML's order; "none" only where there is no other."""
     words: Counter[str] = Counter()
-    for listed, times in seen.items():
+    for listed, times in counts.items():
         words.update(dict.fromkeys(str(listed).split(","), times))
-    often = {word for word in words if words[word] >= REASON_SHARE * seen.total()} - {"none"}
+    often = {word for word in words if words[word] >= REASON_SHARE * counts.total()} - {"none"}
     order = [*THROTTLE_WORDS.values()]
     known_ones = [word for word in order if word in often]
     return ",".join([*known_ones, *sorted(often - set(order))]) or "none"

@@ -1,12 +1,11 @@
 """The ceiling of a case on a machine: which link it is held against, and what that can carry."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hostbench.core import pcie
 from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_file import Link as SimulatedLink
-from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of, why_unknown
+from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
 
@@ -30,34 +29,29 @@ class Ceiling:
     gb_per_s: float
     text: str
     """What the limit is: `PCIe Gen5 x16, 256-byte packets`."""
-    encoded_gb_per_s: float | None = None
-    """The same without packet overhead; None where the limit is not PCIe."""
+    is_pcie: bool = False
+    """Of PCIe alone."""
+
+    @property
+    def encoded_gb_per_s(self) -> float | None:
+        """The same without packet overhead; None where the limit is not PCIe."""
+        return links.encoded(self.gb_per_s) if self.is_pcie else None
 
     def times(self, factor: float, why: str) -> "Ceiling":
-        encoded = None if self.encoded_gb_per_s is None else self.encoded_gb_per_s * factor
-        rate, text = self.gb_per_s * factor, f"{self.text}, {why}"
-        return Ceiling(gb_per_s=rate, text=text, encoded_gb_per_s=encoded)
+        return replace(self, gb_per_s=self.gb_per_s * factor, text=f"{self.text}, {why}")
 
     def then(self, other: "Ceiling") -> "Ceiling":
         """Of bytes that cross this link, and when they have, the other one."""
         if self.gb_per_s == other.gb_per_s:
             return self.times(1 / 2, _TWICE)
-        encoded = None
-        if self.encoded_gb_per_s is not None and other.encoded_gb_per_s is not None:
-            encoded = _in_turn(self.encoded_gb_per_s, other.encoded_gb_per_s)
         return Ceiling(
-            gb_per_s=_in_turn(self.gb_per_s, other.gb_per_s),
+            gb_per_s=1 / (1 / self.gb_per_s + 1 / other.gb_per_s),
             text=f"{self.text}, then {other.text}",
-            encoded_gb_per_s=encoded,
+            is_pcie=self.is_pcie and other.is_pcie,
         )
 
 
 _TWICE = "the bytes cross it twice"
-
-
-def _in_turn(rate: float, other: float) -> float:
-    """Of what passes at one rate and then at another."""
-    return 1 / (1 / rate + 1 / other)
 
 
 def ceiling(
@@ -94,7 +88,7 @@ def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling 
 def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     if link == "device_memory":
         return _device_memory(facts, group)
-    second = second_group(facts)
+    second = cuda_group(facts, 1)
     if link == "peer":  # NVLink where both have it, at the rate of the slower
         peers = [_nvlink(facts, group), _nvlink(facts, second or group)]
         if None not in peers:
@@ -117,11 +111,12 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
 
     Where nobody looked under load it is the link's maximum, since a link sleeps when idle.
     """
-    if is_on(value_of(facts, group, "c2c_enabled")):
+    if value_of(facts, group, "c2c_enabled") == "on":
         rate = number_of(facts, group, "c2c_max_mb_per_s")
         if not rate:
             return f"the rate of NVLink-C2C is unknown{_why(facts, group, 'c2c_max_mb_per_s')}"
-        return Ceiling(gb_per_s=links.c2c_bytes_per_s(rate) / GB, text="NVLink-C2C")
+        # NVML's header does not say whether its figure counts one direction; taken as one.
+        return Ceiling(gb_per_s=rate / 1e3, text="NVLink-C2C")
     for when, prefix, mark in (
         (loaded, "pcie_", ""),
         (facts, "pcie_max_", " (its maximum: not read under load)"),
@@ -130,25 +125,14 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
         generation = number_of(when, group, f"{prefix}generation")
         width = number_of(when, group, f"{prefix}width")
         if generation and width:
-            return _pcie(int(generation), int(width), mark)
+            packets = f"{links.PAYLOAD_BYTES}-byte packets"
+            text = f"PCIe Gen{generation:.0f} x{width:.0f}, {packets}{mark}"
+            try:
+                rate = links.pcie(int(generation), int(width))
+            except ValueError as error:
+                return str(error)
+            return Ceiling(gb_per_s=rate, text=text, is_pcie=True)
     return f"the link cannot be read{_why(facts, group, 'pcie_max_generation')}"
-
-
-def is_on(value: object) -> bool:
-    """A switch as a fact holds it: true, 1 or `on`."""
-    return value is True or value == 1 or value == "on"
-
-
-def _pcie(generation: int, width: int, mark: str) -> Ceiling | str:
-    try:
-        packets = pcie.packet_bytes_per_s(generation, width)
-    except ValueError as error:
-        return str(error)
-    return Ceiling(
-        gb_per_s=packets / GB,
-        text=f"PCIe Gen{generation} x{width}, {pcie.PAYLOAD_BYTES}-byte packets{mark}",
-        encoded_gb_per_s=pcie.encoded_bytes_per_s(generation, width) / GB,
-    )
 
 
 def _device_memory(facts: Facts, group: str) -> Ceiling | str:
@@ -159,7 +143,7 @@ def _device_memory(facts: Facts, group: str) -> Ceiling | str:
         name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
         return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
     text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
-    return Ceiling(gb_per_s=links.memory_bytes_per_s(clock, bus) / GB, text=text)
+    return Ceiling(gb_per_s=links.memory(clock, bus), text=text)
 
 
 def _nvlink(facts: Facts, group: str) -> Ceiling | None:
@@ -168,7 +152,7 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
         return None
     num = number_of(facts, group, "nvlink_links")
     text = f"NVLink, {num:.0f} links together" if num else "NVLink, all links together"
-    return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
+    return Ceiling(gb_per_s=links.nvlink(rate, num), text=text)
 
 
 def _host_memory(facts: Facts) -> str:
@@ -186,18 +170,21 @@ def _host_memory(facts: Facts) -> str:
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     """By the link that was declared, which the facts then tell, else the usual one."""
     names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
-    there, back = (number_of(facts, "simulation", n) or getattr(SimulatedLink(), n) for n in names)
-    text = "the simulated link"
-    rates = {
-        "host_to_device": (there, text),
-        "device_to_host": (back, text),
-        "both_ways": (there + back, f"{text}, both directions"),
-        "through_host": (_in_turn(back, there), f"{text}, {_TWICE}"),
+    there, back = (
+        Ceiling(
+            gb_per_s=(number_of(facts, "simulation", name) or getattr(SimulatedLink(), name)) / GB,
+            text="the simulated link",
+        )
+        for name in names
+    )
+    together = (there.gb_per_s + back.gb_per_s) / there.gb_per_s
+    limits = {
+        "host_to_device": there,
+        "device_to_host": back,
+        "both_ways": there.times(together, "both directions"),
+        "through_host": replace(back.then(there), text=f"the simulated link, {_TWICE}"),
     }
-    if link not in rates:
-        return "there is no such simulated link"
-    rate, text = rates[link]
-    return Ceiling(gb_per_s=rate / GB, text=text)
+    return limits.get(link, "there is no such simulated link")
 
 
 def _rate(limit: Ceiling) -> float:

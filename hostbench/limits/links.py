@@ -1,4 +1,4 @@
-"""What NVLink, C2C and device memory can carry at best, in bytes per second and one direction.
+"""What PCIe, NVLink and device memory can carry at best, in GB/s and one direction.
 
 Pure functions of what the facts say. Sources are named at each; `docs/method.md` has the table.
 """
@@ -11,6 +11,18 @@ LinkName = Literal[
 """One direction between host and device, both at once, out to the host and then into a second
 device, the device's memory, a second device directly."""
 
+_GT_PER_S = {1: 2.5, 2: 5, 3: 8, 4: 16, 5: 32, 6: 64}
+"""PCIe generation -> 10**9 transfers (bits) per second and lane; PCI Express Base Specification."""
+_ENCODING = {1: 8 / 10, 2: 8 / 10, 3: 128 / 130, 4: 128 / 130, 5: 128 / 130, 6: 242 / 256}
+"""Share of the bits that is not line code: 8b/10b, 128b/130b, and of a 256-byte flit 242 bytes."""
+_LANES = (1, 2, 4, 8, 12, 16, 32)
+PAYLOAD_BYTES = 256
+"""Payload of one packet: what GPUs and root ports usually agree on (128 to 512 exist)."""
+OVERHEAD_BYTES = 24
+"""Around each payload: 16 bytes of header (4 words, 64-bit address), 4 of LCRC, 4 of framing and
+sequence number. Intel AN-708 counts 20 to 28. 28 is refuted: 57.15 GB/s were seen on Gen5 x16
+(NVIDIA/cuda-samples#357), where 28 bytes allow 56.8 and 24 allow 57.6."""
+
 TRANSFERS_PER_CLOCK = 2
 """Of the memory clock as NVML tells it: HBM is double data rate, and for GDDR NVML tells half the
 data rate. It gives 1555 GB/s for A100-40 (1215 MHz, 5120 bits), 1008 for RTX 4090 (10501, 384)."""
@@ -19,28 +31,31 @@ _NVLINK_PAYLOAD_MB_PER_S = {25781: 25_000, 26562: 25_000, 53125: 50_000}
 """What the driver tells of one link is its line rate (66b/64b code up to NVLink 3, a factor 17/16
 above). `nvidia-smi nvlink -s` times 0.9412 is the advertised rate for 4 and 5."""
 
-_MB = 1e6
+
+def pcie(generation: int, width: int) -> float:
+    """Transfers per second x lanes x encoding / 8, less the overhead of packets of 256 bytes: a
+    healthy link comes near it. Raises ValueError for what PCIe does not have."""
+    if generation not in _GT_PER_S:
+        raise ValueError(f"PCIe generation {generation!r} is not one of {tuple(_GT_PER_S)}")
+    if width not in _LANES:
+        raise ValueError(f"PCIe width {width!r} is not one of {_LANES}")
+    share = PAYLOAD_BYTES / (PAYLOAD_BYTES + OVERHEAD_BYTES)
+    return _GT_PER_S[generation] * width * _ENCODING[generation] / 8 * share
 
 
-def c2c_bytes_per_s(mb_per_s: float) -> float:
-    """NVLink-C2C between CPU and GPU, from NVML's speed of all links together.
-
-    NVML's header does not say whether its figure counts one direction; taken as one.
-    """
-    return mb_per_s * _MB
+def encoded(packets: float) -> float:
+    """The rate that is usually quoted of a PCIe link: with the overhead of packets."""
+    return packets * (PAYLOAD_BYTES + OVERHEAD_BYTES) / PAYLOAD_BYTES
 
 
-def memory_bytes_per_s(clock_mhz: float, bus_width_bits: float) -> float:
+def memory(clock_mhz: float, bus_width_bits: float) -> float:
     """Device memory, reads and writes together: clock x 2 x bus width / 8."""
-    return clock_mhz * 1e6 * TRANSFERS_PER_CLOCK * bus_width_bits / 8
+    return clock_mhz * 1e-3 * TRANSFERS_PER_CLOCK * bus_width_bits / 8
 
 
-def nvlink_bytes_per_s(mb_per_s: float, num_links: float | None = None) -> float:
+def nvlink(mb_per_s: float, num_links: float | None = None) -> float:
     """All active links of one GPU together. With their number, the line code is taken off."""
-    if not num_links:
-        return mb_per_s * _MB
-    per_link = mb_per_s / num_links
     for line, payload in _NVLINK_PAYLOAD_MB_PER_S.items():
-        if abs(per_link - line) < 2:
-            return payload * num_links * _MB
-    return mb_per_s * _MB
+        if num_links and abs(mb_per_s / num_links - line) < 2:
+            return payload * num_links / 1e3
+    return mb_per_s / 1e3

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.core.units import format_rate
-from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
-from hostbench.facts.words import HARMLESS
-from hostbench.limits.ceiling import Ceiling, host_link, is_on
+from hostbench.facts.nvml import HARMLESS
+from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
+from hostbench.limits.ceiling import Ceiling, host_link
 
 VerdictKind = Literal[
     "fine",
@@ -65,7 +65,7 @@ def _of_gpu(
         text = f"throttled {'while copies ran' if busy else 'now'} ({slowed})"
         yield "throttled", "warn", text, "look at power and cooling (nvidia-smi -q -d PERFORMANCE)"
     link = host_link(facts, loaded, group)
-    if is_on(value_of(facts, group, "c2c_enabled")):
+    if text_of(facts, group, "c2c_enabled") == "on":
         rate = f", {format_rate(link.gb_per_s)} each way" if isinstance(link, Ceiling) else ""
         yield "c2c", "ok", f"NVLink-C2C{rate}", ""
     elif text_of(facts, group, "virtualization") in _VIRTUAL:
@@ -114,5 +114,5 @@ def _of_pcie(
         is_known = (widest or WIDEST) >= WIDEST or own_width is not None
         name, rate = link.text.partition(",")[0], format_rate(link.gb_per_s)
         fine = "fine" if is_known else "as fine as can be read"
-        slices = " for all slices together" if is_on(value_of(facts, group, "mig")) else ""
+        slices = " for all slices together" if text_of(facts, group, "mig") == "on" else ""
         yield "fine", "ok", f"the link is {fine}: {name}, at most {rate} each way{slices}", ""

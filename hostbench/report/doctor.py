@@ -12,7 +12,7 @@ from typing import Literal
 from hostbench.core.case import Case
 from hostbench.core.errors import INSTALL_TABLE, TABLE, install
 from hostbench.core.units import GB, format_bytes, format_rate
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.gpu import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of, why_unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD

@@ -9,7 +9,7 @@ import pytest
 from hostbench import asv_measure
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.gpu import Hardware
 from tests.fakes.builders import record
 
 

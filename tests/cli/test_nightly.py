@@ -24,7 +24,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.device import simulated_file
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.gpu import Hardware
 from hostbench.facts.record import known
 from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.report import nightly as report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.facts.cpu_time import CpuTicks, cpu_shares, cpu_ticks, steal_share_since_boot
+from hostbench.facts.host import CpuTicks, cpu_shares, cpu_ticks, steal_share
 from hostbench.facts.record import known
 
 
@@ -38,7 +38,7 @@ def test_own_ticks_are_those_of_the_whole_tree(tmp_path):
     (tmp_path / "proc/13").mkdir()  # has just ended
     assert cpu_ticks(tmp_path, pid=10) == CpuTicks(1010, 600, 10, own=40 + 9 + 4)
     assert cpu_ticks(tmp_path, pid=77) == CpuTicks(1010, 600, 10, own=None)
-    assert steal_share_since_boot(tmp_path) == 10 / 1010
+    assert steal_share(tmp_path) == 10 / 1010
 
 
 def test_what_others_took(tmp_path):

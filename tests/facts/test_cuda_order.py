@@ -1,8 +1,8 @@
 """Which GPU is which CUDA device, by the torch probe."""
 
 from hostbench import facts as room
-from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, hash_bare
-from hostbench.facts.nvml import open_nvml
+from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices
+from hostbench.facts.nvml import hash_uuid, open_nvml
 from hostbench.facts.record import Value, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
@@ -19,7 +19,7 @@ def test_without_the_probe_only_one_gpu_has_a_number() -> None:
 
 def test_the_probe_is_believed():
     def told(*uuids: str) -> list[Value]:
-        hashes = [hash_bare(uuid) for uuid in uuids]
+        hashes = [hash_uuid(uuid) for uuid in uuids]
         return [f.value for f in cuda_indices(open_nvml(FakeNvml(gpus=PAIR)), hashes)]
 
     assert told("bbbb2222-0000", "AAAA1111-0000") == [1, 0]
@@ -32,7 +32,7 @@ def test_facts_know_the_order(tmp_path):
         return room.collect(root=tmp_path, nvml=nvml, environ={}, **options)
 
     state = TorchState(
-        installed=True, importable=True, uuid_hashes=(hash_bare(B), hash_bare(A)), cuda_works=True
+        installed=True, importable=True, uuid_hashes=(hash_uuid(B), hash_uuid(A)), cuda_works=True
     )
     gpus = (FakeGpu(uuid=A), FakeGpu(uuid=B))
     facts = collected(FakeNvml(gpus=gpus), torch_state=state)

@@ -7,7 +7,8 @@ import pytest
 
 from hostbench import facts as room
 from hostbench.core.errors import DataError
-from hostbench.facts import cgroup, host_facts
+from hostbench.facts import host_facts
+from hostbench.facts.host import memory_limit_bytes
 from hostbench.facts.record import from_json, known, unknown
 from tests.fakes.fake_nvml import FakeNvml, machine
 
@@ -78,7 +79,7 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path):
         "numa_balancing": False,
         "smt": True,
         "pcie_aspm_policy": "default",
-        "kernel_flags": "iommu=pt,isolcpus,mitigations=off",
+        "kernel_flags": "iommu=pt,isolcpus=4-7,mitigations=off",
     }
     assert host | expected == host
 
@@ -125,12 +126,12 @@ def test_quotas_virtual_machines_and_containers(tmp_path, changes, name, value):
 
 def test_memory_limits(tmp_path):
     root = tree(tmp_path, **{"sys/fs/cgroup/user.slice/memory.max": "1073741824"})
-    assert cgroup.memory_limit_bytes(root) == 1 << 30
+    assert memory_limit_bytes(root) == 1 << 30
     tree(root, **{"sys/fs/cgroup/user.slice/memory.max": "max"})
-    assert cgroup.memory_limit_bytes(root) is None
+    assert memory_limit_bytes(root) is None
     (root / "sys/fs/cgroup/memory").mkdir()
     (root / "sys/fs/cgroup/memory/memory.limit_in_bytes").write_text("9223372036854771712")
-    assert cgroup.memory_limit_bytes(root) is None
+    assert memory_limit_bytes(root) is None
 
 
 def test_collect_puts_the_groups_together(tmp_path):

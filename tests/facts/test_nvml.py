@@ -5,12 +5,10 @@ import sys
 
 import pytest
 
-from hostbench.facts.gpu import gpu_facts, gpu_reads, nvml_facts
-from hostbench.facts.hardware import nvidia_hardware
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
+from hostbench.facts.gpu import gpu_reads, nvidia_hardware, nvml_facts
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml, throttle_words
 from hostbench.facts.record import Fact, known, unknown
 from hostbench.facts.spec import LINK_BYTES
-from hostbench.facts.words import throttle_words
 from tests.fakes import fake_nvml
 from tests.fakes import fake_nvml as fake
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
@@ -28,7 +26,7 @@ def test_a_healthy_gpu():
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
     unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
-    assert unread == {"c2c_max_mb_per_s", "pci_device_max_width"}
+    assert unread == {"c2c_max_mb_per_s", "pci_device_max_width", "numa_nodes"}
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -69,7 +67,7 @@ def test_pynvml_that_is_not_installed(monkeypatch):
 
 def link_bytes(nvml: Nvml) -> tuple[Fact, ...]:
     names = [row.name for row in LINK_BYTES]
-    return tuple(gpu_reads(nvml, 0, names).values())
+    return tuple(gpu_reads(nvml, nvml.handles()[0], names).values())
 
 
 def test_each_gpu_counts_its_own_bytes():
@@ -78,10 +76,10 @@ def test_each_gpu_counts_its_own_bytes():
     library.copy(out_of=5, gpu=1)
     nvml = open_nvml(library)
     names = [row.name for row in LINK_BYTES]
-    found = [[f.value for f in gpu_reads(nvml, at, names).values()] for at in (0, 1)]
+    found = [[f.value for f in gpu_reads(nvml, gpu, names).values()] for gpu in nvml.handles()]
     assert found == [[0, 0], [7, 5]]
-    generations = [gpu_facts(nvml, at)["pcie_generation"].value for at in (0, 1)]
-    assert generations == [1, 5]
+    facts = nvml_facts(library)
+    assert [facts[gpu]["pcie_generation"].value for gpu in ("gpu0", "gpu1")] == [1, 5]
 
 
 def test_one_field_fails_alone():
@@ -95,8 +93,8 @@ def test_one_field_fails_alone():
 
 def test_other_processes_are_counted_without_ours():
     gpu = FakeGpu(pids=(os.getpid(), 10, 11))
-    nvml = open_nvml(FakeNvml(gpus=(gpu,)))
-    assert gpu_facts(nvml, 0)["num_other_processes"] == known(2)
+    facts = nvml_facts(FakeNvml(gpus=(gpu,)))
+    assert facts["gpu0"]["num_other_processes"] == known(2)
 
 
 def test_throttle_bits_in_words():

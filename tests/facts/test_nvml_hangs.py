@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.facts import collect, nvml
-from hostbench.facts.hardware import nvidia_hardware
+from hostbench.facts.gpu import nvidia_hardware
 from hostbench.facts.record import unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.doctor import findings

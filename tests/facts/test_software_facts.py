@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from hostbench.facts import software, torch_probe
-from hostbench.facts.environment import hash_uuid
-from hostbench.facts.gpu import hash_bare
+from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import known, unknown
 from hostbench.facts.torch_probe import TorchState, probe_torch
 
@@ -35,9 +34,9 @@ def test_environment_values_come_from_an_allow_list():
 
 def test_torch_is_told_or_unknown():
     assert "not imported" in (software.software_facts()["torch_cuda_runtime"].why or "")
-    state = TorchState(installed=True, importable=True, cuda_runtime="13.0", cudnn="91200")
+    state = TorchState(installed=True, importable=True, cuda_runtime="13.0")
     group = software.software_facts(torch_state=state)
-    assert (group["torch_cuda_runtime"].value, group["torch_cudnn"].value) == ("13.0", "91200")
+    assert group["torch_cuda_runtime"] == known("13.0")
     assert group["torch_nccl"] == unknown("this torch was built without it")
     failed = TorchState(installed=True, importable=False, error="libcudart is missing")
     assert software.software_facts(torch_state=failed)["torch_nccl"].why == "libcudart is missing"
@@ -112,7 +111,6 @@ import sys, types
 from types import SimpleNamespace as S
 torch = types.ModuleType("torch")
 torch.__version__, torch.version = "2.9.0", S(cuda="13.0")
-torch.backends = S(cudnn=S(version=lambda: 91200))
 torch.distributed = S(is_available=lambda: False)
 torch.zeros = lambda *_, **__: S(add_=lambda _: S(cpu=lambda: None))
 torch.cuda = S(
@@ -130,7 +128,7 @@ def test_the_probe_tells_devices_in_order_without_their_uuids():
         FAKE_TORCH.replace("PROPERTIES", "S(uuid=['AA-1', 'bb-2'][i])") + torch_probe._PROBE
     )
     assert state.error is None
-    assert state.uuid_hashes == (hash_bare("GPU-aa-1"), hash_bare("bb-2"))
+    assert state.uuid_hashes == (hash_uuid("GPU-aa-1"), hash_uuid("bb-2"))
     assert state.allocator_backend == "native"
     assert "bb-2" not in str(state)
     group = software.software_facts(torch_state=state)

@@ -5,13 +5,18 @@ import ctypes
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from msgspec import convert
+
+from hostbench.core.records import FactGroups
 from hostbench.facts.nvml import Field
+from hostbench.facts.record import Facts, from_json
+from hostbench.facts.watch import Watch
 
 T = TypeVar("T")
 
@@ -65,7 +70,6 @@ class FakeGpu:
     nvlinks: int = 18
     nvlinks_up: int = 18
     c2c_links: int = 0
-    nodes_mask: int = 0b1
     mig: bool = False
     virtualization: int = 0
     clocks_mhz: tuple[int, int] = (345, 3201)  # SM and memory, at rest
@@ -81,7 +85,7 @@ class FakeGpu:
     def field(self, wanted: Field, load: Load) -> SimpleNamespace:
         """The answer for one field, with its own return code."""
         number = wanted[0] if isinstance(wanted, tuple) else wanted
-        nvlink = {91: self.nvlinks, 164: 26_562}  # how many, and MB/s of one
+        nvlink = {164: 26_562}  # MB/s of one
         c2c = {170: self.c2c_links, 171: 1, 172: 45_000}  # how many; of one: is it up, and MB/s
         value = {**nvlink, **c2c, **self.field_values}.get(number, 0)
         if number in (TX, RX):
@@ -177,7 +181,6 @@ DRIVER: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetHandleByIndex": _handle,
     "nvmlSystemGetDriverVersion": lambda n: n.driver,
     "nvmlSystemGetCudaDriverVersion_v2": lambda n: n.cuda_driver,
-    "nvmlSystemGetNvlinkBwMode": lambda n: 0,
     "nvmlSystemGetConfComputeState": lambda n: SimpleNamespace(ccFeature=int(n.confidential)),
 }
 """The driver's functions: the fake and the other arguments in."""
@@ -220,7 +223,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetNvLinkState": lambda load, gpu, link: _nth(
         [n < gpu.nvlinks_up for n in range(gpu.nvlinks)], link, INVALID_ARGUMENT
     ),
-    "nvmlDeviceGetMemoryAffinity": lambda load, gpu, size, scope: [gpu.nodes_mask],
 }
 """Functions of one GPU: its load, the GPU itself and the arguments after the handle in."""
 for _older, _newer in (
@@ -255,7 +257,9 @@ _VGPU = FakeGpu(
 _SLICE = FakeGpu(
     mig=True,
     mig_uuids=(MIG_UUID,),
-    errors=_refusing(NO_PERMISSION, "MemoryInfo ComputeRunningProcesses"),
+    errors=_refusing(
+        NO_PERMISSION, "MemoryInfo ComputeRunningProcesses ComputeRunningProcesses_v2"
+    ),
     field_errors={TX: NOT_SUPPORTED, RX: NOT_SUPPORTED},
 )
 _OF_MACHINES: dict[str, dict[str, Any]] = {
@@ -269,6 +273,34 @@ _OF_MACHINES: dict[str, dict[str, Any]] = {
     "one_lost": {"gpus": (FakeGpu(uuid="GPU-0", broken=GPU_IS_LOST), FakeGpu(uuid="GPU-1"))},
 }
 MACHINES = tuple(_OF_MACHINES)
+
+
+class _Steps:
+    """Stands in for the event that ends a watch: what happens before each reading, then the end."""
+
+    def __init__(self, steps: Iterable[Callable[[], object]]) -> None:
+        self._steps = iter(steps)
+
+    def is_set(self) -> bool:
+        step = next(self._steps, None)
+        if step is not None:
+            step()
+        return step is None
+
+    def wait(self, seconds: float) -> None: ...
+
+    def set(self) -> None: ...
+
+
+def watched(library: FakeNvml, before: Facts, *steps: Callable[[], object]) -> Facts:
+    """What a watch writes that reads NVML once after each of the steps."""
+    written: dict[str, Any] = {}
+    watch = Watch(written.__setitem__, "cuda", before, library)
+    watch._stop = _Steps(steps)  # type: ignore[assignment]
+    with watch:
+        pass
+    convert(written["during"], FactGroups)
+    return from_json(written["during"])
 
 
 def machine(name: str) -> FakeNvml:

@@ -27,13 +27,14 @@ from hostbench import __version__
 from hostbench.core.arrays import Floats
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import iso
-from hostbench.core.pcie import packet_bytes_per_s
 from hostbench.core.records import CaseRecord, Finish, Run, RunHeader, Status
+from hostbench.core.units import GB
 from hostbench.device.base import lacking
 from hostbench.device.simulated_file import MARK, Link, Simulation
 from hostbench.facts import to_json
 from hostbench.facts.record import known
 from hostbench.families import load as load_workloads
+from hostbench.limits import links
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
 from hostbench.store import archive
@@ -60,7 +61,7 @@ class Machine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def facts_now(self, changed: Mapping[str, Any]) -> Any:
         """The stored facts; `changed` has the values of environment events by `group.name`."""
-        rate = packet_bytes_per_s(**self.link)
+        rate = GB * links.pcie(**self.link)
         link = Link(host_to_device_bytes_per_s=rate, device_to_host_bytes_per_s=rate)
         groups = Simulation(link=link).all_facts()
         name = "Simulated GPU, PCIe Gen{generation} x{width}".format_map(self.link)
@@ -181,7 +182,7 @@ def write(folder: Path, told: Mapping[str, Any], *, git: bool = False) -> Path:
 def seconds(story: Story, number: int) -> Floats:
     """Of a machine the medians, shape (commits, series): the story's changes and its noise."""
     machine, rng = story.machines[number], np.random.default_rng([story.seed, number])
-    rate = packet_bytes_per_s(**machine.link)
+    rate = GB * links.pcie(**machine.link)
     logs = np.empty((story.commits, len(story.works)))
     for column, (work, case) in enumerate(story.works):
         usual_s = 1e-5 + (work.options(case).moves or 0) / rate

@@ -630,7 +630,7 @@ H200: dict[str, Any] = {
     "pcie_gpu_max_generation": 5,
 }
 V100 = {**H200, "name": "Tesla V100", "pcie_max_generation": 3, "pcie_gpu_max_generation": 3}
-C2C = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000}
+C2C = {"c2c_enabled": "on", "c2c_max_mb_per_s": 450_000}
 GH200, X1 = {**C2C, "name": "NVIDIA GH200 480GB"}, {**C2C, "name": "NVIDIA X1"}
 NOTHING_SAYS = "nothing in the facts says why: look at NUMA placement and other traffic"
 

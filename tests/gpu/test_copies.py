@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from hostbench.core import pcie, units
+from hostbench.core import units
 from hostbench.core.samples import median
 from hostbench.core.units import GIB, MIB
 from hostbench.device.base import Buffer
 from hostbench.device.cuda import CudaDevice
 from hostbench.facts import collect
-from hostbench.facts.record import cuda_group, number_of, value_of
-from hostbench.limits.ceiling import is_on
+from hostbench.facts.record import cuda_group, number_of, text_of
+from hostbench.limits import links
 from hostbench.measure.evidence import COUNTER_WAIT_S
 
 pytestmark = pytest.mark.gpu
@@ -53,14 +53,14 @@ def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> N
     )
     facts = collect()
     group = cuda_group(facts) or "gpu0"
-    if is_on(value_of(facts, group, "c2c_enabled")):
+    if text_of(facts, group, "c2c_enabled") == "on":
         pytest.skip("the link is NVLink-C2C, which PCIe's generation and width say nothing about")
     generation, width = (
         number_of(facts, group, f"pcie_max_{name}") for name in ("generation", "width")
     )
     if generation is None or width is None:
         pytest.skip("NVML does not tell the link's maximum")
-    limit = pcie.encoded_bytes_per_s(int(generation), int(width)) / units.GB
+    limit = links.encoded(links.pcie(int(generation), int(width)))
     assert 0 < rate < limit
 
 

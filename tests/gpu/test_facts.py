@@ -13,8 +13,8 @@ from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.cuda_open import pci_address, uuid_of
-from hostbench.facts.files import read_int
-from hostbench.facts.gpu import gpu_facts, gpu_reads
+from hostbench.facts.gpu import gpu_reads, nvml_facts
+from hostbench.facts.host import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Group
 
@@ -35,18 +35,18 @@ def nvml() -> Nvml:
 @pytest.fixture
 def index(cuda: CudaDevice, nvml: Nvml) -> int:
     """NVML's index of torch's device 0: the two do not count devices alike."""
-    found = nvml.index_of(uuid_of(cuda.torch_device))
-    if not isinstance(found, int):
-        pytest.skip(str(found))
-    return found
+    try:
+        return nvml.index_of(uuid_of(cuda.torch_device))
+    except NvmlUnavailable as error:
+        pytest.skip(str(error))
 
 
 def shown(group: Group) -> str:
     return ", ".join(f"{name} {fact}" for name, fact in group.items())
 
 
-def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int) -> None:
-    facts = gpu_facts(nvml, index)
+def test_every_fact_has_a_value_or_a_reason(index: int) -> None:
+    facts = nvml_facts()[f"gpu{index}"]
     known = {name: fact for name, fact in facts.items() if fact.value is not None}
     refused = Counter(fact.why for fact in facts.values() if fact.why)
     print(f"{len(known)} of {len(facts)} facts are known; not: {dict(refused)}")
@@ -54,14 +54,15 @@ def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int) -> None:
 
 
 def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) -> None:
-    idle = gpu_reads(nvml, index, LINK)
+    handle = nvml.handles()[index]
+    idle = gpu_reads(nvml, handle, LINK)
     host, there = cuda.host_buffer(256 * MIB, pinned=True), cuda.buffer(256 * MIB)
     readings: list[Group] = []
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.02):
-            readings.append(gpu_reads(nvml, index, LINK))
+            readings.append(gpu_reads(nvml, handle, LINK))
 
     watcher = threading.Thread(target=watch, daemon=True)
     end_s = cuda.now() + LOAD_S
@@ -73,7 +74,7 @@ def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) 
             watcher.start()
     stop.set()
     watcher.join()
-    most = gpu_reads(nvml, index, [f"pcie_max_{name[5:]}" for name in LINK])
+    most = gpu_reads(nvml, handle, [f"pcie_max_{name[5:]}" for name in LINK])
     seen = sorted({shown(each) for each in readings})
     print(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
     if idle["pcie_generation"].why or most["pcie_max_generation"].why:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from hostbench.core import pcie
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import KIB, MIB
 from hostbench.facts.record import Facts, Group, known, unknown
@@ -61,32 +60,31 @@ def found(one: Case, about: Facts, loaded: Facts | None = None, device: str = "c
     ],
 )
 def test_pcie_x16(generation: int, encoded: float, packets: float) -> None:
-    assert pcie.encoded_bytes_per_s(generation, 16) / 1e9 == pytest.approx(encoded, abs=5e-4)
-    assert pcie.packet_bytes_per_s(generation, 16) / 1e9 == pytest.approx(packets, abs=5e-4)
+    assert links.pcie(generation, 16) == pytest.approx(packets, abs=5e-4)
+    assert links.encoded(links.pcie(generation, 16)) == pytest.approx(encoded, abs=5e-4)
 
 
 def test_pcie_scales_with_the_lanes_and_refuses_what_is_none() -> None:
-    whole = pcie.encoded_bytes_per_s(5, 16)
-    assert pcie.encoded_bytes_per_s(5, 8) == whole / 2
+    assert links.pcie(5, 8) == links.pcie(5, 16) / 2
     with pytest.raises(ValueError, match="generation 7 is not one of"):
-        pcie.encoded_bytes_per_s(7, 16)
+        links.pcie(7, 16)
     with pytest.raises(ValueError, match="width 3 is not one of"):
-        pcie.packet_bytes_per_s(5, 3)
+        links.pcie(5, 3)
 
 
 @pytest.mark.parametrize(
     ("clock_mhz", "bits", "gb_per_s"), [(1215, 5120, 1555.2), (10501, 384, 1008.096)]
 )
 def test_device_memory(clock_mhz: float, bits: int, gb_per_s: float) -> None:
-    assert links.memory_bytes_per_s(clock_mhz, bits) / 1e9 == pytest.approx(gb_per_s)
+    assert links.memory(clock_mhz, bits) == pytest.approx(gb_per_s)
 
 
 def test_nvlink_takes_the_line_code_off() -> None:
-    assert links.nvlink_bytes_per_s(18 * 26562, 18) == 450e9
-    assert links.nvlink_bytes_per_s(18 * 53125, 18) == 900e9
-    assert links.nvlink_bytes_per_s(12 * 25781, 12) == 300e9
-    assert links.nvlink_bytes_per_s(12 * 20000, 12) == 240e9
-    assert links.nvlink_bytes_per_s(450_000) == 450e9
+    assert links.nvlink(18 * 26562, 18) == 450
+    assert links.nvlink(18 * 53125, 18) == 900
+    assert links.nvlink(12 * 25781, 12) == 300
+    assert links.nvlink(12 * 20000, 12) == 240
+    assert links.nvlink(450_000) == 450
 
 
 def test_a_host_copy_under_load() -> None:
@@ -119,9 +117,8 @@ def test_a_link_that_cannot_be_read_has_a_reason() -> None:
     assert str(ceiling(one, "cuda", odd)).startswith("PCIe generation 9 is not one of")
 
 
-@pytest.mark.parametrize("switch", [True, "on"])
-def test_c2c_comes_before_pcie(switch: bool | str) -> None:
-    about = facts(c2c_enabled=switch, c2c_max_mb_per_s=450_000)
+def test_c2c_comes_before_pcie() -> None:
+    about = facts(c2c_enabled="on", c2c_max_mb_per_s=450_000)
     assert found(case("host_to_device"), about) == Ceiling(gb_per_s=450.0, text="NVLink-C2C")
     about["gpu0"]["c2c_max_mb_per_s"] = unknown("too old")
     why = ceiling(case("host_to_device"), "cuda", about)
@@ -224,7 +221,7 @@ def test_nvlink_between_peers_needs_both() -> None:
     assert found(peer, linked) == Ceiling(gb_per_s=300.0, text="NVLink, 12 links together")
     assert found(through, linked).gb_per_s == pytest.approx(PACKETS / 2)
     assert found(peer, two({}, **eighteen)).gb_per_s == pytest.approx(PACKETS)
-    c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000}
+    c2c: dict[str, str | float] = {"c2c_enabled": "on", "c2c_max_mb_per_s": 450_000}
     mixed = found(through, two({}, **c2c))
     assert mixed.gb_per_s == pytest.approx(1 / (1 / 450 + 1 / PACKETS))
     assert mixed.encoded_gb_per_s is None

@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.cli import doctor as command
-from hostbench.facts.gpu import nvml_facts
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.gpu import Hardware, nvml_facts
 from hostbench.facts.record import Facts, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
