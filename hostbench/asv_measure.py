@@ -14,7 +14,14 @@ from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
-from hostbench.facts import collect, nvidia_hardware, probe_torch, with_memory_copy
+from hostbench.facts import (
+    collect,
+    machine_name,
+    machine_of_asv,
+    nvidia_hardware,
+    probe_torch,
+    with_memory_copy,
+)
 from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.measure.workload import Workload
@@ -56,10 +63,11 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         seed=random.SystemRandom().getrandbits(32),
     )
     commit = os.environ.get("ASV_COMMIT")
+    host_facts = with_memory_copy(collect(torch_state=torch_state))
     header = new_header(
         plan,
         device=device,
-        machine=asked.get("machine"),
+        machine=machine_of_asv(asked["machine"]) if asked else machine_name(None, host_facts),
         commit=commit,
         committed_at=committed_at(root, commit),
         scratch=_scratch(root, plan.profile.launches, commit, asked),
@@ -72,7 +80,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
             ((0, record) for record in records(plan, workloads, launcher, bar)),
             [journal],
             device,
-            with_memory_copy(collect(torch_state=torch_state)),
+            host_facts,
             lambda: collect(torch_state=torch_state),
         )
         measured = read(path).records

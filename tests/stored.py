@@ -7,7 +7,7 @@ import pandas as pd
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store import adopt, archive, points
+from hostbench.store import archive, points
 
 
 class Tree(NamedTuple):
@@ -38,5 +38,5 @@ def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
 def runs_of(results: Path) -> list[Run]:
     """Every run, the oldest first. Raises DataError where a file is damaged."""
     archives = map(archive.read, sorted(results.glob(f"*/runs/*{archive.SUFFIX}")))
-    journals = (adopt.from_journal(results, path) for path in journal.find(results))
+    journals = (journal.read(path) for path in journal.find(results))
     return sorted([*archives, *journals], key=lambda run: run.header.started_at)

@@ -271,7 +271,7 @@ def measure(
                 raise DeviceLost("the device was lost before anything was measured")
             raise Interrupted("interrupted before anything was measured: nothing to keep")
         archived = [
-            adopt.archive_journal(setup.results, path, run, lambda: setup.machine)
+            adopt.archive_journal(setup.results, path, run)
             for path, run in zip(paths, runs, strict=True)
         ]
     return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
@@ -284,8 +284,7 @@ def _is_same(folder: Path, other: Path) -> bool:
 def _archive_orphans(setup: Setup) -> None:
     """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
     only counted."""
-    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
-    orphans = adopt.adopt_orphans(setup.results, lambda: own_name, warn)
+    orphans = adopt.adopt_orphans(setup.results, warn)
     for run in orphans:
         if not run.is_complete:
             warn(f"archived run {run.run_id} as far as it got before it was killed")

@@ -176,8 +176,6 @@ class Run(Struct, frozen=True, kw_only=True):
     facts: dict[str, FactGroups] = {}
     """`before`, `after`, ... -> facts."""
     finish: Finish | None = None
-    asv_rows: list[list[str | Count]] = []
-    """[benchmark, started_at in ms] of the rows in asv's own file that hold the same points."""
     damaged: list[Count] = []
     """Numbers of the journal's lines that could not be read; a half-written last one is normal."""
     records: tuple[CaseRecord, ...]

@@ -9,7 +9,12 @@ from typing import Any
 
 from hostbench.facts.gpu import hidden_by_user, nvidia_hardware, nvml_facts
 from hostbench.facts.host import read_int, read_text
-from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
+from hostbench.facts.machine import (
+    asv_machine_entry,
+    machine_name,
+    machine_of_asv,
+    register_with_asv,
+)
 from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import Facts, Group, from_json, known, to_json, unknown
 from hostbench.facts.software import software_facts
@@ -26,6 +31,7 @@ __all__ = [
     "from_json",
     "hidden_by_user",
     "machine_name",
+    "machine_of_asv",
     "nvidia_hardware",
     "probe_torch",
     "register_with_asv",

@@ -74,6 +74,17 @@ def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
     return entry
 
 
+def machine_of_asv(asked: str | None) -> str:
+    """How asv calls this machine, and the folder of its files, where `asked` is its --machine."""
+    from asv import machine, util
+
+    name: str = asked or machine.Machine.get_unique_machine_name()
+    try:
+        return str(machine.MachineCollection.load(name)["machine"])
+    except util.UserError:
+        return name
+
+
 def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> None:
     """Add or replace this machine in ~/.asv-machine.json, by asv itself; other entries stay as they
     are. Raises UsageError where asv cannot read or write the file."""

@@ -35,9 +35,6 @@ from hostbench.measure.workload import Workload
 from hostbench.store.points import STATUSES, axes_of
 from hostbench.store.table import SCHEMA, TEXT, all_of, of_columns
 
-StartedRow = tuple[str, int]
-"""(benchmark, when asv started it in ms)."""
-
 NO_REASON = "asv stores no reason"
 MAX_LITERAL = 1024
 """Characters of a parameter that is read as a value of Python; a longer one stays text."""
@@ -66,20 +63,6 @@ def environment_of(run_id: str) -> str | None:
     series, and for the id of a run."""
     name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
     return None if not name or name.startswith("hostbench-") else name
-
-
-def started(results: Path, commit: str, machine: str | None) -> Iterator[tuple[str, str, int]]:
-    """(machine, benchmark, when asv started it in ms) of what our environment stored of a commit,
-    on one machine or on all."""
-    for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
-        # what is wrong with a file is said where its points are read
-        with contextlib.suppress(OSError, *DAMAGE, OverflowError):
-            data = _decoded(read_stored(path, results))
-            if data["commit_hash"] == commit:
-                index = data["result_columns"].index("started_at")
-                for name, row in data["results"].items():
-                    if len(row) > index and row[index] is not None:
-                        yield path.parent.name, name, int(row[index])
 
 
 def described(folder: Path, warn: Warn) -> dict[str, Any]:
@@ -149,17 +132,23 @@ class AsvMachine:
         return [self._hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in about}]
 
     def read(
-        self, path: Path, raw: bytes, claims: Mapping[str, Collection[StartedRow]], warn: Warn
+        self,
+        path: Path,
+        raw: bytes,
+        measured: Mapping[tuple[str | None, str | None], Collection[str]],
+        warn: Warn,
     ) -> tuple[pa.Table | None, dict[str, Any]]:
-        """The points of a file, without those that runs hold too (`claims`: of each commit), and
-        what they have in common: fields of a FileRow. Nothing, and a warning, for what asv did not
-        write."""
+        """The points of a file, and what they have in common: fields of a FileRow. Of our own
+        environment without the benchmarks that runs have (`measured`, of a machine and commit).
+        Nothing, and a warning, for what asv did not write."""
         try:
             data = _decoded(raw)
             if data.get("version") == 1:
                 raise ValueError("it is of before 2018: `asv update` writes it anew")
             about = self._about_file(data)
-            layout, columns = self._columns(data, claims.get(about["commit"], ()))
+            is_ours = environment_of(about["run_id"]) is None
+            runs = measured.get((self._machine, about["commit"]), ()) if is_ours else ()
+            layout, columns = self._columns(data, runs)
         except (*DAMAGE, IndexError, OverflowError) as error:
             warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
             return None, {}
@@ -186,7 +175,7 @@ class AsvMachine:
         }
 
     def _columns(
-        self, data: Mapping[str, Any], claimed: Collection[StartedRow]
+        self, data: Mapping[str, Any], measured: Collection[str]
     ) -> tuple[AsvLayout, dict[str, pa.Array]]:
         """The columns in which points of one file differ."""
         results = data["results"]
@@ -210,9 +199,9 @@ class AsvMachine:
             **layout.columns,
             **_numbers(stored, layout, nothing),
         }
-        if claimed:
-            is_new = [pair not in claimed for pair in zip(results, began, strict=True)]
-            mask = pa.array(is_new, pa.bool_()).take(of)
+        if measured:
+            is_new = pa.array([name not in measured for name in results], pa.bool_())
+            mask = is_new.take(of)
             columns = {name: column.filter(mask) for name, column in columns.items()}
         return layout, columns
 

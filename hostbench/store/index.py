@@ -23,6 +23,7 @@ import pyarrow as pa
 from msgspec import DecodeError, structs
 
 from hostbench import families
+from hostbench.core.asv_names import asv_name
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
@@ -31,9 +32,9 @@ from hostbench.core.units import number_of
 from hostbench.facts import differences
 from hostbench.facts.record import to_json
 from hostbench.limits import published
-from hostbench.runner import places
-from hostbench.store import adopt, archive, asv_tree, points, runs, table
-from hostbench.store.asv_tree import AsvMachine, StartedRow
+from hostbench.runner import journal, places
+from hostbench.store import archive, asv_tree, points, runs, table
+from hostbench.store.asv_tree import AsvMachine
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
 
 Stat = tuple[int, int]
@@ -146,9 +147,8 @@ class _Update:
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
-        self._claims: dict[str | None, dict[str, set[StartedRow]]]
-        self._claims = defaultdict(lambda: defaultdict(set))
-        """Machine -> commit -> rows of asv's files that runs hold too."""
+        self._measured: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
+        """(machine, commit) -> benchmarks, as asv names them, that runs have."""
         files = {row.file: row for row in stored.files}
         replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
         has_changed = bool(replaced)
@@ -166,8 +166,7 @@ class _Update:
                 num += row.rows
                 files[file] = row
                 has_changed = True
-            for benchmark, started_ms in row.claims:
-                self._claims[row.machine][str(row.commit)].add((benchmark, started_ms))
+            self._measured[row.machine, row.commit].update(row.benchmarks)
             if num >= MAX_ROWS:
                 stored.write(table.with_files(read, tables), replaced)
                 replaced, read, tables, num = set(), [], [], 0
@@ -188,19 +187,13 @@ class _Update:
         return not is_same or row.depends != self._depends(row.file, row.commit)
 
     def _depends(self, file: str, commit: str | None) -> str:
-        """What points depend on beside their file: of a run the published figures, and of a
-        journal what our environment stored of its commit; of asv's files what describes them, and
-        the rows that runs hold."""
-        if _is_of_asv(file):
-            machine = file.partition("/")[0]
-            claims = self._claims[machine].get(str(commit))
-            about = self._machines[machine][1]
-            return digest_of([about, sorted(claims)]) if claims else about
-        if file.endswith(archive.SUFFIX):
+        """What points depend on beside their file: of a run the published figures; of asv's files
+        what describes them, and the benchmarks that runs have."""
+        if not _is_of_asv(file):
             return self._figures_digest
-        start = f"/{str(commit)[:8]}-hostbench-"
-        stored = [stat for name, stat in self._files.items() if start in name]
-        return digest_of([self._figures_digest, stored])
+        machine = file.partition("/")[0]
+        measured, about = self._measured[machine, commit], self._machines[machine][1]
+        return digest_of([about, sorted(measured)]) if measured else about
 
     @cached_property
     def _figures_digest(self) -> str:
@@ -226,15 +219,14 @@ class _Update:
         self._on_file(path)
         try:
             if file.endswith(places.SUFFIX):
-                run: Run = adopt.from_journal(self._results, path)
+                run: Run = journal.read(path)
                 own, about, facts = self._of_run(file, run, warnings.append)
             else:
                 raw = read_stored(path, self._results)
                 digest = digest_of(raw)
                 if _is_of_asv(file):
                     machine = self._machines[path.parent.name][0]
-                    claims = self._claims[path.parent.name]
-                    own, about = machine.read(path, raw, claims, warnings.append)
+                    own, about = machine.read(path, raw, self._measured, warnings.append)
                 else:
                     run = archive.parse(path, raw)
                     own, about, facts = self._of_run(file, run, warnings.append)
@@ -275,7 +267,7 @@ class _Update:
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
             "run": runs.about(run),
-            "claims": [(name, started_ms) for name, started_ms in run.asv_rows],
+            "benchmarks": sorted({asv_name(record.case.workload) for record in run.records}),
             "setup": json.dumps(setup) if setup else "",
         }
         facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})

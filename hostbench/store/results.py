@@ -16,7 +16,8 @@ from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.core.records import Run
 from hostbench.facts.record import Facts
-from hostbench.store import adopt, archive, index, nights, runs, triage
+from hostbench.runner import journal
+from hostbench.store import archive, index, nights, runs, triage
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import AboutRun
 from hostbench.store.table import (
@@ -141,7 +142,7 @@ class Results:
                 content = self._ask(lambda table: table.of_files("content", where))
                 return archive.parse(path, content[row.file])
             if row.source == "journal":
-                return adopt.from_journal(self.folder, path)
+                return journal.read(path)
             return archive.read(path)
         except (KeyError, FileNotFoundError) as error:
             gone = f"run {about.run_id} has gone from {self._url} meanwhile; try again"

@@ -22,7 +22,7 @@ from msgspec import json as structs_json
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import AboutRun
 
-FORMAT = 11
+FORMAT = 12
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -47,8 +47,8 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     warnings: list[str] = []
     """What is not shown of it, and why."""
     run: AboutRun | None = None
-    claims: list[tuple[str, int]] = []
-    """(benchmark, started_at in ms) of asv's rows that the run holds."""
+    benchmarks: list[str] = []
+    """What the run measured, as asv names it: asv's rows of its commit are the same points."""
     setup: str = ""
     """hostbench.facts.differences.setup of the run, as JSON."""
     rows: int = 0

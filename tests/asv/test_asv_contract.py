@@ -197,7 +197,7 @@ def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str,
     shutil.copytree(checkout.results, copy)
     journals = list(journal.find(copy))
     assert len(journals) == 2  # one a commit
-    adopted = adopt.adopt_orphans(copy, lambda: "nobody", print)
+    adopted = adopt.adopt_orphans(copy, print)
     assert {run.header.machine for run in adopted} == {"scratch"}
     assert not list(journal.find(copy))
     tree = read_tree(copy)

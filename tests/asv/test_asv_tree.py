@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hostbench.store import asv_tree
 from tests.stored import read_tree
 
 TREE = Path(__file__).parent.parent / "data" / "asv_tree"
@@ -180,20 +179,6 @@ def test_a_date_that_is_none(tree: Path, date: object) -> None:
     rows, warnings = read(tree)
     assert (len(rows), warnings) == (22, [])
     assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
-
-
-def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:
-    path = result_file(tree)
-    commit = json.loads(path.read_text())["commit_hash"]
-    ours = path.with_name(f"{FIRST}-hostbench-py3.11.json")
-    path.rename(ours)
-    found = list(asv_tree.started(tree, commit, None))
-    assert ("shelf", "sorting.track_size", 1_795_264_945_271) in found
-    assert list(asv_tree.started(tree, commit, "table")) == []
-    assert list(asv_tree.started(tree, FIRST + "0" * 32, None)) == []
-    for text in (ours.read_text()[:500], "[]", "null", json.dumps({"commit_hash": commit})):
-        ours.write_text(text)
-        assert list(asv_tree.started(tree, commit, None)) == []
 
 
 def test_half_a_character_is_a_warning_and_the_rest_is_read(tree: Path) -> None:

@@ -52,7 +52,6 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
 
 WRONG: list[tuple[tuple[str | int, ...], Any]] = [
     (("facts", "before", "nvml"), 0),
-    (("asv_rows",), [[{}]]),
     (("header", "run_id"), "../up"),
     (("header", "machine"), "../../up"),
     (("header", "launches"), 10**9),
@@ -202,6 +201,7 @@ def test_a_number_that_is_none_comes_back() -> None:
 def test_what_is_stored_says_the_same_when_it_is_written_again(path: Path) -> None:
     data = json.loads(gzip.decompress(path.read_bytes()))["hostbench"]
     data["header"].pop("resumes", None)  # no run has resumed another since
+    data.pop("asv_rows", None)  # nor names the same points in asv's files
     again = json.loads(encoded(archive.read(path)))
     again["header"] = {key: again["header"][key] for key in data["header"]}
     for record_ in data["records"]:  # what a measurement does not have is written no more

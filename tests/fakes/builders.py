@@ -114,7 +114,7 @@ def failed(case: Case, reason: str = "it broke", launch: int = 0, **changes: Any
 
 def run(records: Sequence[CaseRecord], **changes: Any) -> Run:
     """A finished part of a run that planned just these cases; header and Run fields as keywords."""
-    own = {name: changes.pop(name) for name in ("asv_rows", "damaged") if name in changes}
+    own = {name: changes.pop(name) for name in ("damaged",) if name in changes}
     facts = changes.pop("facts", FACTS)
     finish = changes.pop("finish", Finish(at="2026-11-21T12:05:00.000Z", status="complete"))
     planned = tuple(dict.fromkeys(str(one.case) for one in records))

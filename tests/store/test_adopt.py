@@ -1,28 +1,20 @@
 """Journals become archives: orphans are adopted, what lives or cannot be read is left."""
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from hostbench.core.records import Archived, Run
+from hostbench.core.records import Archived
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive
-from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
+from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.stored import runs_of
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RUN = run([record(case) for case in CASES])
 
 
-def nobody() -> str:
-    pytest.fail("nobody asked for a machine's name")
-
-
-def orphans(results: Path, machine: Any = nobody) -> tuple[list[Archived], list[str]]:
+def orphans(results: Path) -> tuple[list[Archived], list[str]]:
     warnings: list[str] = []
-    return adopt.adopt_orphans(results, machine, warnings.append), warnings
+    return adopt.adopt_orphans(results, warnings.append), warnings
 
 
 def test_an_orphan_is_adopted(tmp_path: Path) -> None:
@@ -70,56 +62,3 @@ def test_a_kill_between_archive_and_journal_is_made_good(tmp_path: Path) -> None
     orphans(tmp_path)
     assert not path.exists()
     assert archive.path_of(tmp_path, RUN).read_bytes() == before
-
-
-# Runs that asv made by itself
-
-
-def asv_file(results: Path, machine: str, started_ms: int, commit: str = COMMIT) -> None:
-    folder = results / machine
-    folder.mkdir(parents=True, exist_ok=True)
-    row = [[1.0], [], "1", started_ms]
-    data = {
-        "commit_hash": commit,
-        "result_columns": ["result", "params", "version", "started_at"],
-        "results": {"transfer.HostToDevice.track_seconds": row, "other.Thing.time_it": row},
-    }
-    path = folder / f"{commit[:8]}-hostbench-py3.11.json"
-    path.write_text(json.dumps(data))
-
-
-STARTED_MS = 1_795_262_400_000
-BY_ASV = run([record(case) for case in CASES], machine=None, by="asv", finish=None)
-
-
-def test_asvs_machine_and_rows_are_taken_over(tmp_path: Path) -> None:
-    asv_file(tmp_path, "table", STARTED_MS + 5)
-    write_journal(tmp_path, BY_ASV)
-    (adopted,), _ = orphans(tmp_path)
-    assert adopted.header.machine == "table"
-    assert adopted.asv_rows == [["transfer.HostToDevice.track_seconds", STARTED_MS + 5]]
-    assert (tmp_path / "table" / "runs").is_dir()
-
-
-OTHER_COMMIT = COMMIT[:8] + "f" * 32
-
-
-@pytest.mark.parametrize(
-    ("part", "started_ms", "commit", "machine"),
-    [
-        pytest.param(BY_ASV, STARTED_MS - 5, COMMIT, "here", id="older"),
-        pytest.param(BY_ASV, STARTED_MS + 5, OTHER_COMMIT, "here", id="another commit"),
-        pytest.param(RUN, STARTED_MS + 5, COMMIT, "shelf", id="another machine"),
-    ],
-)
-def test_rows_of_others_are_left(
-    tmp_path: Path, part: Run, started_ms: int, commit: str, machine: str
-) -> None:
-    """So is a file that asv did not write whole."""
-    asv_file(tmp_path, "table", started_ms, commit)
-    asv_file(tmp_path, "damaged", STARTED_MS + 5)
-    (path,) = (tmp_path / "damaged").glob("*.json")
-    path.write_text(json.dumps({"commit_hash": COMMIT, "results": None}))
-    write_journal(tmp_path, part)
-    (adopted,), warnings = orphans(tmp_path, lambda: "here")
-    assert (adopted.header.machine, adopted.asv_rows, warnings) == (machine, [], [])

@@ -35,7 +35,7 @@ from tests.fakes.builders import (
     skipped,
     write_journal,
 )
-from tests.store.test_points import H2D, STARTED_MS, asv_file
+from tests.store.test_points import H2D, asv_file
 
 DATA = Path(__file__).parent.parent / "data"
 OK, SKIP, FAIL, NOT = (
@@ -98,7 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     results = shutil.copytree(DATA / "asv_tree", folder / "results")
     findings = {"findings": {"asynchronous": None, "copies": 3}, "proofs": {"data": "passed"}}
-    first = a_run(1, asv_rows=[[H2D, STARTED_MS]], scratch="quick")
+    first = a_run(1, scratch="quick")
     archive.write(results, first)
     archive.write(results, later(first, 10, 2, [record(NOT, 0, measurement=findings)]))
     archive.write(results, a_run(2, machine="table"))
@@ -133,8 +133,8 @@ def add_run(tree: Path, _: random.Random) -> None:
 
 def claim(tree: Path, _: random.Random) -> None:
     """asv's rows turn out to be a run's: they are not shown twice."""
-    archive.write(tree, a_run(8, asv_rows=[[H2D, STARTED_MS + 60_000]]))
-    asv_file(tree, STARTED_MS + 60_000)
+    archive.write(tree, a_run(8, machine="late"))
+    asv_file(tree, machine="late")
 
 
 def remove(tree: Path, choice: random.Random) -> None:
