@@ -22,7 +22,7 @@ import numpy as np
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, median
-from hostbench.core.units import format_seconds
+from hostbench.core.units import format_seconds, number_of
 from hostbench.judge import moderated
 from hostbench.judge.changepoint.detector import judge, log_seconds, relative
 from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
@@ -180,7 +180,8 @@ def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
         if observed.effect is None:
             pass
         elif lacks:
-            why = f"made one after the other; `hostbench ab` or {lacks} more runs decide"
+            runs = number_of(lacks, "more run")
+            why = f"made one after the other; `hostbench ab` or {runs} will decide"
             observed = replace(observed, lacks_runs=lacks, why=why)
         else:
             of_machine[sides.machine].append(index)

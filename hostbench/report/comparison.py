@@ -2,9 +2,8 @@
 a pull request. What failed comes first, then the largest changes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
@@ -60,31 +59,95 @@ class Compared:
     def exit_code(self) -> int:
         """4 where it broke, 1 where a series got slower, 3 where nothing could be decided, else
         0."""
-        if self.broke:
-            return EXIT_FAILED
         verdicts = {one.verdict for one in self.comparisons.values()}
-        if "slower" in verdicts:
-            return EXIT_REGRESSION
+        if self.broke or "slower" in verdicts:
+            return EXIT_FAILED if self.broke else EXIT_REGRESSION
         return EXIT_OK if verdicts & {"faster", "same"} else EXIT_NOTHING_MEASURED
 
 
 def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
     """Two sides of what is stored. Raises UsageError where they are not alike."""
     series, lacking = read(first, second, history)
-    comparisons = in_order({**compare(series), **lacking})
+    judged, names = compare(series), [first.called, second.called]
+    for key, sides in series.items():
+        own = len((sides.first, sides.second)[sides.older])
+        if judged[key].unit == "run" and judged[key].num[sides.older] > own > 0:
+            names[sides.older] += ", with the runs before it"
+            break
+    comparisons = in_order({**judged, **lacking})
     return Compared(
-        names=(first.called, second.called),
-        comparisons=comparisons,
-        notes=[*_notes(comparisons), *_undecided(comparisons.values())],
+        names=(names[0], names[1]), comparisons=comparisons, notes=[*_notes(comparisons)]
     )
 
 
 def in_order(comparisons: Comparisons) -> dict[Key, Comparison]:
-    def rank(item: tuple[Key, Comparison]) -> tuple[int, float, Key]:
-        key, one = item
-        return ORDER.index(one.verdict), -abs(one.effect or 0.0), key
+    """By verdict, the largest effects first."""
+    rows = comparisons.items()
+    ranks = {key: (ORDER.index(one.verdict), -abs(one.effect or 0.0), key) for key, one in rows}
+    return {key: comparisons[key] for key in sorted(comparisons, key=lambda key: ranks[key])}
 
-    return dict(sorted(comparisons.items(), key=rank))
+
+def of_verdicts(comparisons: Comparisons, *verdicts: str) -> dict[Key, Comparison]:
+    return {key: one for key, one in comparisons.items() if one.verdict in verdicts}
+
+
+def counted(comparisons: Comparisons) -> str:
+    """`1 slower, 3 undecided`."""
+    num = Counter[str](one.verdict for one in comparisons.values())
+    words = [f"{num[verdict]} {verdict}" for verdict in ORDER if num[verdict]]
+    return ", ".join(words) or "no series has numbers on both sides"
+
+
+def detectable(comparisons: Iterable[Comparison]) -> float | None:
+    """The change from which on half of the series would show it: the median over series of half
+    their interval; None where no series has one."""
+    halves = [half for one in comparisons if (half := one.detectable) is not None]
+    return median(halves) if halves else None
+
+
+def _notes(comparisons: Comparisons) -> Iterator[str]:
+    """What has to be known to read the verdicts."""
+    judged = of_verdicts(comparisons, *CHANGED, "same")
+    if in_bytes := sum(one.in_bytes for one in judged.values()):
+        series = number_of(in_bytes, "series", "series")
+        yield f"memory in bytes ({series}): slower means more of it"
+    if confounds := dict.fromkeys(what for one in judged.values() for what in one.confounds):
+        yield (
+            f"provisional (?): the sides differ in more than what is compared "
+            f"({'; '.join(confounds)}), and all of it counts"
+        )
+    of_machine: dict[str, Counter[str]] = {}
+    for (*machine, _, _), one in comparisons.items():
+        if machine and one.unit == "run" and one.effect is not None:
+            of_machine.setdefault(machine[0], Counter())[one.verdict] += 1
+    for name, num in of_machine.items():
+        for verdict in CHANGED:
+            if num[verdict] >= max(MIN_SERIES, num.total() / 2):
+                yield (
+                    f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
+                    "the machine (throttling, a driver); `hostbench ab` tells"
+                )
+    yield from _undecided(of_verdicts(comparisons, "undecided").values())
+    least = detectable(comparisons.values())
+    if least is not None:
+        yield f"Half of the series would show a change of {least:.1%}."
+
+
+def _undecided(undecided: Collection[Comparison]) -> Iterator[str]:
+    """Why, and what helps."""
+    if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
+        yield (
+            f"{len(few_runs)} undecided: made one after the other; `hostbench ab` or "
+            f"{number_of(max(few_runs), 'more run')} will decide"
+        )
+    if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
+        by_run = any(one.unit == "run" for one in undecided)
+        helps = "`hostbench ab`" if by_run else "more launches (measured with --launches 20)"
+        yield (
+            f"{len(spreads)} undecided: {'runs' if by_run else 'launches'} differ by "
+            f"{median(spreads):.0%}{' in the middle one of them' * (len(spreads) > 1)}; {helps} or "
+            "a quieter machine will help"
+        )
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -109,8 +172,11 @@ def _blocks(both: Compared, again: str, every: bool) -> list[Block]:
     return [*([table(listed)] if listed else []), *rest, "", *both.notes]
 
 
-def of_verdicts(comparisons: Comparisons, *verdicts: str) -> dict[Key, Comparison]:
-    return {key: one for key, one in comparisons.items() if one.verdict in verdicts}
+def comment_of(both: Compared, again: str, about: Sequence[str]) -> str:
+    """The same as its page, for a pull request. `about`: what was compared."""
+    first = next((one.verdict for one in both.comparisons.values()), "nothing measured")
+    answer = f"{first.capitalize()}: {counted(both.comparisons)}"
+    return comment(answer, [*_blocks(both, again, every=False), "", *about])
 
 
 def comment(answer: str, blocks: Iterable[Block]) -> str:
@@ -123,76 +189,31 @@ def comment(answer: str, blocks: Iterable[Block]) -> str:
     return f"{MARKER}\n{markdown([Title(answer), *quoted])}\n"
 
 
-def comment_of(both: Compared, again: str, about: Sequence[str]) -> str:
-    """The same as its page. `about`: what was compared."""
-    first = next((one.verdict for one in both.comparisons.values()), "nothing measured")
-    answer = f"{first.capitalize()}: {counted(both.comparisons)}"
-    return comment(answer, [*_blocks(both, again, every=False), "", *about])
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-
-
-# ---- in words -----------------------------------------------------------------------------------
-
-
-def counted(comparisons: Comparisons) -> str:
-    """`1 slower, 3 undecided`."""
-    num = Counter[str](one.verdict for one in comparisons.values())
-    words = [f"{num[verdict]} {verdict}" for verdict in ORDER if num[verdict]]
-    return ", ".join(words) or "no series has numbers on both sides"
-
-
-def detectable(comparisons: Iterable[Comparison]) -> float | None:
-    """The change from which on half of the series would show it: the median over series of half
-    their interval; None where no series has one."""
-    halves = [half for one in comparisons if (half := one.detectable) is not None]
-    return median(halves) if halves else None
-
-
-def _undecided(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """Why and what helps; one line on how small a change shows."""
-    comparisons = [*comparisons]
-    undecided = [one for one in comparisons if one.verdict == "undecided"]
-    if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
-        yield (
-            f"{len(few_runs)} undecided: made one after the other; `hostbench ab` or "
-            f"{number_of(max(few_runs), 'more run')} decide"
+def table(comparisons: Comparisons) -> Table:
+    """A row for each series."""
+    rows = []
+    for key, one in comparisons.items():
+        levels, none = (one.before, one.after), (None, None)
+        seconds, nbytes = (none, levels) if one.in_bytes else (levels, none)
+        rows.append(
+            {
+                "verdict": one.verdict,
+                "provisional": bool(one.confounds),
+                "before_s": seconds[0],
+                "after_s": seconds[1],
+                "before_bytes": nbytes[0],
+                "after_bytes": nbytes[1],
+                "effect": one.effect,
+                "low": one.low,
+                "high": one.high,
+                "num_first": one.num[0],
+                "num_second": one.num[1],
+                "unit": one.unit,
+                "why": one.why,
+                "series": name_of(key),
+            }
         )
-    if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
-        by_run = any(one.unit == "run" for one in undecided)
-        helps = "`hostbench ab`" if by_run else "more launches (measured with --launches 20)"
-        yield (
-            f"{len(spreads)} undecided: {'runs' if by_run else 'launches'} differ by "
-            f"{median(spreads):.0%}; {helps} or a quieter machine will help"
-        )
-    least = detectable(comparisons)
-    if least is not None:
-        yield f"Half of the series would show a change of {least:.1%}."
-
-
-def _notes(comparisons: Comparisons) -> Iterator[str]:
-    judged = of_verdicts(comparisons, *CHANGED, "same")
-    if in_bytes := sum(one.in_bytes for one in judged.values()):
-        series = number_of(in_bytes, "series", "series")
-        yield f"memory in bytes ({series}): slower means more of it"
-    if confounds := dict.fromkeys(what for one in judged.values() for what in one.confounds):
-        yield (
-            f"provisional (?): the sides differ in more than what is compared "
-            f"({'; '.join(confounds)}), and all of it counts"
-        )
-    of_machine: dict[str, Counter[str]] = {}
-    for (*machine, _, _), one in comparisons.items():
-        if machine and one.unit == "run" and one.effect is not None:
-            of_machine.setdefault(machine[0], Counter())[one.verdict] += 1
-    for name, num in of_machine.items():
-        for verdict in CHANGED:
-            if num[verdict] >= max(MIN_SERIES, num.total() / 2):
-                yield (
-                    f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
-                    "the machine (throttling, a driver); `hostbench ab` tells"
-                )
+    return Table(_COLUMNS, rows)
 
 
 def name_of(key: Key) -> str:
@@ -202,46 +223,22 @@ def name_of(key: Key) -> str:
     return f"{name}@{machine[0]}" if machine else name
 
 
-# ---- the table ----------------------------------------------------------------------------------
-
-
-def table(comparisons: Comparisons) -> Table:
-    """A row for each series."""
-    return Table(_COLUMNS, [_row(key, one) for key, one in comparisons.items()])
-
-
-def _row(key: Key, one: Comparison) -> dict[str, Any]:
-    levels = {"before": one.before, "after": one.after}
-    none = dict.fromkeys(levels)
-    seconds, nbytes = (none, levels) if one.in_bytes else (levels, none)
-    return {
-        "verdict": one.verdict,
-        "provisional": bool(one.confounds),
-        **{f"{name}_s": level for name, level in seconds.items()},
-        **{f"{name}_bytes": level for name, level in nbytes.items()},
-        "effect": one.effect,
-        "low": one.low,
-        "high": one.high,
-        "num_first": one.num[0],
-        "num_second": one.num[1],
-        "unit": one.unit,
-        "why": one.why,
-        "series": name_of(key),
-    }
-
-
-def _verdict(verdict: str, is_provisional: bool) -> str:
-    return f"{verdict}?" if is_provisional and verdict != "undecided" else verdict
-
-
 def format_level(seconds: float | None, nbytes: float | None) -> str:
     if nbytes is not None:
         return format_bytes(round(nbytes))
     return "-" if seconds is None else format_seconds(seconds)
 
 
+def _verdict(verdict: str, is_provisional: bool) -> str:
+    return f"{verdict}?" if is_provisional and verdict != "undecided" else verdict
+
+
 def _num(first: int, second: int, unit: str) -> str:
     return f"{first}+{second}{' runs' * (unit == 'run')}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 _COLUMNS = (

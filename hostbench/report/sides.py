@@ -66,8 +66,10 @@ class SideRuns:
         """What a page calls it: `main (03845e94)`, for main moves on."""
         if self.is_level:
             return "the level of the runs before"
-        commit = str(self.rows["commit"].iloc[0])
-        is_name = self.column == "commit" and not commit.startswith(self.text)
+        commit, scratch = self.rows[["commit", "scratch"]].astype(object).iloc[0]
+        if isinstance(scratch, str):
+            return f"{self.text} (scratch: {scratch})"
+        is_name = self.column == "commit" and not str(commit).startswith(self.text)
         return f"{self.text} ({commit[:8]})" if is_name else self.text
 
 

@@ -127,7 +127,7 @@ def test_partial_runs_are_not_judged_and_single_ones_undecided(compare: Shell) -
     assert "4 launches, under 7" in compare.out
     stored(compare.results, OLD, (1.0,))
     assert compare(OLD, NEW) == EXIT_NOTHING_MEASURED
-    why = "1 undecided: made one after the other; `hostbench ab` or 4 more runs decide"
+    why = "1 undecided: made one after the other; `hostbench ab` or 4 more runs will decide"
     assert why in compare.out
     level(compare.results, (1.0,))
     assert compare.verdicts(OLD, NEW) == (EXIT_OK, {("faster", False)})
@@ -183,7 +183,8 @@ def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> No
     title = "the level of the runs before -> 7777: 1 slower, 1 undecided, 1 same\n"
     assert compare.out.startswith(title) and "7+1 runs" in compare.out
     assert compare("6666", "7777") == EXIT_REGRESSION
-    assert compare.out.startswith("6666 -> 7777: 1 slower, 1 undecided, 1 same\n")
+    title = "6666, with the runs before it -> 7777: 1 slower, 1 undecided, 1 same\n"
+    assert compare.out.startswith(title)
     assert compare("7777", "6666") == EXIT_OK
     assert "1+7 runs" in compare.out
     assert compare("machine:shelf") == EXIT_USAGE
@@ -213,6 +214,8 @@ def test_runs_and_machines_are_sides_too(compare: Shell) -> None:
     sides = f"run:{first}", f"run:{second}"
     both = {("not measured", False), ("new", False)}  # two machines are two series
     assert compare.verdicts(*sides) == (EXIT_NOTHING_MEASURED, both)
+    compare(*sides)
+    assert f"run:{second} (scratch: quick): 1 not measured" in compare.out
     level(compare.results, (1.5,), machine="third")
     assert compare("machine:left", "machine:third") == EXIT_REGRESSION
     assert f"{SHOWN[0]}\n" in compare.out
@@ -316,7 +319,7 @@ def test_another_projects_tree_has_a_level_too(
         assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
-    why = "made one after the other; `hostbench ab` or 3 more runs decide"
+    why = "made one after the other; `hostbench ab` or 3 more runs will decide"
     assert {row["why"] for row in rows if row["verdict"] == "undecided"} == {why}
 
 
