@@ -242,7 +242,7 @@ def measure(
     is written into asv's files too.
 
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
-    device did: then nothing is kept. BrokenError where no more can be written.
+    device was lost by then. BrokenError where no more can be written.
     """
     _archive_orphans(setup)
     headers = _headers(setup, sides, scratch)
@@ -264,16 +264,18 @@ def measure(
             if tells_asv and setup.device != MARK:
                 is_judged = end == "complete" and runs[0].header.scratch is None
                 asv_error = _tell_asv(setup, runs[0], is_judged)
-        if not all(run.records for run in runs):
-            for path in paths:
-                path.unlink(missing_ok=True)
-            if end == "device lost":
-                raise DeviceLost("the device was lost before anything was measured")
-            raise Interrupted("interrupted before anything was measured: nothing to keep")
         archived = [
             adopt.archive_journal(setup.results, path, run)
             for path, run in zip(paths, runs, strict=True)
+            if run.records
         ]
+        if len(archived) < len(runs):
+            for path in paths:
+                path.unlink(missing_ok=True)
+            before = "before both sides were measured" if sides else "before anything was measured"
+            if end == "device lost":
+                raise DeviceLost(f"the device was lost {before}")
+            raise Interrupted(f"interrupted {before}")
     return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
 
 

@@ -2,9 +2,8 @@
 whose facts are given."""
 
 import dataclasses
-import re
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
+from tests import answers as golden
+from tests.answers import repeated, simulated
 from tests.fakes.builders import (
     FACTS,
     copy_case,
@@ -37,7 +38,6 @@ COPY = "transfer.host_to_device"
 PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"
 SNIPPET = "Does a copy stream overlap anything from pageable memory?"
-RATIO = "Which ratio of compute to copy gains most from overlap?"
 TRIP = "Do copies in, computes and copies out run at once?"
 CROSSINGS = tuple(
     f"From which size is pinned memory faster, {way}?"
@@ -61,46 +61,6 @@ def asked_of(
     by_question = {one.question: one for one in found}
     assert len(by_question) == len(found)
     return by_question
-
-
-def repeated(records: Sequence[CaseRecord], launches: int = 10) -> list[CaseRecord]:
-    """The simulated clock is exact: a further launch says the same."""
-    return [replace(one, launch=number) for number in range(launches) for one in records]
-
-
-@cache
-def transfers() -> list[CaseRecord]:
-    return simulated_records("transfer", launches=1)
-
-
-@cache
-def overlaps() -> list[CaseRecord]:
-    return simulated_records("overlap", launches=1)
-
-
-@cache
-def creations() -> list[CaseRecord]:
-    return repeated(simulated_records("allocation", launches=1))
-
-
-@cache
-def copies() -> dict[str, Answer]:
-    return asked_of(repeated(transfers()))
-
-
-@cache
-def loops() -> dict[str, Answer]:
-    return asked_of(repeated(overlaps()))
-
-
-@cache
-def allocations() -> dict[str, Answer]:
-    return asked_of(creations())
-
-
-@cache
-def feeding() -> dict[str, Answer]:
-    return asked_of(repeated(simulated_records("loading", launches=1)))
 
 
 def figure(answer: Answer, label: str) -> Figure:
@@ -172,73 +132,22 @@ def test_a_name_that_a_workload_lacks_is_said(question: Question, said: str) -> 
 # transfer, simulated
 
 
-def test_each_question_once_and_no_odd_number() -> None:
-    assert (len(copies()), len(loops())) == (21, 8)
-    for answer in (*copies().values(), *loops().values()):
-        assert answer.state not in ("unavailable", "undecided"), answer.question
-        assert answer.chart is not None or answer.question in (LINK, BREAK_EVEN)
-        assert all(one.value == one.value for one in answer.figures)
-
-
 BREAK_EVEN = "After how many copies has pinning a tensor paid?"
 
 
-@pytest.mark.parametrize("question", CROSSINGS)
-def test_pinned_is_faster_from_a_size_on(question: str) -> None:
-    answer = copies()[question]
-    assert answer.state == "partly"
-    assert answer.verdict == "pinned: the same at 1KiB, up to 4.99x faster from 4KiB to 256MiB"
-    assert verdict(answer, "1KiB pinned")[0] == "same"
-    assert verdict(answer, "256MiB pinned") == ("faster", 4.99)
+def test_what_the_simulated_device_is_said_to_do() -> None:
+    """Every answer and figure of every family that it measures."""
+    assert [*golden.lines()] == golden.GOLDEN.read_text().splitlines(), (
+        "an answer has changed. If it shall be so, run `python -m tests.answers`"
+    )
 
 
-def test_pageable_memory_blocks_and_pinned_does_not() -> None:
-    for memory, state, asyncness in (("pageable", "no", 0.0), ("pinned", "yes", 1.0)):
-        answer = copies()[ASYNC.format(memory)]
-        assert answer.state == state
-        for way in ("host to device", "device to host"):
-            found = value(answer, f"1GiB {way}: asyncness")
-            assert found == pytest.approx(asyncness, abs=0.01)
-
-
-def test_pinning_pays_after_as_many_copies_as_it_costs() -> None:
-    answer = copies()[BREAK_EVEN]
-    assert answer.state == "figure"
-    assert value(answer, "64MiB") == pytest.approx(6.9, abs=0.05)
-    assert verdict(copies()[PAYS], "pinned") == ("faster", 4.99)
-    assert copies()[PAYS].state == "yes"
-
-
-def test_both_ways_at_once() -> None:
-    answer = copies()["Do copies in both directions run at once?"]
-    assert answer.state == "partly"
-    both = figure(answer, "pinned, 64MiB each way, in all")
-    assert both.value == pytest.approx(99.1, abs=0.05) and both.unit == "GB/s"
-    assert str(both).endswith("in all 99.1 GB/s (the same as both alone (99.3 GB/s))")
-    alone = figure(answer, "pageable, 64MiB each way, in all")
-    assert str(alone).endswith("(50% (50% to 50%) of that of both alone (20 GB/s))")
-    assert value(answer, "pageable, 64MiB each way, in all") == pytest.approx(9.99, abs=0.01)
-
-
-def test_what_a_conversion_costs() -> None:
-    cast = copies()["What does a cast to float16 during the copy cost?"]
-    assert figure(cast, "H2D pinned sync").note == "copied: 1 x H2D pageable, 8MiB in all"
-    assert verdict(cast, "D2H pinned async") == ("faster", 1.85)
-    strided = copies()["What does copying every second element cost?"]
-    assert verdict(strided, "D2H pinned sync") == ("slower", 0.974)
-
-
-def test_copies_on_and_between_devices() -> None:
-    peers = copies()["How fast is a copy from one GPU to another?"]
-    assert value(peers, "directly") == pytest.approx(371, rel=2e-3)
-    assert value(peers, "through the host") == pytest.approx(24.8, rel=2e-3)
-    assert verdict(peers, "directly")[0] == "faster"
-    said = "99% of 25 GB/s, the simulated link, the bytes cross it twice"
-    assert figure(peers, "through the host").note == said
-    inside = copies()["How fast is a copy inside the device's memory?"]
-    (only,) = inside.figures
-    assert (only.label, only.unit) == ("512MiB", "GB/s")
-    assert only.value == pytest.approx(1964, rel=1e-3)
+def test_one_copy_engine_hides_less_of_a_round_trip() -> None:
+    records = simulated_records("overlap", launches=1, link=Link(num_copy_engines=1))
+    trip = [one for one in records if "round_trip" in one.case.workload]
+    answer = asked_of(repeated(trip))[TRIP]
+    assert answer.state == "yes"
+    assert value(answer, "3 streams, hidden share") == pytest.approx(0.58, abs=0.01)
 
 
 def reduced(kind: str, num_ranks: int, nbytes: int, seconds: float, **more: Any) -> Row:
@@ -347,7 +256,9 @@ def test_a_size_that_is_not_async_is_named() -> None:
         found = {**one.measurement.findings, "asynchronous": False}
         return replace(one, measurement=replace(one.measurement, findings=found))
 
-    plain = [odd(one) for one in transfers() if one.case.workload == "transfer.host_to_device"]
+    plain = [
+        odd(one) for one in simulated("transfer") if one.case.workload == "transfer.host_to_device"
+    ]
     answer = asked_of(plain)[ASYNC.format("pinned")]
     assert answer.state == "partly"
     assert answer.verdict == (
@@ -360,7 +271,7 @@ def test_a_direction_without_a_number_is_named(lost: Callable[[Case, str], CaseR
     plain = ("transfer.host_to_device", "transfer.device_to_host")
     records = [
         lost(one.case, "no such copy") if one.case.workload == plain[1] else one
-        for one in transfers()
+        for one in simulated("transfer")
         if one.case.workload in plain
     ]
     found = asked_of(repeated(records))
@@ -383,7 +294,9 @@ def test_a_quick_run_answers_what_it_can() -> None:
     """A curve to the device, none back; no serial loop from pageable memory, so no share of it."""
     works = families.load()
     quick = [
-        one for one in transfers() + overlaps() if works[one.case.workload].options(one.case).quick
+        one
+        for one in simulated("transfer") + simulated("overlap")
+        if works[one.case.workload].options(one.case).quick
     ]
     assert set(asked_of(repeated(quick, 3))) == {
         "How fast is a copy, host to device?",
@@ -401,7 +314,7 @@ def test_a_quick_run_answers_what_it_can() -> None:
 
 def test_each_case_alone_has_its_answer() -> None:
     """Only it was selected, or the run ended after it. Nothing breaks, nothing is compared."""
-    for one in [*transfers(), *overlaps()]:
+    for one in [*simulated("transfer"), *simulated("overlap")]:
         row = Row(
             family=one.case.family,
             workload=one.case.workload,
@@ -422,130 +335,33 @@ def test_each_case_alone_has_its_answer() -> None:
 # overlap, simulated
 
 
-def test_all_that_can_be_hidden_is_hidden() -> None:
-    for question in (PINNED, PAGEABLE):
-        answer = loops()[question]
-        assert answer.state == "yes"
-        assert re.fullmatch(
-            r"yes: (a copy stream hides|\d streams hide) (\d+) % "
-            r"\((99 % interval|few launches say) \2 % to \2 %\)",
-            answer.verdict,
-        )
-        assert value(answer, "a copy stream, hidden share") == pytest.approx(1, abs=0.01)
-        assert verdict(answer, "a copy stream")[0] == "faster"
-        assert verdict(answer, "async on one stream")[0] == "same"
-        assert answer.chart is not None
-        assert [one.low for one in answer.chart.rules] == [value(answer, "ideal")]
-
-
-def test_the_snippet_of_the_articles() -> None:
-    answer = loops()[SNIPPET]
-    assert answer.state == "yes"
-    found = figure(answer, "32MiB: overlapped share of the shorter one")
-    assert found.value == pytest.approx(0.88, abs=0.01)
-
-
-def test_overlap_pays_most_where_both_take_as_long() -> None:
-    answer = loops()[RATIO]
-    factors = {one.label: verdict(answer, one.label) for one in answer.figures}
-    assert [*factors] == ["1:4", "1:2", "1:1", "2:1", "4:1"]
-    assert factors["1:1"] == ("faster", 1.86)
-    assert answer.verdict.startswith("1:1 is 1.86x faster than serial")
-
-
-def test_from_which_batch_on_a_copy_stream_pays() -> None:
-    answer = loops()["From which batch size does a copy stream pay, from pinned memory?"]
-    assert answer.state == "yes" and answer.verdict.endswith("faster from 512KiB to 32MiB")
-    assert [one.value for one in answer.figures] == sorted(one.value or 0 for one in answer.figures)
-
-
-@pytest.mark.parametrize(("engines", "share"), [(1, 0.58), (2, 1.0)])
-def test_one_copy_engine_hides_less_of_a_round_trip(engines: int, share: float) -> None:
-    answer = loops()[TRIP]
-    if engines == 1:
-        records = simulated_records("overlap", launches=1, link=Link(num_copy_engines=1))
-        trip = [one for one in records if "round_trip" in one.case.workload]
-        answer = asked_of(repeated(trip))[TRIP]
-    assert answer.state == "yes"
-    assert value(answer, "3 streams, hidden share") == pytest.approx(share, abs=0.01)
-
-
 # allocation
-
-
-def test_created_on_the_device_or_moved() -> None:
-    for fill, factor in (("zeros", 255.0), ("randn", 1005.0)):
-        answer = allocations()[f"Create {fill} on the CPU and move it, or directly on the device?"]
-        said, times = verdict(answer, "direct")
-        assert said == "faster" and times == pytest.approx(factor, rel=0.01)
 
 
 WHERE = "Where the time of {} goes, created on the CPU and moved"
 
 
-def test_the_parts_of_creating_on_the_cpu_and_moving() -> None:
-    """At the one size at which all of them were measured; with the figures of the default link."""
-    link, nbytes = Link(), 16 * MIB
-    answer = allocations()[WHERE.format("randn")]
-    fill_s = nbytes / link.host_randn_bytes_per_s
-    copy_s = link.launch_s + link.latency_s + nbytes / link.pageable_bytes_per_s + link.wait_s
-    # Of the whole: both allocations and all waits; of the host's memory there is no touch in it.
-    whole_s = 2 * link.alloc_s + fill_s + copy_s + link.wait_s
-    touch_s = link.alloc_s + nbytes / link.host_bytes_per_s
-    assert answer.notes[0] == "At 16MiB."
-    shares = {
-        "randn": fill_s,
-        "the host's memory": touch_s,
-        "the device's memory": link.alloc_s,
-        "the copy": copy_s,
-    }
-    for name, seconds in shares.items():
-        assert value(answer, name) == pytest.approx(seconds / whole_s, abs=2e-4)
-    assert answer.verdict == (
-        "randn 0.95, the host's memory 0.02, the device's memory 0.00 and the copy 0.05"
-    )
-    assert figure(answer, "randn").low == pytest.approx(value(answer, "randn"))
-    assert answer.chart is not None and len(answer.chart.points) == 4
-
-
 def test_parts_that_were_not_measured_are_named() -> None:
     wanted = ("allocation.create", "allocation.part")
-    chosen = [one for one in creations() if one.case.workload in wanted]
+    chosen = [one for one in repeated(simulated("allocation")) if one.case.workload in wanted]
     found = asked_of([one for one in chosen if one.case.values.get("part") != "host_memory"])
     answer = found[WHERE.format("zeros")]
     assert figure(answer, "the host's memory").status == "not measured"
     assert value(answer, "zeros") + value(answer, "the copy") == pytest.approx(1.0, rel=0.01)
-    only = [one for one in creations() if one.case.workload == "allocation.create"]
+    only = [
+        one for one in repeated(simulated("allocation")) if one.case.workload == "allocation.create"
+    ]
     assert WHERE.format("zeros") not in asked_of(only)
 
 
 def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts() -> None:
     records = [
         replace(one, case=Case(one.case.workload, {**one.case.values, "device": "cpu"}))
-        for one in creations()
+        for one in repeated(simulated("allocation"))
         if one.case.values.get("memory") != "device"
     ]
     answer = asked_of(records, device="cpu")[WHERE.format("zeros")]
     assert value(answer, "the device's memory") == value(answer, "the host's memory") > 0
-
-
-def test_what_a_cold_cache_costs() -> None:
-    """A warm one is asked so often that its one wait is next to nothing."""
-    question = "What does device memory cost with a cold allocator cache?"
-    link = Link()
-    warm_s, cold_s = link.alloc_s, link.alloc_s + link.malloc_s + link.wait_s
-    said, factor = verdict(allocations()[question], "cold cache")
-    assert said == "slower" and factor == pytest.approx(warm_s / cold_s, rel=0.02)
-
-
-def test_what_pinning_costs() -> None:
-    link = Link()
-    pinned = allocations()["What does pinned memory cost to allocate?"]
-    touched_s = link.alloc_s + 64 * MIB / link.host_bytes_per_s
-    locked_s = link.alloc_s + 64 * MIB / link.pin_bytes_per_s
-    said, factor = verdict(pinned, "cold cache")
-    assert said == "slower" and factor == pytest.approx(touched_s / locked_s, rel=0.01)
-    assert verdict(pinned, "warm cache")[0] == "faster"
 
 
 FRAGMENTS = "How much is reserved at the peak for what is allocated, where {}?"
@@ -709,7 +525,9 @@ def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
 def test_how_many_copies_is_said_only_where_the_launches_agree() -> None:
     """What pinning costs differs from launch to launch, by 9 copies and more."""
     plain = [
-        one for one in transfers() if one.case.workload.endswith(("host_to_device", "and_copy"))
+        one
+        for one in simulated("transfer")
+        if one.case.workload.endswith(("host_to_device", "and_copy"))
     ]
 
     def noisy(one: CaseRecord, launch: int) -> CaseRecord:
@@ -765,53 +583,3 @@ def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 # loading
-
-
-WORKERS = "How many workers does this step need?"
-BATCHES = "Which batch size is large enough?"
-
-
-def test_the_fewest_workers_than_which_no_more_are_faster() -> None:
-    one = feeding()[WORKERS]
-    assert one.state == "figure"
-    assert one.verdict == (
-        "4 workers: 1.05 ms a step, and more is no faster; "
-        "slower: no workers 1.85x, 1 worker 1.55x and 2 workers 1.24x"
-    )
-    alone = figure(one, "no workers")
-    assert alone.note == "waits 1.72 ms for data, device idle 43% of the time, 8,190 items/s"
-    assert verdict(one, "4 workers") == ("faster", 1.85)
-    assert value(one, "data on the device") == pytest.approx(1.001e-3, rel=1e-3)
-    assert one.chart is not None
-    assert [rule.low for rule in one.chart.rules] == [pytest.approx(1.001e-3, rel=1e-3)]
-
-
-def test_what_pinning_a_side_stream_and_a_prefetch_gain() -> None:
-    pins = feeding()["Does pin_memory=True help, with .to(device)?"]
-    assert (pins.state, pins.verdict) == ("yes", "with it is 1.18x faster than without it")
-    side = "Does prefetching on a side stream help, with pin_memory={}?"
-    for pinned, factor in (("True", "1.05x"), ("False", "1.21x")):
-        one = feeding()[side.format(pinned)]
-        assert one.state == "yes"
-        assert one.verdict.startswith(f"with it is {factor} faster")
-    ahead = feeding()["What does prefetch_factor change?"]
-    assert ahead.verdict == "prefetch_factor 1 is 1.24x slower than prefetch_factor 2"
-
-
-def test_the_batch_size_by_items_per_second() -> None:
-    one = feeding()[BATCHES]
-    assert one.verdict == (
-        "batches of 16: 15,176 items/s, and more is no faster; "
-        "slower: batches of 1 1.09x and batches of 4 1.02x"
-    )
-    said = "(1.09x faster than batches of 1, waits 0 ns for data, device idle 0% of the time)"
-    assert str(figure(one, "batches of 64")) == f"batches of 64 15,242 items/s {said}"
-    assert one.chart is not None and one.chart.y.better == "higher"
-
-
-def test_what_starting_workers_costs() -> None:
-    one = feeding()["What does starting 4 workers cost each epoch?"]
-    assert one.verdict == "new is 4.44x slower than persistent"
-    assert value(one, "new") - value(one, "persistent") == (
-        pytest.approx(4 * Link().start_worker_s)
-    )

@@ -1,15 +1,14 @@
 """What a synchronization in each step costs a loop: exact seconds, counts and idle shares on the
 simulated device; counts and what was read on the others."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from benchmarks.synchronization import DEPTHS, FREE, TRAPS
 from hostbench.core.case import Case
-from hostbench.core.records import CaseRecord, FindingValue
+from hostbench.core.records import FindingValue
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
@@ -19,10 +18,9 @@ from hostbench.families.synchronization.steps import CountedSteps
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
-from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from tests.fakes.builders import run, simulated_records
+from tests.fakes.builders import record, run
 from tests.fakes.fake_cuda import Machine, cuda_machine
 from tests.stored import frame_of
 
@@ -203,57 +201,6 @@ def test_cuda_waits_as_often_as_torch_does(floor: Machine, trap: str) -> None:
 GAIN = "What does a loop gain without .item() in each step, by the length of its steps?"
 
 
-def told(records: Sequence[CaseRecord], device: str = "simulated") -> dict[str, Answer]:
-    """The answers of a run with these launches, and one in which the loops were observed."""
-    rows = frame_of(run(records, launches=10, device=device))
-    return {one.question: one for one in answers(rows_of(rows))}
-
-
-def launched(
-    seconds: Mapping[tuple[int, str], Sequence[float]], device: str = "cuda"
-) -> list[CaseRecord]:
-    """Ten launches, whose times go round and round."""
-    return [
-        CaseRecord(
-            case=case_of(LOOP, device=device, step_us=step_us, trap=trap),
-            version="1",
-            launch=launch,
-            position=0,
-            status="ok",
-            reason=None,
-            started_at="2026-10-01T00:00:00Z",
-            seconds=times[launch % len(times)],
-        )
-        for launch in range(10)
-        for (step_us, trap), times in seconds.items()
-    ]
-
-
-@pytest.fixture(scope="module")
-def simulated() -> dict[str, Answer]:
-    once = simulated_records("synchronization", launches=1)
-    records = [replace(one, launch=number) for number in range(10) for one in once]
-    return told(records)
-
-
-def test_every_question_is_answered(simulated: dict[str, Answer]) -> None:
-    for answer in simulated.values():
-        assert answer.state not in ("unavailable", "undecided"), answer.question
-        assert answer.chart is not None and answer.chart.points
-
-
-def test_what_a_loop_gains_without_a_read(simulated: dict[str, Answer]) -> None:
-    answer = simulated[GAIN]
-    assert (answer.state, answer.verdict) == (
-        "partly",
-        "without .item(): up to 1.99x faster from 10 us to 100 us, the same from 1 ms to 10 ms",
-    )
-    assert answer.figures[0].label == "10 us without .item()"
-    assert answer.chart is not None
-    drawn = {(point.x, point.series): point.y for point in answer.chart.points}
-    assert drawn[10, ".item()"] == pytest.approx(20.0304e-6, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("item", "state", "verdict"),
     [
@@ -265,13 +212,12 @@ def test_what_a_loop_gains_without_a_read(simulated: dict[str, Answer]) -> None:
 def test_a_claim_is_as_sure_as_the_launches(item: list[float], state: str, verdict: str) -> None:
     """What scatters establishes nothing."""
     times = {(10, "none"): [10e-6], (10, "item"): item}
-    answers_of_run = told(launched({**times, (1000, "none"): [1e-3], (1000, "item"): [1e-3]}))
-    answer = answers_of_run[GAIN]
+    times |= {(1000, "none"): [1e-3], (1000, "item"): [1e-3]}
+    records = [
+        record(case_of(LOOP, step_us=step_us, trap=trap), launch, own[launch % len(own)])
+        for launch in range(10)
+        for (step_us, trap), own in times.items()
+    ]
+    every = answers(rows_of(frame_of(run(records, launches=10, device="simulated"))))
+    (answer,) = (one for one in every if one.question == GAIN)
     assert (answer.state, answer.verdict) == (state, f"without .item(): {verdict}")
-
-
-def test_waits_and_idle_shares_stand_beside_each_time(simulated: dict[str, Answer]) -> None:
-    answer = simulated["What does reading a result cost in steps of 10 us?"]
-    notes = {one.label: one.note for one in answer.figures}
-    assert notes["nothing"] == "0 waits a step, device idle 0%"
-    assert notes["device synchronize"] == "1 wait a step, device idle 33%"

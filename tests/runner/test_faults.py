@@ -4,9 +4,7 @@ The faulty family is written into a throwaway checkout and run through the real 
 """
 
 import contextlib
-import json
 import os
-import random
 import signal
 import subprocess
 import time
@@ -200,52 +198,6 @@ def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
     running.communicate(timeout=120)
     (failed,) = (r for r in case_results(only_run(results)) if r.status == "failed")
     assert failed.reason == "the worker process was lost: killed by SIGKILL"
-
-
-@pytest.mark.soak
-def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path) -> None:
-    """Kill the worker, the server or hostbench itself at a random moment; the next run is whole.
-
-    `make test` kills at moments that it chooses.
-    """
-    for seed in range(100):
-        rng = random.Random(seed)
-        results = tmp_path / str(seed)
-        running = start_run(checkout, results)
-        wait_for_records(results, 1)
-        time.sleep(rng.uniform(0, 1.5))
-        before = {
-            (str(r.case), r.launch): r.seconds
-            for path in journal.find(results)
-            for r in journal.read(path).records
-        }
-        victim = rng.choice(("worker", "server", "hostbench"))
-        kill(checkout, running, victim)
-        running.communicate(timeout=120)
-        assert checkout.wait_for_no_process() == [], (seed, victim)
-        done = checkout.hostbench(*words_of_run(results))
-        assert done.returncode == 0, (seed, victim, done.stdout)
-        killed, whole = runs_of(results)
-        assert whole.is_whole, (seed, victim)
-        found = {(str(r.case), r.launch): r.seconds for r in killed.records}
-        missing = {key for key in before if key not in found}
-        assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
-
-
-def kill(checkout: Scratch, running: subprocess.Popen[str], victim: str) -> None:
-    if victim == "hostbench":
-        running.kill()
-        return
-    worker = worker_of(checkout)
-    if worker is None:
-        return
-    pid = worker
-    if victim == "server":
-        with contextlib.suppress(OSError):
-            stat = Path(f"/proc/{worker}/stat").read_text()
-            pid = int(stat.rpartition(")")[2].split()[1])
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(

@@ -263,7 +263,7 @@ def test_an_interrupt_keeps_what_can_be_compared(
     commit(root, "2")
     code = main([*AB, "HEAD~1"])
     assert code == (EXIT_NOTHING_MEASURED if after == 1 else EXIT_FAILED)
-    assert [len(one.winners()) for one in stored(root)] in ([], [5, 4], [4, 5])
+    assert [len(one.winners()) for one in stored(root)] in ([1], [5, 4], [4, 5])
     assert not list(root.rglob("*.jsonl"))
 
 

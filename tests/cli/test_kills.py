@@ -1,0 +1,165 @@
+"""`make soak`: the program as a process, killed at random moments, and on a full disk."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.processes import with_descendants
+from hostbench.device import simulated_file
+from hostbench.judge.two_sides import LEAST_RUNS
+from hostbench.runner import journal
+from hostbench.store import archive
+from hostbench.store.results import Results
+from tests import own_project
+from tests.cli.test_nightly import CONFIG, MACHINE, WORKLOAD
+from tests.scratch import Scratch
+from tests.stored import read_tree
+
+pytestmark = pytest.mark.soak
+NUM_KILLS = int(os.environ.get("HOSTBENCH_KILLS", "50"))
+"""Of each command."""
+MEASURING = ("--device", "simulated", "--machine", MACHINE, "--results")
+COMMANDS = {
+    "run": (EXIT_OK, ("run", *MEASURING, "{0}")),
+    "ab": (EXIT_REGRESSION, ("ab", "HEAD~1", "main", *MEASURING, "{0}")),
+    "nightly": (EXIT_REGRESSION, ("nightly", "--summary", "{0}.md", *MEASURING, "{0}")),
+    "publish": (EXIT_OK, ("publish", "file://{0}.published", "--results", "{0}")),
+}
+"""What each comes to, and its words."""
+ON_A_SMALL_DISK = "mount -t tmpfs -o size=64k tmpfs {0} && for day in 1 2; do {1}; done"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    """A project whose second commit copies twice, and in `home/nights` what the first came to."""
+    project = own_project.empty(tmp_path_factory.mktemp("killed"))
+    own_project.write(project.root, f"# benchmarks/steps.py\n{WORKLOAD}")
+    (project.root / "asv.conf.json").write_text(json.dumps(CONFIG))
+    (project.root / ".gitignore").write_text("__pycache__/\n")
+    story = project.home / "story.toml"
+    project.environ[simulated_file.VARIABLE] = str(story)
+    project.git("init", "-q")
+    for times in (1, 2):
+        (project.root / "mine.py").write_text(f"TIMES = {times}\n")
+        project.commit(f"{times} times")
+        for day in range(LEAST_RUNS + 1 if times == 1 else 0):
+            story.write_text(f"seed = {day}\nnoise = 0.004\n")
+            night = start(project, "nightly", project.home / "nights")
+            assert night.communicate() and night.returncode == EXIT_OK
+    return project
+
+
+def start(checkout: Scratch, name: str, results: Path) -> subprocess.Popen[str]:
+    _, words = COMMANDS[name]
+    return checkout.start("-m", "hostbench", *(word.format(results) for word in words))
+
+
+def kill(running: subprocess.Popen[str], rng: random.Random) -> str:
+    """The command, or a process that it has started."""
+    others = with_descendants({running.pid})[1:]
+    victim, number = running.pid, rng.choice((signal.SIGKILL, signal.SIGTERM))
+    if others and rng.random() < 0.3:
+        victim, number = rng.choice(others), signal.SIGKILL
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(victim, number)
+    return f"{number.name} of {'the command' if victim == running.pid else 'its child'}"
+
+
+def measured(results: Path) -> dict[tuple[str, str, int], float | None]:
+    """What is stored of it. A journal may become an archive meanwhile."""
+    seconds = {}
+    for path in [*journal.find(results), *results.glob(f"*/runs/*{archive.SUFFIX}")]:
+        with contextlib.suppress(FileNotFoundError):
+            run = archive.read(path) if path.suffix == ".gz" else journal.read(path)
+            for one in run.records:
+                seconds[run.header.run_id, str(one.case), one.launch] = one.seconds
+    return seconds
+
+
+def add_runs(results: Path, num: int) -> None:
+    """Copies of one that is there."""
+    run = archive.read(next(results.glob(f"*/runs/*{archive.SUFFIX}")))
+    for number in range(num):
+        run_id = f"{run.header.run_id[:-4]}{number:04x}"
+        archive.write(results, replace(run, header=replace(run.header, run_id=run_id)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_kill_at_a_random_moment_loses_nothing(
+    checkout: Scratch, tmp_path: Path, name: str
+) -> None:
+    """No process is left, and the next command ends as if there had been no kill."""
+    rng, ends, whole_s = random.Random(), Counter[str](), 0.0
+    first, results = tmp_path / "first", tmp_path / "results"
+    shutil.copytree(checkout.home / "nights", first)
+    if name == "publish":
+        add_runs(first, 120)  # more than it sends at once
+    while ends.total() < NUM_KILLS:
+        for old in (*tmp_path.glob("results*"), *tmp_path.glob(".results*")):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        shutil.copytree(first, results)
+        code, how, before = COMMANDS[name][0], "nobody is killed", measured(results)
+        if whole_s:
+            running = start(checkout, name, results)
+            time.sleep(rng.uniform(0, whole_s))
+            before = measured(results)
+            how = kill(running, rng) if running.poll() is None else ""
+            said, _ = running.communicate(timeout=120)
+            if not how:
+                continue  # it was over
+            how = f"{how}: exit code {running.returncode}"
+            ends[how] += 1
+            assert "Traceback" not in said, (ends, said)
+            assert checkout.wait_for_no_process() == [], (ends, how, said)
+            if len([*results.glob("*/nights/*")]) > LEAST_RUNS + 1:
+                code = EXIT_OK  # it was concluded, and is known
+        running, began_s = start(checkout, name, results), time.monotonic()
+        said, _ = running.communicate(timeout=120)
+        whole_s = whole_s or time.monotonic() - began_s
+        assert running.returncode == code and "Traceback" not in said, (ends, how, said)
+        assert before.items() <= measured(results).items(), (ends, how)
+        assert not [*journal.find(results)], (ends, how)
+        tree = read_tree(results)
+        assert not tree.warnings, (ends, how, tree.warnings)
+        if name == "publish":
+            sent = Results(f"file://{results}.published")
+            assert len(sent.runs()) == len(tree.runs), (ends, how)
+            assert len(sent.frame()) == len(tree.frame), (ends, how)
+    print(name, *ends.items(), sep="\n  ")
+
+
+def test_a_full_disk_is_told(checkout: Scratch, tmp_path: Path) -> None:
+    """The second of two nights has no room left."""
+    results, summary = tmp_path / "results", tmp_path / "results.md"
+    results.mkdir()
+    unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("this machine gives no mount namespace")
+    words = " ".join(word.format(results) for word in COMMANDS["nightly"][1])
+    fill = f"head -c 1M /dev/zero > {results}/ballast"
+    night = f"{sys.executable} -m hostbench {words}; echo exit $?; {fill}"
+    done = subprocess.run(
+        [*unshare, "sh", "-c", ON_A_SMALL_DISK.format(results, night)],
+        cwd=checkout.root,
+        env=checkout.env(),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    codes = re.findall(r"exit (\d)", done.stdout)
+    assert codes == [str(EXIT_OK), str(EXIT_FAILED)], done.stdout + done.stderr
+    answer = summary.read_text().splitlines()[0]
+    assert "No space left" in answer and "Broken off" in answer
