@@ -16,7 +16,7 @@ from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
 from hostbench.families import load
-from hostbench.families.training.model import Shape
+from hostbench.families.training.model import SGD, Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
 from hostbench.measure import workload
@@ -98,7 +98,8 @@ def hook(change: Callable[[Any], Any], trainer: Trainer) -> None:
 
 
 def lose_a_bucket(trainer: Trainer) -> None:
-    hook(lambda bucket: bucket.buffer() if bucket.index() == 0 else None, trainer)
+    """The first of two."""
+    hook(lambda bucket: None if bucket.is_last() else bucket.buffer(), trainer)
 
 
 def wrong_mean(trainer: Trainer) -> None:
@@ -138,6 +139,11 @@ def hold_more(trainer: Trainer) -> None:
     trainer.update = more
 
 
+def unshard_momentum(trainer: Trainer) -> None:
+    """Each rank updates all, and holds what ZeRO-1 shares out."""
+    trainer.optimizer = SGD([*trainer.model.parameters()])
+
+
 def lose_a_gradient(trainer: Trainer) -> None:
     """The first parameter's is dropped before the update."""
     first = next(trainer.model.parameters())
@@ -163,6 +169,11 @@ def build(device: Device, wrap: str, fault: str) -> Prepared:
         trainer = Trainer(wrap, replace(SHAPE, micro_batches=4), 1)
         trainer.synced += trainer.rank == 1
         return trainer.prepared()
+    if fault == "all leave early":
+        trainer = Trainer(wrap, replace(SHAPE, micro_batches=4), 1)
+        prepared = trainer.prepared()
+        trainer.synced += 1
+        return prepared
     trainer = Trainer(wrap, SHAPE)
     if fault != "none":
         FAULTS[fault](trainer)
@@ -172,7 +183,7 @@ def build(device: Device, wrap: str, fault: str) -> Prepared:
 FAULTS: dict[str, Callable[[Trainer], None]] = {
     fault.__name__: fault
     for fault in (lose_a_bucket, wrong_mean, count_twice, leave_stale, update_once, hold_more,
-                  lose_a_gradient)
+                  lose_a_gradient, unshard_momentum)
 }  # fmt: skip
 FAULTY = Workload(
     name="faulty.step",
@@ -210,6 +221,8 @@ def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
         ("update_once", "fsdp2", {"parity"}),
         ("hold_more", "ddp", {"memory"}),
         ("lose_a_gradient", "ddp", {"memory", "parity"}),
+        ("unshard_momentum", "zero1", {"sent", "memory"}),
+        ("all leave early", "ddp", {"sent"}),
     ],
 )
 def test_what_goes_wrong_fails_the_proofs_that_see_it(
