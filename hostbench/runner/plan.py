@@ -197,8 +197,8 @@ def choose(
 
 def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     """The cases; but of those that differ in their number of ranks alone, where none has the
-    world's and not all have more, the largest, over as many ranks as there are. What goes half
-    across does so here, too."""
+    world's and not all have more, the largest, over as many ranks as there are: but not what is of
+    one process by its nature. What goes half across does so here, too."""
     by_ranks: dict[Case, dict[int, Case]] = {}
     for case in cases:
         any_ranks = Case.of(case.workload, {**case.values, RANKS_AXIS: ""})
@@ -206,7 +206,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     chosen: dict[Case, None] = {}  # strides that differ for their ranks alone become the same case
     for declared in by_ranks.values():
         largest = max(declared)
-        if num_ranks not in declared and min(declared) < num_ranks:
+        if num_ranks not in declared and min(declared) < num_ranks and largest > 1:
             values = {**declared[largest].values, RANKS_AXIS: num_ranks}
             if values.get("stride") == largest / 2 > 1:
                 values["stride"] = num_ranks // 2

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from hostbench import families
-from hostbench.core.case import Case
+from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
@@ -80,6 +80,24 @@ def test_every_case_passes_its_proofs_or_says_why_it_is_skipped(ranks: Ranks, ca
         wanted = {"sent"}
     split = {"replicas"} & wanted if axes.get("wrap", case.workload) in SPLIT else set()
     assert proofs == dict.fromkeys(wanted, "passed") | dict.fromkeys(split, OWN_PART)
+
+
+@pytest.mark.parametrize(
+    ("case", "what"),
+    [
+        ("training.step[cpu,3,fsdp2,per_rank,float32]", "rows of a layer"),
+        ("training.step[cpu,3,zero1,per_rank,float32]", "layers"),
+        ("training.tensor_parallel[cpu,3,by_sequence]", "heads"),
+    ],
+)
+def test_what_ranks_cannot_share_out_evenly_is_skipped(ranks: Ranks, case: str, what: str) -> None:
+    """As of a world of 3, which a launcher has started."""
+    name, _, values = case.rstrip("]").partition("[")
+    device, _, *others = values.split(",")
+    work = WORKLOADS[name]
+    axes: dict[str, AxisValue] = dict(zip(work.axes, (device, 3, *others), strict=True))
+    with pytest.raises(Unavailable, match=f"{what} are not shared out evenly over 3 ranks"):
+        ranks.measure(work, Case.of(name, axes), SHORT)
 
 
 def hook(change: Callable[[Any], Any], trainer: Trainer) -> None:

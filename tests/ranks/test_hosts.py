@@ -231,3 +231,10 @@ def test_a_world_of_another_size_loses_no_case(device: str) -> None:
     for num_ranks in (6, 12, 16):
         own = [c for c in cases_of_world(declared, num_ranks) if c.values["num_ranks"] == num_ranks]
         assert {case.values.get("stride", 1) for case in own} == {1, num_ranks // 2}
+
+
+def test_a_case_of_one_process_is_none_of_a_world() -> None:
+    alone = tuple(
+        case for case in choose(load(("training",)), "cpu") if case.values["num_ranks"] == 1
+    )
+    assert alone and cases_of_world(alone, 2) == alone

@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from hostbench.core.errors import Unavailable
 from hostbench.core.sockets import tcp_bytes_sent
 from hostbench.families.training import KINDS
-from hostbench.families.training.model import SENT_BY_GLOO, SGD, WRAPS, Shape
+from hostbench.families.training.model import HEAD, SENT_BY_GLOO, SGD, WRAPS, Shape
 from hostbench.measure.measure import Prepared
 from hostbench.ranks.group import rank_group
 
@@ -43,6 +43,11 @@ class Trainer:
         self.group, self.shape, self.way = rank_group(), shape, WRAPS[wrap]
         self.rank, self.num = self.group.rank, self.group.num_ranks
         self.where = self.group.device.torch_device
+        by_layer = self.way.shared == ("optimizer",)
+        pieces = shape.layers if by_layer else shape.width // (1 if shape.layers else HEAD)
+        if self.way.shared and pieces % self.num:
+            what = "layers" if by_layer else "rows of a layer" if shape.layers else "heads"
+            raise Unavailable(f"{pieces} {what} are not shared out evenly over {self.num} ranks")
         self.synced = shape.micro_batches if synced is None else synced
         self.is_exact = shape.dtype is torch.float32 and options.get("params") != "bfloat16"
         torch.manual_seed(0)
