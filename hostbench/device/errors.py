@@ -17,13 +17,15 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memo
 _NCCL_TEXT = "NCCL error"
 _NCCL_LAST = "Last error:"
 _NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
+_BUILD_PATH = re.compile(r"\[(?:enforce fail at )?/\S+:\d+\] ")
+"""Before what gloo says: where the line was when torch was built."""
 
 
 def in_words(error: BaseException, where: str, kind: str = "") -> str:
     """In one line why the process must be left, or what kind of error it was, and where; what says
     its remedy says all."""
     fatal = str(error) if isinstance(error, BrokenError) else fatal_reason(error)
-    text = fatal or f"{kind or type(error).__name__}: {error}"
+    text = fatal or f"{kind or type(error).__name__}: {_BUILD_PATH.sub('', str(error))}"
     return " ".join(text.split())[:500] + ("" if fatal else where)
 
 

@@ -101,7 +101,7 @@ class Agents:
         self._mail = Mail(connect(Member.from_environ()))
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
-            raise Unavailable(f"not for the {len(world)} ranks that the launcher started")
+            raise Unavailable(f"for another number of ranks; the launcher started {len(world)}")
         self.names = [member.name for member in world]
         self._mail.drop("message", ("fork", group, Counter(member.node for member in world)))
 

@@ -40,7 +40,7 @@ class Ranks:
         self._group: GroupConfig | None = None
         self._findings: dict[str, FindingValue] = {}
         self._refused: dict[GroupConfig, Unavailable | RankFailure] = {}
-        """What ranks said instead of joining: asked once, as it may be a long wait."""
+        """Why ranks cannot join, or did not in all their time: they are not waited for again."""
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
@@ -84,7 +84,8 @@ class Ranks:
                 try:
                     ranks = self._pool.ask(deadline, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
-                    self._refused[group] = reason
+                    if isinstance(reason, Unavailable) or time.monotonic() >= deadline.at:
+                        self._refused[group] = reason
                     raise
                 self._findings = {name: any(own.get(name) for own in ranks) for name in ranks[0]}
             yield partial(self._pool.ask, deadline)

@@ -1,11 +1,11 @@
-"""What is said of an NCCL failure, from the texts that torch raises: NCCL's own last words."""
+"""What is said of a failure of NCCL and gloo, from the texts that torch raises: their own words."""
 
 from typing import Any
 
 import pytest
 
 from hostbench.core.errors import CollectiveError
-from hostbench.device.errors import fatal_reason
+from hostbench.device.errors import fatal_reason, in_words
 
 torch = pytest.importorskip("torch")
 rank = pytest.importorskip("hostbench.ranks.rank")
@@ -65,3 +65,9 @@ def test_it_comes_through_a_rank_whole() -> None:
     assert reply.by_others
     assert reply.text.endswith(SHM) and "No space left on device (28)" in reply.text
     assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text
+
+
+def test_gloo_speaks_without_the_path_of_its_build() -> None:
+    said = "ifa != nullptr. Unable to find address for: eth7"
+    error = RuntimeError(f"[enforce fail at /__w/gloo/transport/tcp/device.cc:84] {said}")
+    assert in_words(error, " (bench/steps.py:12)") == f"RuntimeError: {said} (bench/steps.py:12)"

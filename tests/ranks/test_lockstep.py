@@ -1,5 +1,6 @@
 """What the pool's parent decides: scripted ranks, no processes."""
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -173,13 +174,28 @@ def test_a_pool_lives_until_a_case_fails_or_wants_another(ranks: Ranks) -> None:
     assert Script.made[-1].is_closed
 
 
-@pytest.mark.parametrize("reason", [Unavailable("needs 2 GPUs"), RankFailure("did not answer")])
-def test_ranks_that_do_not_join_are_asked_once(ranks: Ranks, reason: Exception) -> None:
+@pytest.mark.parametrize(
+    ("reason", "took_s", "num_tries"),
+    [
+        (Unavailable("needs 2 GPUs"), 0.0, 1),
+        (RankFailure("did not answer"), 8.0, 1),
+        (RankFailure("was lost"), 7.0, 2),  # the next case has new ranks
+    ],
+)
+def test_ranks_that_cannot_join_or_take_all_their_time_are_asked_once(
+    ranks: Ranks,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: Exception,
+    took_s: float,
+    num_tries: int,
+) -> None:
     Script.refuses = reason
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + took_s)
+    monkeypatch.setattr(lockstep, "time", clock)
     for _ in range(2):
         with pytest.raises(type(reason), match=str(reason)):
             measured(ranks)
-    assert len(Script.made) == 1 and Script.made[0].is_closed
+    assert len(Script.made) == num_tries and all(pool.is_closed for pool in Script.made)
 
 
 @pytest.mark.parametrize(("has", "opened"), [(1, False), (2, True), (0, True)])
