@@ -65,7 +65,7 @@ def test_the_page_of_commands_has_each_one_with_its_options() -> None:
 
 def test_a_wrong_command_is_seen() -> None:
     assert problem("push") and problem("run --nothing") and problem("ab A [--nothing]")
-    assert problem("triage set SERIES SINCE accepted --note why") is None
+    assert problem("triage SERIES SINCE accepted --note why") is None
 
 
 def anchors(page: Path) -> set[str]:

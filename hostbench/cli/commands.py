@@ -154,18 +154,15 @@ def _command(
     name: str,
     help: str,
     *params: Decorator,
-    group: click.Group = COMMANDS,
-    does: str = "execute",
     **settings: Any,
-) -> click.Command:
-    """A command; the function `does` of its module takes its options, and returns the exit code."""
-    module = f"hostbench.cli.{name if group is COMMANDS else group.name}"
+) -> None:
+    """A command: `execute` of its module takes its options, and returns the exit code."""
 
     def start(**given: Any) -> int:
-        code: int = getattr(import_module(module), does)(**given)
+        code: int = import_module(f"hostbench.cli.{name}").execute(**given)
         return code
 
-    return group.command(name, help=help, **settings)(several(*params)(start))
+    COMMANDS.command(name, help=help, **settings)(several(*params)(start))
 
 
 _command(
@@ -251,37 +248,18 @@ _command(
 )
 
 
-@COMMANDS.group(
-    help="What people say of steps to slower: list, set, clear. Without an action: list.",
-    invoke_without_command=True,
-)
-@click.pass_context
-def triage(context: click.Context) -> int | None:
-    return None if context.invoked_subcommand else context.invoke(_triage_list, format="text")
-
-
-_EVENT = several(
-    _ONE_SERIES,
-    click.argument("since", metavar="SINCE"),
+_command(
+    "triage",
+    "List what people said of steps to slower, or say it of one. SERIES is case@machine, or "
+    "machine:NAME, as `hostbench changes` has it; SINCE the first bad commit, or a run id; STATE "
+    f"{', '.join(TRIAGE_STATES)}.",
+    click.argument("series", required=False, metavar="[SERIES"),
+    click.argument("since", required=False, metavar="SINCE"),
+    click.argument("state", required=False, metavar="STATE]", type=click.Choice(TRIAGE_STATES)),
+    _option("--note", "TEXT", "why"),
+    _formats(),
     RESULTS,
 )
-_OF_EVENT = (
-    "SERIES is case@machine, or machine:NAME, as `hostbench changes` has it; SINCE the first bad "
-    "commit, or a run id."
-)
-_triage_list = _command(
-    "list", "Every entry.", _formats(), RESULTS, group=triage, does="list_entries"
-)
-_command(
-    "set",
-    f"Say what an event is. {_OF_EVENT} STATE is {', '.join(TRIAGE_STATES)}.",
-    _EVENT,
-    click.argument("state", metavar="STATE", type=click.Choice(TRIAGE_STATES)),
-    _option("--note", "TEXT", "why"),
-    group=triage,
-    does="set_entry",
-)
-_command("clear", f"Take that back. {_OF_EVENT}", _EVENT, group=triage, does="clear_entry")
 _command("doctor", "Say what this machine is and what looks wrong.", _formats())
 _command(
     "idle",

@@ -20,6 +20,8 @@ _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]
 _BYTES = re.compile(r"bytes=(\d{4,18})(?=[,\]])")
 _TYPED = re.compile(r"bytes=(\d+[KMG]iB)(?=[,\]])")
 _INT = re.compile(r"-?\d{1,19}", re.ASCII)
+_VERSION = re.compile(r" version [^@\s]+(?=@|\Z)")
+"""What `compare` shows behind a case whose workload has another version than 1."""
 _SERIES = re.compile(
     r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
 )
@@ -115,7 +117,7 @@ def parse_series(text: str) -> SeriesSelector:
 
     Raises UsageError for anything else.
     """
-    match = _SERIES.match(text.strip())
+    match = _SERIES.match(_VERSION.sub("", text.strip()))
     if match is None:
         raise UsageError(
             f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "

@@ -283,7 +283,7 @@ def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
         since = commit if worst.why == "code" else night.run.run_id
         yield (
             "if it is intended, accept it, and no night names it any more: `"
-            f"{program} triage set {name} {since} accepted{where}`"
+            f"{program} triage {name} {since} accepted{where}`"
         )
 
 

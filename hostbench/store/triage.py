@@ -15,7 +15,6 @@ from typing import Annotated
 
 from msgspec import Meta, convert, to_builtins
 
-from hostbench.core.errors import UsageError
 from hostbench.core.files import load_json, read_stored, write_atomic
 from hostbench.core.records import DAMAGE
 from hostbench.store import TRIAGE_STATES
@@ -88,24 +87,11 @@ def is_first_bad(since: str) -> bool:
 
 
 def put(results: Path, entry: Entry) -> Path:
-    """Write an entry, in place of what was said of the same event. Raises UsageError for a value
-    that it cannot have."""
+    """Write an entry, in place of whatever was said of the same event."""
     content = {name: value for name, value in to_builtins(entry).items() if value is not None}
-    try:
-        convert(content, Entry)
-    except DAMAGE as error:
-        raise UsageError(f"this is no triage entry: {error}") from error
-    path, older = results / FOLDER / entry.file_name, about(results, entry)
+    path = results / FOLDER / entry.file_name
     write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
-    for other in older:
-        if other != path:
+    for other, older in read(results).entries.items():
+        if other != path and older.file_name == entry.file_name:
             other.unlink()
     return path
-
-
-def about(results: Path, entry: Entry) -> list[Path]:
-    """The files that speak of the same event; one that has its name is taken for such."""
-    named = results / FOLDER / entry.file_name
-    entries = read(results).entries.items()
-    paths = {path for path, other in entries if other.file_name == entry.file_name}
-    return sorted(paths | ({named} if named.exists() else set()))

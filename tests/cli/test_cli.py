@@ -130,7 +130,7 @@ sys.exit(code)
         ((*SIMULATED, "--deadline", "nan"), ("'--deadline': 'nan' is no time above zero: write",)),
         (("ab", "HEAD", "--launches", "6"), ("'--launches': 6 is not", "x>=7")),
         (("comparr", "A", "B"), ("'compare'", "--help`")),
-        (("triage", "sett"), ("'set'", "--help`")),
+        (("triage", "series"), ("name all of SERIES SINCE STATE",)),
         (("run", "--quic"), ("'--quick'", "--help`")),
         (("compare",), ("'A'", "--help`")),
     ],

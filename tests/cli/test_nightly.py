@@ -188,7 +188,7 @@ def test_a_fortnight(story: Story) -> None:
     assert f"; known and still slower: 1 step, as {CASE}@{MACHINE} +9" in story.answer
     assert f" since {str(night_of_change.commit)[:8]} {changed_on} (" in story.answer
     event = (f"{CASE}@{MACHINE}", str(night_of_change.commit), "accepted")
-    assert main(["triage", "set", *event, "--results", str(story.results)]) == EXIT_OK
+    assert main(["triage", *event, "--results", str(story.results)]) == EXIT_OK
     quiet(7)
     assert "still slower" not in story.answer
 

@@ -138,6 +138,10 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     code, _, err = changes(history, "--machine", "attic")
     assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
     assert changes(history, "transfer[")[0] == EXIT_USAGE
+    assert changes(history, "machine:shelf") == changes(history)
+    assert changes(history, f"{CASES[1]} version 2@shelf") == changes(history, str(CASES[1]))
+    code, _, err = changes(history, "machine:attic")
+    assert code == EXIT_USAGE and "nothing of machine:attic is stored that may be judged" in err
 
 
 def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, changes: Any) -> None:
@@ -150,7 +154,7 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
 def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> None:
     """One of the two events is accepted, then the other as well, of a smaller size."""
     words = (f"{CASES[1]}@shelf", sha(40)[:9], "accepted", "--note", "the | checksum")
-    assert main(["triage", "set", *words, "--results", str(copied)]) == EXIT_OK
+    assert main(["triage", *words, "--results", str(copied)]) == EXIT_OK
     code, out, err = changes(copied)
     assert (code, err) == (EXIT_REGRESSION, "")
     assert "in triage" in out and "; accepted at +20." in out and ": the | checksum" in out
@@ -176,18 +180,17 @@ def test_an_entry_is_set_for_what_is_stored(
         return told.out, told.err
 
     name = f"{CASES[1]}@shelf"
-    out, err = say("set", name, sha(40)[:8], "accepted")
+    out, err = say(name, sha(40)[:8], "accepted")
     assert "it names 1 event, +" in out and err == ""
     (path,) = (copied / "triage").iterdir()
     assert json.loads(path.read_text())["since"] == sha(40)
     assert as_typed(name) != name
-    say("set", as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
+    say(as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
     assert list((copied / "triage").iterdir()) == [path]
-    assert as_typed(name) in say("list")[0]
-    words = ("triage", "set", name, "no-such", "noise", "--results", str(copied))
+    assert as_typed(name) in say()[0]
+    words = ("triage", name, "no-such", "noise", "--results", str(copied))
     assert main(words) == EXIT_USAGE
     assert "'no-such' is no commit that git knows here" in capsys.readouterr().err
-    assert say("clear", name, sha(40)[:9]) == (f"deleted {path}\n", "")
 
 
 def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
