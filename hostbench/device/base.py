@@ -149,6 +149,10 @@ class Device:
         """Told which case's steps come next; it has been built. `reset` ends it. Only a device that
         can be told to be slower in some cases listens."""
 
+    def refused_pinning(self, error: BaseException) -> Unavailable | None:
+        """Where that error of a case means that memory cannot be pinned: so, as the reason."""
+        return None
+
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
         raise self.refusal("host memory")

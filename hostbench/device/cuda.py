@@ -8,6 +8,7 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 import contextlib
 import gc
 import os
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device import cuda_syncs, numa
 from hostbench.device.activity import Activity
-from hostbench.device.base import Buffer, Memory, Step, Where, lacking
+from hostbench.device.base import Buffer, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
@@ -43,41 +44,24 @@ _WARMUPS_OF_A_GRAPH = 3
 
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
 
+_NO_PINNING = re.compile("CUDA error: (out of memory|operation not supported|OS call failed)")
+
 _NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 
 
-class CudaStream:
-    """A torch stream. Streams do not wait for the default stream unless told to by an event."""
+class CudaStream(torch.cuda.Stream):
+    """torch's. Streams do not wait for the default stream unless told to by an event."""
 
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def wait(self, event: "CudaEvent") -> None:
-        self.raw.wait_event(event.raw)
-
-    def synchronize(self) -> None:
-        self.raw.synchronize()
+    wait = torch.cuda.Stream.wait_event
 
 
-class CudaEvent:
-    """A torch event."""
+class CudaEvent(torch.cuda.Event):
+    """torch's."""
 
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def record(self, stream: CudaStream | None = None) -> None:
-        self.raw.record(None if stream is None else stream.raw)
-
-    def synchronize(self) -> None:
-        self.raw.synchronize()
-
-    def query(self) -> bool:
-        return bool(self.raw.query())
-
-    def seconds_since(self, earlier: "CudaEvent") -> float:
-        return float(earlier.raw.elapsed_time(self.raw)) / 1e3
+    def seconds_since(self, earlier: torch.cuda.Event) -> float:
+        return float(earlier.elapsed_time(self)) / 1e3
 
 
 class CudaDevice(TorchDevice):
@@ -102,7 +86,10 @@ class CudaDevice(TorchDevice):
             torch.set_num_threads(cores)  # torch took all of the machine's; a quota would stop it
         try:
             source = self.host_buffer(_SETTLE_BYTES, pinned=True)
-        except Unavailable:  # for the cases to say that need pinned memory
+        except RuntimeError as error:
+            if self.refused_pinning(error) is None:
+                raise
+            # for the cases to say that need pinned memory
             source = self.host_buffer(_SETTLE_BYTES, pinned=False)
         target = self.buffer(_SETTLE_BYTES)
         rounds: list[float] = []
@@ -114,13 +101,6 @@ class CudaDevice(TorchDevice):
 
     def is_near(self) -> bool | None:
         return numa.is_near(pci_address(self.torch_device))
-
-    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
-        try:
-            return super().host_buffer(nbytes, pinned=pinned)
-        except RuntimeError as error:
-            self._refuse_pinning(error, nbytes if pinned else 0)
-            raise
 
     def registered_buffer(self, nbytes: int) -> Buffer:
         """Page-locked for as long as this tensor object lives: keep it while a view of it is in
@@ -162,29 +142,14 @@ class CudaDevice(TorchDevice):
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
 
-    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
-        try:
-            return super().new_memory(nbytes, memory)
-        except RuntimeError as error:
-            self._refuse_pinning(error, nbytes if memory == "pinned" else 0)
-            raise
-
     def pin(self, source: Buffer) -> Buffer:
-        try:
-            return source.pin_memory()
-        except RuntimeError as error:
-            self._refuse_pinning(error, source.nbytes)
-            raise
+        return source.pin_memory()
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         return source.to(self.torch_device, non_blocking=not blocking)
 
     def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        try:
-            return source.to("cpu", non_blocking=not blocking)
-        except RuntimeError as error:
-            self._refuse_pinning(error, 0 if blocking else source.nbytes)
-            raise
+        return source.to("cpu", non_blocking=not blocking)
 
     def drop_caches(self) -> None:
         self.synchronize()
@@ -196,7 +161,7 @@ class CudaDevice(TorchDevice):
             empty()
 
     def keep_for(self, buffer: Buffer, stream: CudaStream) -> None:
-        buffer.record_stream(stream.raw)
+        buffer.record_stream(stream)
 
     def compute(self, seconds: float) -> Step:
         return self._filler.step(seconds)
@@ -205,18 +170,19 @@ class CudaDevice(TorchDevice):
         _cuda._sleep(round(seconds * self._cycles_per_s))
 
     def stream(self) -> CudaStream:
-        return CudaStream(_cuda.Stream(self.torch_device))
+        return CudaStream(self.torch_device)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def on(self, stream: CudaStream) -> Iterator[None]:
-        with torch.cuda.stream(stream.raw):
+        with torch.cuda.stream(stream):
             yield
 
-    def this_stream(self) -> CudaStream:
-        return CudaStream(_cuda.current_stream(self.torch_device))
+    def this_stream(self) -> Any:
+        return torch.cuda.current_stream(self.torch_device)
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> CudaEvent:
-        return CudaEvent(_cuda.Event(enable_timing=timing, blocking=blocking))
+        made: CudaEvent = CudaEvent(enable_timing=timing, blocking=blocking)  # type: ignore[no-untyped-call]
+        return made
 
     def graph(self, work: Step) -> Step:
         """As torch's guide has it: `work` runs a few times on a side stream and is captured, here
@@ -299,16 +265,18 @@ class CudaDevice(TorchDevice):
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
-    def _refuse_pinning(self, error: RuntimeError, nbytes: int) -> None:
-        """Of an error where `nbytes` were to be pinned: a refusal leaves CUDA as it was."""
-        if not nbytes:
-            return
+    def refused_pinning(self, error: BaseException) -> Unavailable | None:
+        """What a tensor of the device's does not fit into is torch's own OutOfMemoryError. What
+        CUDA itself refuses is memory to be pinned, also in the thread of a DataLoader; a refusal
+        leaves the device as it was."""
+        message = _NO_PINNING.search(str(error))
+        if message is None:
+            return None
         try:
             self.synchronize()
         except RuntimeError:  # the device itself is broken, or was before
-            return
-        message = str(error).strip().partition("\n")[0]
-        raise Unavailable(f"CUDA pins no {format_bytes(nbytes)}: {message}; {_LOCKED}") from error
+            return None
+        return Unavailable(f"CUDA pins no more memory: {message[0]}; {_LOCKED}")
 
     def _forget_last_error(self) -> None:
         """CUDA keeps the error of a refused call, and the next launch of a kernel takes it for its

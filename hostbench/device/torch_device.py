@@ -36,12 +36,9 @@ class TorchDevice(Device):
             self.require("pinned memory")
         pattern = TorchDevice.host_buffer(self, pattern_bytes(loading), pinned=False)
         self.fill_pattern(pattern, seed=1)
-        made = TorchLoader(loading, pattern, self._refuse_pinning)
+        made = TorchLoader(loading, pattern)
         self._loaders += (made,)
         return made
-
-    def _refuse_pinning(self, error: RuntimeError, nbytes: int) -> None:
-        """Raises Unavailable where that error means that so many bytes cannot be pinned."""
 
     def _close_loaders(self) -> None:
         """First of all: what they have handed out may be in use, their workers are not."""

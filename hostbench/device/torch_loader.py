@@ -7,7 +7,7 @@ with the case: see `close`.
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
@@ -57,12 +57,9 @@ class TorchLoader:
     """See the module's docstring. Raises Unavailable where shared memory is too small for what the
     workers make ahead."""
 
-    def __init__(
-        self, loading: Loading, pattern: Buffer, refuse: Callable[[RuntimeError, int], None]
-    ) -> None:
-        """`pattern` holds bytes of which no two stretches are alike, `pattern_bytes` long. `refuse`
-        is the device's word on an error of the thread that pins so many bytes."""
-        self._loading, self._refuse = loading, refuse
+    def __init__(self, loading: Loading, pattern: Buffer) -> None:
+        """`pattern` holds bytes of which no two stretches are alike, `pattern_bytes` long."""
+        self._loading = loading
         self._items = Items(loading, pattern)
         self._running: Any = None
         self._loader: Any = None
@@ -84,15 +81,7 @@ class TorchLoader:
     def __iter__(self) -> Iterator[Buffer]:
         with _quiet():
             self._running = iter(self._loader)
-        return self._batches(self._running)
-
-    def _batches(self, running: Iterator[Buffer]) -> Iterator[Buffer]:
-        try:
-            for batch in running:
-                yield batch.view(-1)
-        except RuntimeError as error:
-            self._refuse(error, self._loading.batch_bytes if self._loading.pinned else 0)
-            raise
+        return (batch.view(-1) for batch in self._running)
 
     def expected(self, batch: int) -> Buffer:
         return torch.cat([self._items.item(item) for item in self._loading.items(batch)])

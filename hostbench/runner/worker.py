@@ -127,6 +127,9 @@ class _Worker:
             traceback = Measurement(traceback=failure.traceback)
             return replace(record, reason=str(failure), measurement=traceback), False
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
+            refusals = (device.refused_pinning(error) for device in self._opened())
+            if refusal := next(filter(None, refusals), None):
+                return replace(record, status="skipped", reason=str(refusal)), False
             is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
             return _failed(record, error, work.raised_at(error) if work else ""), is_fatal
 
