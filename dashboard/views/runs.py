@@ -7,7 +7,7 @@ import parts
 import streamlit as st
 from words import ago, plain
 
-from hostbench.report.doctor import of_stored
+from hostbench.report.doctor import findings
 
 LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
 COLUMNS = "machine name hardware torch driver ok failed skipped".split()
@@ -47,7 +47,7 @@ with left:
     st.markdown("**What the doctor says**")
     if not facts:
         st.caption("Of this run no facts are stored.")
-    for finding in of_stored(facts) if facts else ():
+    for finding in findings(facts) if facts else ():
         remedy = f": {finding.remedy}" if finding.remedy else ""
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
 mine = moved[moved["machine"] == machine]

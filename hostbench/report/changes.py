@@ -28,8 +28,6 @@ from hostbench.report.history import with_subjects
 from hostbench.report.write import values
 
 SHOWN_COMMITS = 3
-_SIDES = ("effect", "low", "high", "before_s", "after_s")
-"""Of an event; none of it across a baseline reset."""
 _TEXTS: dict[EvidenceKind, str] = {
     "reset": "{text}",
     "same commit": "the same commit on both sides",
@@ -92,14 +90,15 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
     """A row for each event, a line for each kind of baseline reset; without `every` what is over or
     got faster is only counted. `root`: where git knows the commits."""
 
+    steps = [event for event in chosen.events if not event.is_reset]
+    listed = [event for event in steps if every or _is_listed(event)]
+    left = Counter(event.state for event in steps if not (every or _is_listed(event)))
+
     def blocks() -> list[str | Table]:
-        steps = [event for event in chosen.events if not event.is_reset]
-        listed = [event for event in steps if every or _is_listed(event)]
+        first = table(with_subjects(listed, root)) if listed else "no change to show"
         lines = [*_stopped(chosen), *_resets(chosen.events)]
-        left = Counter(event.state for event in steps if not (every or _is_listed(event)))
         if rest := ", ".join(f"{num} {state}" for state, num in left.items()):
             lines.append(f"not listed: {rest}; --all lists them")
-        first = table(with_subjects(listed, root)) if listed else "no change to show"
         return [first, "", *lines, *summary(chosen)]
 
     def every_event() -> Table:
@@ -208,10 +207,6 @@ def entry_in_words(event: Event) -> str:
     return f"{entry.state}{outgrown}{size}{f': {entry.note}' if entry.note else ''}"
 
 
-def _since(since: str, commit: str, committed_at: str, *_: str) -> str:
-    return f"{commit[:8]} {committed_at[:10]}"
-
-
 def _named(series: str, num_moved: int | None, num_series: int | None) -> str:
     moved = "" if num_moved is None else f" ({num_moved} of {num_series} series)"
     return as_typed(series) + moved
@@ -220,7 +215,10 @@ def _named(series: str, num_moved: int | None, num_series: int | None) -> str:
 COLUMNS = (
     Column(("state", "fails"), "state", lambda state, fails: state),
     Column(
-        ("since", "commit", "committed_at", "started_at", "run_id"), "since", _since, right=True
+        ("since", "commit", "committed_at", "started_at", "run_id"),
+        "since",
+        lambda since, commit, committed_at, *rest: f"{commit[:8]} {committed_at[:10]}",
+        right=True,
     ),
     Column(("effect",), "change", units.format_change, right=True),
     Column(("low", "high"), "99 % interval", units.format_interval, right=True),
@@ -233,18 +231,19 @@ COLUMNS = (
 
 def table(events: Sequence[Event]) -> Table:
     """A row for each event. Those of one status with the same cause are neighbours: it is said once
-    for all of them."""
+    for all of them. Across a baseline reset there is no effect and no level."""
     neighbours: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         entry = [entry_in_words(event)] if event.triage else []
         why = "; ".join([*evidence_lines(event), *entry]) or "no evidence"
         num_moved, num_series = event.moved or (None, None)
+        sides = ("effect", "low", "high", "before_s", "after_s")
         row = {
             "state": event.state,
             "fails": event.fails,
             "since": event.commit,
             **to_builtins(event.first),
-            **{name: None if event.is_reset else getattr(event, name) for name in _SIDES},
+            **{name: None if event.is_reset else getattr(event, name) for name in sides},
             "detects": event.detectable,
             "series": event.id,
             "num_moved": num_moved,
@@ -304,21 +303,18 @@ class Cause:
 
 def causes(events: Iterable[Event]) -> list[Cause]:
     """What fails now comes first, then the largest."""
-
-    def badness(event: Event) -> tuple[int, float]:
-        return STATES.index(event.state), 0.0 if event.is_reset else -abs(event.effect)
-
     by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in sorted(events, key=badness):
+    for event in sorted(
+        events,
+        key=lambda own: (STATES.index(own.state), 0.0 if own.is_reset else -abs(own.effect)),
+    ):
         by_cause[what(event), event.cause].append(event)
-    return [
-        Cause(
-            key=f"{name}, {label}",
-            title=f"{name} {_subject(own[0])}".strip() if name.startswith("commit ") else name,
-            events=own,
-        )
-        for (name, label), own in by_cause.items()
-    ]
+    rows = []
+    for (name, label), own in by_cause.items():
+        likely = [commit.subject for commit in own[0].commits if commit.is_likely]
+        subject = (likely[0] or "") if likely and name.startswith("commit ") else ""
+        rows.append(Cause(key=f"{name}, {label}", title=f"{name} {subject}".strip(), events=own))
+    return rows
 
 
 def what(event: Event) -> str:
@@ -332,12 +328,8 @@ def what(event: Event) -> str:
     return f"commit {event.first.commit[:8]}"
 
 
-def _subject(event: Event) -> str:
-    return next((own.subject for own in event.commits if own.is_likely), None) or ""
-
-
 def commands(event: Event, results: Path | str) -> str:
-    """What a person may type about an event, a line each: asv's own commands of another project's
+    """What a person may type about an event, a line each; asv's own command of another project's
     benchmark. A name with signs that no entry of triage may hold has none: pasted into a terminal
     they could be anything. A table at a URL is only compared."""
     if not (event.id + event.commit + event.machine).isprintable():
@@ -345,22 +337,17 @@ def commands(event: Event, results: Path | str) -> str:
     is_local, workload = isinstance(results, Path), event.case.partition("[")[0]
     where = results.absolute() if isinstance(results, Path) else results
     at = f" --results {shlex.quote(str(where))}"
+    series, is_ours = shlex.quote(as_typed(event.id)), declared(workload) is not None
     old, new = event.last.commit[:12] if event.last else "", event.first.commit[:12]
-    two, ours = old not in ("", new), declared(workload) is not None
-    typed, name = shlex.quote(as_typed(event.id)), shlex.quote(f"^{re.escape(workload)}$")
+    good, bad = (point.commit[:12] for point in (event.around[0], event.around[-1]))
     lines = []
-    if event.case and is_local and ours:
-        lines.append(f"hostbench run --case {shlex.quote(as_typed(event.case))}")
-    elif event.case and is_local and two:
-        lines.append(f"asv continuous {old} {new} --bench {name}")
-        lines.append(f"asv find {old}..{new} {name}")
-    if two:
+    if old not in ("", new):
+        if event.case and is_local and not is_ours:
+            bench = shlex.quote(f"^{re.escape(workload)}$")
+            lines.append(f"asv continuous {old} {new} --bench {bench}")
         lines.append(f"hostbench compare {old} {new} --machine {shlex.quote(event.machine)}{at}")
-    if is_local:
-        good, bad = (point.commit[:12] for point in (event.around[0], event.around[-1]))
-        if good != bad and event.case and ours:
-            lines.append(f"hostbench bisect {typed} --good {good} --bad {bad}{at}")
-        if event.effect > 0:
-            commit = shlex.quote(event.commit)
-            lines.append(f"hostbench triage {typed} {commit} investigating{at}")
+    if is_local and event.case and is_ours and good != bad:
+        lines.append(f"hostbench bisect {series} --good {good} --bad {bad}{at}")
+    if is_local and event.effect > 0:
+        lines.append(f"hostbench triage {series} {shlex.quote(event.commit)} investigating{at}")
     return "\n".join(lines)

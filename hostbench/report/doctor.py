@@ -28,11 +28,6 @@ STEAL_LIMIT = 0.01
 """Above this share of stolen time, neighbours on the host show in the figures."""
 
 _ORDER = ("broken", "warn", "note", "ok")
-_COLUMNS = (
-    Column(("level",), "level"),
-    Column(("what_to_know",), "what to know"),
-    Column(("remedy",), "remedy", below=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +40,18 @@ class Diagnosis:
 
 
 def findings(
-    facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
+    facts: Facts,
+    hardware: Hardware | None = None,
+    torch: TorchState | None = None,
+    *,
+    has_git: bool = True,
 ) -> list[Diagnosis]:
-    """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    software = _software(facts, hardware, torch, has_git)
-    return _in_order([*software, *_driver(facts, hardware, torch), *_host(facts)])
-
-
-def of_stored(facts: Facts) -> list[Diagnosis]:
-    """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
-    is wrong."""
-    return _in_order([*_host(facts)])
-
-
-def _in_order(lines: list[Diagnosis]) -> list[Diagnosis]:
+    """Everything worth a line, the worst first; of stored facts alone what they say of the host,
+    its links and GPUs. One `ok` where nothing is wrong."""
+    lines = [*_host(facts)]
+    if hardware is not None and torch is not None:
+        software = _software(facts, hardware, torch, has_git)
+        lines = [*software, *_driver(facts, hardware, torch), *lines]
     if not any(line.level in ("broken", "warn") for line in lines):
         lines.append(Diagnosis("ok", "nothing looks wrong"))
     return sorted(lines, key=lambda line: _ORDER.index(line.level))
@@ -196,13 +189,11 @@ def coverage(
 ) -> tuple[Counter[str], Counter[str]]:
     """How many cases a plain `hostbench run` measures here by workload, and how many it does not by
     reason."""
-    cases = [
-        (work.name, _skip_reason(work, case, hardware, torch))
-        for work in workloads
-        for case in work.cases()
-    ]
-    skipped = Counter(reason for _, reason in cases if reason is not None)
-    runs = Counter(name for name, reason in cases if reason is None)
+    runs, skipped = Counter[str](), Counter[str]()
+    for work in workloads:
+        for case in work.cases():
+            reason = _skip_reason(work, case, hardware, torch)
+            (runs if reason is None else skipped)[reason or work.name] += 1
     return runs, Counter(dict(skipped.most_common()))
 
 
@@ -219,18 +210,22 @@ def blocks(
     about = [{"part": part, "is": words} for part, words in _about(facts, torch)]
     parts: list[Block] = [Table(columns, about), ""]
     for title, by, counts in (("Will run", "workload", runs), ("Skipped", "why", skipped)):
+        columns = (Column(("cases",), "cases", right=True), Column(("by",), by))
         rows = [{"cases": num, "by": name} for name, num in counts.items()]
-        table = Table((Column(("cases",), "cases", right=True), Column(("by",), by)), rows)
-        parts += [f"{title}: {counts.total()} cases", *([table] if rows else []), ""]
+        parts += [f"{title}: {counts.total()} cases", *([Table(columns, rows)] if rows else []), ""]
     return [*parts, table_of(diagnoses)]
 
 
 def table_of(diagnoses: list[Diagnosis]) -> Table:
     """What to know of the machine: a row for each finding."""
-    rows = [
-        {"level": own.level, "what_to_know": own.text, "remedy": own.remedy} for own in diagnoses
-    ]
-    return Table(_COLUMNS, rows)
+    return Table(
+        (
+            Column(("level",), "level"),
+            Column(("what_to_know",), "what to know"),
+            Column(("remedy",), "remedy", below=True),
+        ),
+        [{"level": own.level, "what_to_know": own.text, "remedy": own.remedy} for own in diagnoses],
+    )
 
 
 def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:

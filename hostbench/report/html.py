@@ -13,30 +13,16 @@ from hostbench.report.blocks import Block, Column, Heading, Item, Struck, Table,
 
 _STYLE = """
 :root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere }
-h1 ~ h1 { border-top: 1px solid #8888; margin-top: 2.5rem; padding-top: .5rem }
-h2 { margin: 1.5rem 0 .3rem; font-size: 1.1rem }
-h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; overflow-wrap: anywhere }
-p, li, figcaption { overflow-wrap: anywhere } section p { margin: 0 } ul { margin: .2rem 0 }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem; padding: 0 1rem }
+h1, h3, p, li, .code { overflow-wrap: anywhere } h1 { font-size: 1.4rem } h2 { font-size: 1.1rem }
+h3 { font-size: 1rem; margin: 1.2rem 0 .2rem } section p { margin: 0 } ul { margin: .2rem 0 }
 .beside { display: grid; gap: 0 2rem }
 .beside { grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)) }
-section { min-width: 0 } figure { margin: .5rem 0 } figcaption { font-size: 12px }
+section { min-width: 0; break-inside: avoid } figure { margin: .5rem 0 }
 figure svg { max-width: 100%; height: auto; overflow: visible }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
-td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
-.right { text-align: right; white-space: nowrap } .note { min-width: 12rem }
-.code { min-width: 12rem; overflow-wrap: anywhere }
-@media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
-@media (max-width: 30rem) {
-  body { margin: 1rem auto } h1 { font-size: 1.2rem } td, th { padding: .2rem .3rem }
-  .code, .note { min-width: 11rem } ul { padding-left: 1.4rem }
-}
-@media print {
-  body { margin: 0; max-width: none; font-size: 12px } table { font-size: 10px }
-  .beside { grid-template-columns: 1fr 1fr } .code, .note { min-width: 8rem }
-  section, figure, tr { break-inside: avoid } h2, h3 { break-after: avoid }
-}
+td, th { padding: .2rem .5rem; border-bottom: 1px solid #8884; text-align: left }
+.right { text-align: right; white-space: nowrap } .note, .code { min-width: 11rem }
 """
 
 

@@ -14,7 +14,7 @@ from hostbench.core.case import as_typed
 from hostbench.core.records import PROOF_FAILED, Run
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
-from hostbench.report.answer import Answer, by_family, joined
+from hostbench.report.answer import by_family, joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.questions import asked_of
 from hostbench.store.runs import launches_in_words
@@ -68,10 +68,19 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
     may have numbers, of a copy that failed a proof: they count for nothing."""
     header = run.header
     all_answers, lacking = asked_of(rows, run)
-    every_case = [
-        {key: value for key, value in row.items() if not _is_missing(value)}
+    cases = [
+        {key: value for key, value in row.items() if value is not None and value == value}
         | {"valid": row["status"] == "ok"}
         for row in rows.drop(columns=["started_at", "committed_at"]).to_dict("records")
+    ]
+    answers = [
+        {name: getattr(answer, name) for name in ("family", "question", "state", "verdict")}
+        | {
+            "figures": [{**asdict(figure), "text": str(figure)} for figure in answer.figures],
+            "notes": list(answer.notes),
+            "text": "; ".join([answer.verdict, *answer.details]),
+        }
+        for answer in all_answers
     ]
     return {
         "run_id": run.run_id,
@@ -82,27 +91,10 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
         "launches": header.launches,
         "measured_launches": run.measured_launches,
         "partial": not run.is_whole,
-        "answers": list(map(_answer_json, all_answers)),
+        "answers": answers,
         "not_asked": lacking,
-        "cases": every_case,
+        "cases": cases,
     }
-
-
-def _answer_json(answer: Answer) -> dict[str, Any]:
-    """The record, with `text`: all of it in words."""
-    return {
-        "family": answer.family,
-        "question": answer.question,
-        "state": answer.state,
-        "verdict": answer.verdict,
-        "figures": [{**asdict(figure), "text": str(figure)} for figure in answer.figures],
-        "notes": list(answer.notes),
-        "text": "; ".join([answer.verdict, *answer.details]),
-    }
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _frame(rows: pd.DataFrame) -> Table:

@@ -8,11 +8,10 @@ finding    what a case turned out to do, by size, and what was counted
 parts      a whole against its ideal and its parts
 """
 
-from hostbench.report.kinds.compare import Compare
+from hostbench.report.kinds.compare import Compare, Scaling
 from hostbench.report.kinds.curve import Curve
 from hostbench.report.kinds.finding import Finding
 from hostbench.report.kinds.parts import Parts
 from hostbench.report.kinds.question import Question
-from hostbench.report.kinds.scaling import Scaling
 
 __all__ = ["Compare", "Curve", "Finding", "Parts", "Question", "Scaling"]

@@ -1,5 +1,5 @@
 """compare: what the choices on some axes cost or gain beside a baseline, at one size or along an
-axis of numbers."""
+axis of numbers; scaling: the fewest workers, ranks or items in a batch that are enough."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,17 @@ from hostbench.core.samples import Launches
 from hostbench.families import declared
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Chart, Figure, FigureUnit, Ratio, Rule, joined
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Chart,
+    Figure,
+    FigureUnit,
+    Ratio,
+    Rule,
+    in_unit,
+    joined,
+)
 from hostbench.report.kinds import marks
 from hostbench.report.kinds import question as questions
 from hostbench.report.kinds.question import Question, figure, side_by_side
@@ -356,3 +366,44 @@ def _largest(compared: Sequence[tuple[str, Ratio]], figures: Sequence[Figure]) -
     if all(ratio.conclusion.verdict == "same" for _, ratio in compared):
         return f"the same within 5 %: {joined(shown.label for shown in figures)}"
     return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling(Compare):
+    """The figure at each number, each beside the fewest, and which number is enough."""
+
+    over: str = "num_ranks"
+    ideal: Beside | None = None
+    """One more case, which all are read beside."""
+    ideal_name: str = ""
+
+    def asks(self, group: Rows) -> bool:
+        return Compare.asks(self, group) and self.over in varying(group)
+
+    def alone(self, row: Row, rows: Rows) -> list[Figure]:
+        if self.ideal is None:
+            return []
+        workload, axes = self.ideal(row)
+        other = first(rows, workload, **axes)
+        return [figure(self.ideal_name, other)] if other else []
+
+    def verdict(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
+        if few := questions.few_launches(measured):
+            return "undecided", f"undecided: {few}"
+        for best, fewest in enumerate(measured):
+            others = {row.case: self.conclude(row, fewest) for row in measured if row is not fewest}
+            more = {others[row.case].verdict for row in measured[best + 1 :]}
+            if "faster" not in more:
+                break
+        if others and all(known.verdict == "undecided" for known in others.values()):
+            return "undecided", answers.difference(max(others.values(), key=answers.weight))
+        slower = joined(
+            f"{shown.label} {units.format_factor(1 / others[row.case].factor)}"
+            for row, shown in zip(measured, figures, strict=True)
+            if row.case in others and others[row.case].verdict == "slower"
+        )
+        none = "no difference seen with more" if "undecided" in more else "more is no faster"
+        value = in_unit(figures[best].value or 0.0, self.unit)
+        verdict = f"{figures[best].label}: {value}{' a step' * (self.unit == 's')}"
+        verdict += f", and {none}" if more else ""
+        return "figure", f"{verdict}; slower: {slower}" if slower else verdict

@@ -41,9 +41,8 @@ class Finding(Question):
     """What these figures count: the title of their chart, if they have one."""
 
     def check(self) -> None:
-        Question.check(self)
-        for other in self.also:
-            replace(self, workload=other, also=()).check()
+        for name in (self.workload, *self.also):
+            Question.check(replace(self, workload=name))
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         """Not the axis `workload`, which the answer makes."""
@@ -158,16 +157,13 @@ class Finding(Question):
         return 1 - row.call_s / row.seconds
 
     def _call(self, row: Row) -> str:
-        """How long the call takes; where that contradicts the delay probe, both are said."""
+        """When the call returns; that this contradicts the delay probe."""
         if row.call_s is None or row.seconds is None:
             return ""
         call, whole = units.format_seconds(row.call_s), units.format_seconds(row.seconds)
-        returns_early = 1 - row.call_s / row.seconds > 0.5
-        words = "the call returns after" if returns_early else "the call itself takes"
-        if self._shows(row) in (None, returns_early):
-            return f"{words} {call} of {whole}"
-        saw = "wait for its stream" if returns_early else "return before its stream was done"
-        return f"the delay probe saw it {saw}, yet {words} {call} of {whole}"
+        is_early = 1 - row.call_s / row.seconds > 0.5
+        odd = "" if self._shows(row) in (None, is_early) else ", which the delay probe contradicts"
+        return f"the call returns after {call} of {whole}{odd}"
 
 
 def _none(row: Row, rows: Rows) -> Iterable[Figure]:
