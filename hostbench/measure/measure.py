@@ -85,6 +85,8 @@ class Prepared:
     """Bytes that this rank sends per step by its backend, and by the algorithm and protocol that
     nccl chose; None where that is not documented, of nccl on every rank. Held against what it was
     seen to send (the finding `sends_as_documented`)."""
+    sends_exactly: bool = False
+    """It sends so much and no other byte: a proof (`sent`, by gloo within 1 %), not a finding."""
 
     def get_ready(self, device: Device) -> None:
         """What has to be so before each reading."""

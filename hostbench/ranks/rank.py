@@ -23,8 +23,9 @@ from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
 from hostbench.ranks.blame import Reply
 from hostbench.ranks.group import RankConfig, join
 
-DOCUMENTED = "sends_as_documented"
+DOCUMENTED, SENT = "sends_as_documented", "sent"
 SENT_SHARE = 0.1  # so far the bytes sent may be from those documented, headers aside
+EXACT_SHARE = 0.01  # the same of a step that sends exactly so much, by gloo
 HEADER_BYTES = 640  # for each other rank and collective: gloo's messages take 290 bytes beside
 # their data, and a ring sends two to go once around
 RankReading = tuple[float, float]  # end to end, and until the call returned: seconds per step
@@ -120,31 +121,34 @@ class Rank:
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the
         check of the data, and what the step noted. Then leave nothing of the case."""
-        sent, as_documented = self._sent_by_gloo()
+        seen = self._sent_by_gloo()
         memory, proofs = self.device.memory_stats(), measure.proofs_of(self.prepared)
-        findings = {**as_documented, **measure.findings_of(self.prepared)}
+        findings = {**seen.findings, **measure.findings_of(self.prepared)}
         self._leave()
-        return Measurement(memory=memory, proofs=proofs, findings=findings, sent=sent)
+        proofs = {**seen.proofs, **proofs}
+        return Measurement(memory=memory, proofs=proofs, findings=findings, sent=seen.sent)
 
-    def _sent_by_gloo(self) -> tuple[dict[str, int], dict[str, bool]]:
+    def _sent_by_gloo(self) -> Measurement:
         """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it.
         And, where that is documented, whether so."""
-        if self.group.backend != "gloo":
-            return {}, {}
         prepared, others = self.prepared, self.group.num_ranks - 1
+        if self.group.backend in ASYNCHRONOUS:  # see `observe`
+            return Measurement()
+        if self.group.backend != "gloo":
+            return self._uncounted(f"nobody counts what {self.group.backend} sends")
         self._meet()
         start = tcp_bytes_sent()
         self._steps()
         self.group.barrier()
         sent = (tcp_bytes_sent() - start) // prepared.depth
-        by_rank = {str(self.group.rank): sent}
         if (documented := prepared.sends(None)) is None:
-            return by_rank, {}
+            return Measurement(sent={str(self.group.rank): sent})
         headers = HEADER_BYTES * others * (prepared.depth + 1) / prepared.depth
-        low, high = (1 - SENT_SHARE) * documented, (1 + SENT_SHARE) * documented + headers
-        return by_rank, {DOCUMENTED: low <= sent <= high}
+        share = EXACT_SHARE if prepared.sends_exactly else SENT_SHARE
+        low, high = (1 - share) * documented, (1 + share) * documented + headers
+        return self._counted(sent, documented, low <= sent <= high)
 
-    def _sent_by_nccl(self, algorithm: str | None) -> tuple[dict[str, int], dict[str, bool]]:
+    def _sent_by_nccl(self, algorithm: str | None) -> Measurement:
         """The same by the counters of the GPU's links. Neither where a step is too small for them,
         or they see less than is documented: they may lag, wrap, or not know a link."""
         prepared = self.prepared
@@ -152,7 +156,7 @@ class Rank:
         num_readings = -(-COUNTED_BYTES // max(1, documented * prepared.depth))
         start = self._bytes_out_of_gpu()
         if not self.group.agree(start is not None and num_readings <= MAX_REPEATS):
-            return {}, {}
+            return self._uncounted("the counters of the GPU's links cannot tell")
         for _ in range(num_readings):
             self._meet()
             self._steps()
@@ -161,8 +165,21 @@ class Rank:
         grown = (self._bytes_out_of_gpu() or 0) - (start or 0)
         sent = grown // (num_readings * prepared.depth)
         if sent < (1 - SENT_SHARE) * documented:
-            return {}, {}
-        return {str(self.group.rank): sent}, {DOCUMENTED: sent <= (1 + SENT_SHARE) * documented}
+            return self._uncounted("the counters of the GPU's links saw less")
+        return self._counted(sent, documented, sent <= (1 + SENT_SHARE) * documented)
+
+    def _counted(self, sent: int, documented: int, is_so: bool) -> Measurement:
+        """Whether the bytes are those documented: a proof of what sends exactly so much, else a
+        finding."""
+        by_rank = {str(self.group.rank): sent}
+        if not self.prepared.sends_exactly:
+            return Measurement(sent=by_rank, findings={DOCUMENTED: is_so})
+        proof = "passed" if is_so else f"failed: {sent} bytes, not {documented}"
+        return Measurement(sent=by_rank, proofs={SENT: proof})
+
+    def _uncounted(self, why: str) -> Measurement:
+        is_proven = self.prepared.sends_exactly
+        return Measurement(proofs={SENT: f"unavailable: {why}"} if is_proven else {})
 
     def _bytes_out_of_gpu(self) -> int | None:
         try:
@@ -192,17 +209,19 @@ class Rank:
                 for activity in self.device.observe(sample)
             )
             algorithm = None if self.log is None else self.log.choices(start)
-            sent, as_documented = self._sent_by_nccl(algorithm)
+            seen = self._sent_by_nccl(algorithm)
             depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         except Unavailable as reason:
-            return Measurement(proofs={"kernels": f"unavailable: {reason}"})
+            proofs = self._uncounted(str(reason)).proofs
+            return Measurement(proofs={"kernels": f"unavailable: {reason}", **proofs})
         finally:
             self._leave()
         wrong = f"failed: {kernels} kernels ran in {num_entered} collectives"
         proof = "passed" if kernels >= num_entered else wrong
         proofs = {"kernels": proof} if is_one_stream and self.group.num_ranks > 1 else {}
-        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm, **as_documented}
-        return Measurement(findings=findings, proofs=proofs, sent=sent)
+        proofs |= seen.proofs
+        findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm, **seen.findings}
+        return Measurement(findings=findings, proofs=proofs, sent=seen.sent)
 
     def trace(self, case: Case) -> list[dict[str, Any]]:
         """The events of a Chrome trace of one reading, which begins when all ranks are there. Then

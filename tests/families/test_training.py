@@ -173,7 +173,7 @@ def note_what_is_sent(wrap: str) -> Prepared:
     layer = 512 * 512
     wanted = {
         "ddp": [("all_reduce", layer), ("all_reduce", 3 * layer)],
-        "fsdp2": [("all_gather", layer)] * 8 + [("reduce_scatter", layer)] * 4,
+        "fsdp2": [("all_gather_into_tensor", layer)] * 8 + [("reduce_scatter_tensor", layer)] * 4,
     }[wrap]
     _, noted = unsent(wrap, Shape(rows=2, layers=4, width=512))
     return Prepared(step=lambda: None, findings=lambda: {"is_so": sorted(noted) == wanted})

@@ -25,9 +25,7 @@ from hostbench.ranks.group import RankGroup
 HEAD = 64  # width of an attention head; a block is split over as many ranks as it has heads at most
 SGD: Any = partial(torch.optim.SGD, lr=1e-6, momentum=0.5)
 """As it is timed: real updates, so small that thousands of them change little."""
-SENT_BY_GLOO = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 2, "broadcast": 1}
-"""Operation -> what each of n ranks sends of the bytes that nccl-tests count, over (n - 1) / n. A
-reduce-scatter need send 1: gloo sums all on every rank. Each rank broadcasts an equal part."""
+GATHER, SCATTER = "all_gather_into_tensor", "reduce_scatter_tensor"
 _linear = partial(nn.Linear, bias=False)
 
 
@@ -100,7 +98,7 @@ class Wrap(NamedTuple):
     shared: tuple[str, ...]  # of KINDS: what a rank holds an n-th of
     sends: Callable[[Shape, int, int], Mapping[str, int]]
     """Gets the shape, the number of ranks and of synchronized micro-batches; gives operation ->
-    bytes of a step, as nccl-tests count them."""
+    bytes of a step, as nccl-tests count them; of a broadcast those of all ranks' together."""
     data: str = "own"
     """A rank computes on its `own` rows, and gradients are averaged; on `all` rows; or on its own,
     and they are summed (`sequence`)."""
@@ -122,16 +120,16 @@ WRAPS: Mapping[str, Wrap] = {
         optimizer=lambda all, group: ZeroRedundancyOptimizer(all, torch.optim.SGD, **SGD.keywords),
     ),
     "fsdp2": Wrap(
-        _fsdp2, KINDS, lambda s, n, k: {"all_gather": 2 * s.nbytes, "reduce_scatter": s.nbytes}
+        _fsdp2, KINDS, lambda s, n, k: {GATHER: 2 * s.nbytes, SCATTER: s.nbytes}
     ),
     "fsdp2_kept": Wrap(
         partial(_fsdp2, reshard=False), KINDS,
-        lambda s, n, k: {"all_gather": s.nbytes, "reduce_scatter": s.nbytes},
+        lambda s, n, k: {GATHER: s.nbytes, SCATTER: s.nbytes},
     ),
     "tensor_parallel": Wrap(_split, KINDS, lambda s, n, k: {"all_reduce": s.between(n, 1)}, "all"),
     "sequence_parallel": Wrap(
         partial(_split, between=Shard(0)), KINDS,
-        lambda s, n, k: {"all_gather": s.between(n, 0), "reduce_scatter": s.between(n, 1)},
+        lambda s, n, k: {GATHER: s.between(n, 0), SCATTER: s.between(n, 1)},
         "sequence",
     ),
 }  # fmt: skip

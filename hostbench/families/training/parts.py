@@ -6,24 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Step
+from hostbench.families.collectives.exchange import Exchange
 from hostbench.families.collectives.operations import OPERATIONS
-from hostbench.families.training.model import WRAPS, Shape
-from hostbench.families.training.trainer import Trainer, batches, gathered, wrong_bytes
+from hostbench.families.training.model import GATHER, SCATTER, WRAPS, Shape
+from hostbench.families.training.trainer import Trainer, batches, gathered, sent
 from hostbench.measure.measure import Prepared
 
 EPOCH_BATCHES = 8  # of a rank
-IN_TABLE = {"all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor"}
 
 
 def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
@@ -39,9 +37,9 @@ def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
             call()
 
     parts = {"compute": trainer.step, "optimizer": trainer.update, "communication": communicate}
-    sends = WRAPS[wrap].sends(shape, trainer.num, 1) if part == "communication" else {}
-    proofs = {"sent": partial(wrong_bytes, parts[part], sends)}
-    return Prepared(step=parts[part], proofs=proofs, one_stream=False)
+    traffic = WRAPS[wrap].sends(shape, trainer.num, 1) if part == "communication" else {}
+    sends = partial(sent, traffic)
+    return Prepared(step=parts[part], sends=sends, sends_exactly=True, one_stream=False)
 
 
 def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
@@ -61,22 +59,22 @@ def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
         raise Unavailable("this torch cannot leave out what FSDP2 communicates")
     else:
         for unit in trainer.module.modules():
-            unit.set_custom_all_gather(Unsent("all_gather", noted))
-            unit.set_custom_reduce_scatter(Unsent("reduce_scatter", noted))
+            unit.set_custom_all_gather(Unsent(GATHER, noted))
+            unit.set_custom_reduce_scatter(Unsent(SCATTER, noted))
     trainer.step()
     return trainer, [*noted]
 
 
 def collectives(trainer: Trainer, noted: list[tuple[str, int]]) -> list[Step]:
-    """Those that a trainer leaves out, to be called alone."""
-    zeros = cache(partial(torch.zeros, dtype=trainer.shape.dtype, device=trainer.where))
+    """Those that a trainer leaves out, to be called alone; those of one size in one buffer."""
+    dtype = trainer.shape.dtype
+    name_of_type = str(dtype).removeprefix("torch.")
 
+    @cache
     def alone(name: str, length: int) -> Step:
-        whole, share = zeros(length), zeros(length // trainer.num)
-        given, result = (whole, share) if name == "reduce_scatter" else (share, whole)
-        row = OPERATIONS[IN_TABLE.get(name, name)]
-        call = row.call(dist, SimpleNamespace(given=given, result=result))
-        return trainer.group.counted(name, call)
+        nbytes = length * dtype.itemsize
+        exchange = Exchange(name, nbytes, name_of_type, row=OPERATIONS[name])
+        return trainer.group.counted(name, exchange.call)
 
     return [alone(name, length) for name, length in noted]
 

@@ -9,6 +9,7 @@ that the products of the second, which changes most, stay exact.
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cache, partial
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -17,9 +18,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.sockets import tcp_bytes_sent
+from hostbench.families.collectives.operations import OPERATIONS, nccl_sends
 from hostbench.families.training import KINDS
-from hostbench.families.training.model import HEAD, SENT_BY_GLOO, SGD, WRAPS, Shape
+from hostbench.families.training.model import HEAD, SGD, WRAPS, Shape
 from hostbench.measure.measure import Prepared
 from hostbench.ranks.group import rank_group
 
@@ -28,7 +29,6 @@ RATE, SCALE = 2.0**-4, 16  # of an update and of the loss: together 1
 PRODUCTS = 4.0, 0.5  # that are not 0 and make a number of a gradient, on average, where most
 # change: of layers, and of a block, which multiplies more
 RANDOM_SIZE = 2.0**-3  # of inputs that are timed, so that what attention multiplies stays small
-SENT_WITHIN, HEADER_BYTES = 0.01, 640  # bytes for each other rank, of the barrier after the step
 Batches = list[tuple[Tensor, Tensor]]  # inputs and targets, rows x width each
 
 
@@ -101,11 +101,14 @@ class Trainer:
     def prepared(self, step: Callable[[], None] | None = None) -> Prepared:
         """With all proofs: of `step`, where it is more than the own one."""
         step, checks = step or self.step, dict[str, Callable[[], str | None]]()
+        sends = partial(sent, self.way.sends(self.shape, self.num, self.synced))
         if self.num > 1:  # one process has nobody to agree with, or to send to
-            sends = self.way.sends(self.shape, self.num, self.synced)
-            checks = {"replicas": self.disagree, "sent": partial(wrong_bytes, step, sends)}
+            checks = {"replicas": self.disagree}
         checks |= {"memory": self.wrong_memory, "parity": self.differs}
-        return Prepared(step=step, proofs=checks, findings=self.held, one_stream=False)
+        return Prepared(
+            step=step, proofs=checks, findings=self.held, sends=sends, sends_exactly=self.num > 1,
+            one_stream=False,
+        )  # fmt: skip
 
     def wholes(self) -> list[Tensor]:
         """Every parameter, put together from all ranks where it is split."""
@@ -170,21 +173,17 @@ def gathered(mine: Any) -> list[Any]:
     return every
 
 
-def wrong_bytes(step: Callable[[], None], traffic: Mapping[str, int]) -> str | None:
-    """What this rank sends over TCP in a step, and the barrier after it, is within 1 % of the
-    formula times what gloo's algorithms send. Raises Unavailable for another backend."""
-    group = rank_group()
-    if group.backend != "gloo":
-        raise Unavailable(f"nobody counts what {group.backend} sends")
-    whole = sum(SENT_BY_GLOO[name] * nbytes for name, nbytes in traffic.items())
-    expected = whole * (group.num_ranks - 1) / group.num_ranks
-    group.barrier()
-    start = tcp_bytes_sent()
-    step()
-    group.barrier()
-    sent = tcp_bytes_sent() - start
-    spare = SENT_WITHIN * expected + HEADER_BYTES * (group.num_ranks - 1)
-    return None if abs(sent - expected) <= spare else f"{sent} bytes, not {expected:.0f}"
+def sent(traffic: Mapping[str, int], algorithm: str | None = None) -> int | None:
+    """Bytes that each rank sends by its backend, and by nccl's choice; None where that is not
+    documented. In turn each broadcasts an equal part."""
+    group, num, total = rank_group(), rank_group().num_ranks, 0.0
+    for name, nbytes in traffic.items():
+        by_gloo = fmean(OPERATIONS[name].gloo_sends(rank, num) for rank in range(num))
+        share = by_gloo if group.backend == "gloo" else nccl_sends(name, num, algorithm)
+        if share is None:
+            return None
+        total += nbytes * share
+    return round(total)
 
 
 def batches(shape: Shape, num_ranks: int, where: Any, changed: str = "") -> Batches:
