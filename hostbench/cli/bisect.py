@@ -32,7 +32,6 @@ from hostbench.vcs.side import NothingDiffers, known_commit, measured_paths
 
 SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
-_FOUND = "is the first bad commit"
 
 
 def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
@@ -57,21 +56,22 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
     show(
         f"{_in_words('bad', ends, comparison)}\nfrom {format_change(threshold)} on a commit is bad"
     )
-    command = [sys.executable, "-m", "hostbench", "ab", good]
+    words = [sys.executable, "-m", "hostbench", "ab", good, "--bisect", "--case", case]
     more = f"--threshold {threshold:.4g}{typed_again(options, *measuring)}"
-    step = f'{join(command)} "$commit" --bisect --case {quote(case)} {more}'
-    go = f"commit=$(git rev-parse BISECT_HEAD) && cd {quote(str(Path.cwd()))} || exit 255"
+    script = f"""#!/bin/sh
+commit=$(git rev-parse BISECT_HEAD) && cd {quote(str(Path.cwd()))} || exit 255
+exec {join(words)} {more} "$commit"
+"""
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
         clone, start = Path(name), ("bisect", "start", "--no-checkout")
         repo.git(root, "clone", "-q", "--shared", "--no-checkout", paths=[str(root), name])
-        lines = [repo.git(clone, *start, names=[bad, good], paths=measured_paths(root))]
-        show(lines[0])
-        if _FOUND not in lines[0]:
-            for line in repo.follow_git(clone, "bisect", "run", "sh", "-c", f"{go}\nexec {step}"):
-                if not line.startswith("running "):
-                    show(line)
-                    lines.append(line)
-    return EXIT_OK if any(_FOUND in line for line in lines) else EXIT_NOTHING_MEASURED
+        (clone / "step").write_text(script)
+        (clone / "step").chmod(0o755)
+        started = repo.git(clone, *start, names=[bad, good], paths=measured_paths(root))
+        show(started)
+        is_found = "is the first bad commit" in started  # where no commit lies between
+        is_found = is_found or not repo.call_git(clone, "bisect", "run", "./step")
+    return EXIT_OK if is_found else EXIT_NOTHING_MEASURED
 
 
 def judge_step(

@@ -114,10 +114,13 @@ DEVICE = _choice(
 LAUNCHES = _launches(1)
 DEADLINE = _option("--deadline", "TIME", "per case (60s)", _TIME)
 RESULTS = _option(
+    "--results", "DIR", "results folder (default: the one asv.conf.json names, else ./results)"
+)
+_READ_RESULTS = _option(
     "--results",
     "DIR",
-    "results folder (default: the one asv.conf.json names, else ./results); to read also the URL "
-    "of a table, as s3://...",
+    "results folder (default: the one asv.conf.json names, else ./results), or the URL of a table, "
+    "as s3://...",
 )
 _MACHINE = _option(
     "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
@@ -193,7 +196,7 @@ _command(
     _MACHINE,
     _formats("html"),
     _flag("--tracebacks", "of the failed cases, instead"),
-    RESULTS,
+    _READ_RESULTS,
 )
 _command(
     "compare",
@@ -204,7 +207,7 @@ _command(
     _ALL,
     _formats(),
     _ONLY_MACHINE,
-    RESULTS,
+    _READ_RESULTS,
 )
 _command(
     "ab",
@@ -244,7 +247,7 @@ _command(
     _ONLY_MACHINE,
     _flag("--all", "list what is faster, recovered or temporary, too"),
     _formats(),
-    RESULTS,
+    _READ_RESULTS,
 )
 
 
@@ -319,5 +322,5 @@ _command(
     "Open the dashboard over all stored runs.",
     click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
     _flag("--headless", "do not open a browser"),
-    RESULTS,
+    _READ_RESULTS,
 )

@@ -21,14 +21,13 @@ def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
     works = load(families or None).values()
     for why in broken().values():
         warn(why)
-    pairs = [(work, case) for work in works for case in work.cases()] if cases else []
+    every = [(str(case), work.options(case).quick) for work in works for case in work.cases()]
     if cases and format == "text":
-        show("\n".join(as_typed(str(case)) for _, case in pairs))
+        show("\n".join(as_typed(case) for case, _ in every))
         return EXIT_OK
     table = Table(_WORKLOADS, list(map(_row, works)))
     if cases:
-        rows = [{"case": str(case), "quick": work.options(case).quick} for work, case in pairs]
-        table = Table(_CASES, rows)
+        table = Table(_CASES, [{"case": case, "quick": quick} for case, quick in every])
     document = [_document(work, cases) for work in works]
     show_page(format, Page(blocks=lambda: [table], document=lambda: document))
     return EXIT_OK

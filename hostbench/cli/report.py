@@ -63,12 +63,12 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> AboutRun
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         if not runs:
-            more = (
-                "; `hostbench changes` and `compare` read asv's files" if history.machines() else ""
-            )
-            raise NothingMeasured(
-                f"no run is stored here yet; `hostbench run --quick` makes one{more}"
-            )
+            if history.machines():
+                raise NothingMeasured(
+                    "asv's files alone are stored here, and no run to report: `hostbench changes` "
+                    "and `hostbench compare COMMIT` read them"
+                )
+            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
         stored = sorted({run.machine for run in runs if run.machine})
         if named is None:
             raise NothingMeasured(

@@ -181,7 +181,7 @@ def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
             pass
         elif lacks:
             runs = number_of(lacks, "more run")
-            why = f"made one after the other; `hostbench ab` or {runs} will decide"
+            why = f"made one after the other; {runs} or both interleaved will decide"
             observed = replace(observed, lacks_runs=lacks, why=why)
         else:
             of_machine[sides.machine].append(index)

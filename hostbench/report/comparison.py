@@ -15,6 +15,7 @@ from hostbench.core.units import (
     format_seconds,
     number_of,
 )
+from hostbench.families import declared
 from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.grid import short_version
 from hostbench.judge.two_sides import CHANGED, Comparison, compare
@@ -108,6 +109,8 @@ def detectable(comparisons: Iterable[Comparison]) -> float | None:
 def _notes(comparisons: Comparisons) -> Iterator[str]:
     """What has to be known to read the verdicts."""
     judged = of_verdicts(comparisons, *CHANGED, "same")
+    is_ours = any(declared(case.partition("[")[0]) for *_, case, _ in comparisons)
+    interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
     if in_bytes := sum(one.in_bytes for one in judged.values()):
         series = number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
@@ -125,24 +128,24 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
             if num[verdict] >= max(MIN_SERIES, num.total() / 2):
                 yield (
                     f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
-                    "the machine (throttling, a driver); `hostbench ab` tells"
+                    f"the machine (throttling, a driver); {interleaved} tells"
                 )
-    yield from _undecided(of_verdicts(comparisons, "undecided").values())
+    yield from _undecided(of_verdicts(comparisons, "undecided").values(), interleaved)
     least = detectable(comparisons.values())
     if least is not None:
         yield f"Half of the series would show a change of {least:.1%}."
 
 
-def _undecided(undecided: Collection[Comparison]) -> Iterator[str]:
+def _undecided(undecided: Collection[Comparison], interleaved: str) -> Iterator[str]:
     """Why, and what helps."""
     if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
         yield (
-            f"{len(few_runs)} undecided: made one after the other; `hostbench ab` or "
+            f"{len(few_runs)} undecided: made one after the other; {interleaved} or "
             f"{number_of(max(few_runs), 'more run')} will decide"
         )
     if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
         by_run = any(one.unit == "run" for one in undecided)
-        helps = "`hostbench ab`" if by_run else "more launches (measured with --launches 20)"
+        helps = interleaved if by_run else "more launches (measured with --launches 20)"
         yield (
             f"{len(spreads)} undecided: {'runs' if by_run else 'launches'} differ by "
             f"{median(spreads):.0%}{' in the middle one of them' * (len(spreads) > 1)}; {helps} or "

@@ -11,7 +11,7 @@ from hostbench.core.files import read_stored
 from hostbench.runner import places
 from hostbench.store import archive
 from hostbench.store.index import open_table
-from hostbench.store.results import first_line, open_url
+from hostbench.store.results import open_url, reason
 from hostbench.store.table import DAMAGE, SCHEMA, FileRow, ResultTable, is_in
 
 _ATTEMPTS = 10
@@ -34,7 +34,7 @@ def publish(results: Path, url: str) -> list[FileRow]:
         for start in range(0, len(lacking), _AT_ONCE):
             sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
     except DAMAGE as error:
-        raise UsageError(f"cannot write the table at {url}: {first_line(error)}") from error
+        raise UsageError(f"cannot write the table at {url}: {reason(error)}") from error
     return sent
 
 

@@ -1,6 +1,7 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -45,6 +46,8 @@ TREND = (
     *("gb_per_s", "value", "unit", "source", "scratch", "flags"),
 )
 """The columns of a series."""
+_DRAWN = re.compile(r"\x1b\[\d*m|\u21b3")
+"""Colours and arrows of deltalake's errors."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
 _SERIES = """
@@ -271,12 +274,14 @@ def version(url: str) -> int:
 
 
 def _unreadable(url: str, error: Exception) -> UsageError:
-    return UsageError(f"cannot read the table at {url}: {first_line(error)}")
+    return UsageError(f"cannot read the table at {url}: {reason(error)}")
 
 
-def first_line(error: Exception) -> str:
-    """What a library says, as far as one line of ours has room for it."""
-    return str(error).partition("\n")[0][:300]
+def reason(error: Exception) -> str:
+    """What a library says, in one line: what it was at, and the last of its causes."""
+    lines = [_DRAWN.sub("", line).strip() for line in str(error).splitlines()]
+    lines = [line for line in lines if line] or [type(error).__name__]
+    return ": ".join(dict.fromkeys([*(lines[1:2] or lines[:1]), lines[-1]]))[:300]
 
 
 def damage(results: Results) -> list[str]:

@@ -61,7 +61,9 @@ def run_git(
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
     line = [*command, *names, *(["--", *paths] if paths else [])]
-    process = _start(root, line, environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = _start(
+        root, line, environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     with process:
         try:
             out, err = process.communicate(given, timeout=TIMEOUT_S)
@@ -79,14 +81,12 @@ def run_git(
     return out
 
 
-def follow_git(root: Path, *command: str) -> Iterator[str]:
-    """The lines that a git command of any length prints, as they come; what it says on stderr goes
-    there. An interrupt ends it, and what it has started, first. Raises GitError."""
+def call_git(root: Path, *command: str) -> int:
+    """The exit code of a git command of any length, which prints as it goes. An interrupt ends it,
+    and what it has started, first. Raises GitError."""
     with _start(root, command, stdin=subprocess.DEVNULL) as process:
         try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                yield line.decode(errors="replace").rstrip("\n")
+            return process.wait()
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)
             raise
@@ -98,6 +98,7 @@ def _start(
     environ: Mapping[str, str] | None = None,
     *,
     stdin: int,
+    stdout: int | None = None,
     stderr: int | None = None,
 ) -> "subprocess.Popen[bytes]":
     """No other function of the package runs git."""
@@ -107,7 +108,7 @@ def _start(
             cwd=root,
             env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
             stdin=stdin,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=stderr,
             start_new_session=True,
         )

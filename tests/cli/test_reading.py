@@ -1,5 +1,6 @@
 """Reading a large tree says how far it has come, and keeps what it worked out from file to file."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,24 @@ def test_a_small_tree_is_read_without_a_word(
 ) -> None:
     main(["changes", "--results", str(results)])
     assert "reading" not in capsys.readouterr().err
+
+
+def test_a_report_of_asvs_files_says_what_reads_them(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--results", str(results)]) == 3
+    said = capsys.readouterr().err
+    assert "no run to report: `hostbench changes` and `hostbench compare COMMIT` read them" in said
+
+
+def test_a_url_that_cannot_be_read_is_one_line() -> None:
+    """Of its causes the last, and no warning of the library's."""
+    words = [sys.executable, "-m", "hostbench", "changes", "--results", "s3://nosuch/table"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    env |= {"AWS_EC2_METADATA_DISABLED": "true"}
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("hostbench: cannot read the table at s3://nosuch/table: ")
 
 
 def test_what_reads_results_is_named_where_it_is_missing(results: Path) -> None:

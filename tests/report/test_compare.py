@@ -319,8 +319,10 @@ def test_another_projects_tree_has_a_level_too(
         assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
-    why = "made one after the other; `hostbench ab` or 3 more runs will decide"
+    why = "made one after the other; 3 more runs or both interleaved will decide"
     assert {row["why"] for row in rows if row["verdict"] == "undecided"} == {why}
+    compare(commits[1], commits[2])
+    assert "made one after the other; `asv continuous --interleave-rounds` or 3" in compare.out
 
 
 # ---- what else differs --------------------------------------------------------------------------
