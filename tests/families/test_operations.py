@@ -1,5 +1,6 @@
 """The table of collectives in real gloo groups: what each proof finds. No pool, no timing."""
 
+import itertools
 import os
 import pickle
 import traceback
@@ -12,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from hostbench.families.collectives import exchange
-from hostbench.families.collectives.exchange import ODD_BLOCK, Exchange, arrivals, left_early
+from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
 
 NUM_RANKS = (2, 4)
@@ -37,6 +38,7 @@ def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]
                 group = SimpleNamespace(
                     rank=rank, num_ranks=num_ranks, device=device, backend="gloo"
                 )
+                group.synchronize = int
                 group.counted = lambda name, call: call
                 setattr(exchange, "rank_group", lambda group=group: group)  # noqa: B010
                 os.write(end, pickle.dumps(work(rank, num_ranks)))
@@ -77,7 +79,7 @@ def contribute(mine: Exchange, *, nothing: bool) -> None:
 
 BEFORE = {"dropped": True, "taken for another": False}
 AFTER = {"corrupted": corrupt, "swapped": swap_shards}
-CHECKS = ("even", "odd", "bfloat16", "not called", *BEFORE, *AFTER)
+CHECKS = ("float32", "bfloat16", "not called", "odd not called", *BEFORE, *AFTER)
 
 
 def corrupted_rank(name: str, num_ranks: int) -> int:
@@ -91,8 +93,7 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
     for name in WITH_DATA:
         for check in CHECKS:
             dtype = "bfloat16" if check == "bfloat16" else "float32"
-            nbytes = 4 * (ODD_BLOCK * num_ranks + 1) if check == "odd" else 16384
-            mine = Exchange(name, nbytes, dtype, row=OPERATIONS[name])
+            mine = Exchange(name, 16384, dtype, row=OPERATIONS[name])
             mine.refill()
             if check in BEFORE and rank == ROOT:  # all operations need something of it
                 contribute(mine, nothing=BEFORE[check])
@@ -100,11 +101,33 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
                 mine.call()
             if check in AFTER and rank == corrupted_rank(name, num_ranks):
                 AFTER[check](mine)
-            results[name, check] = mine.first_wrong()
+            if check == "odd not called":
+                mine.row = mine.row._replace(call=lambda dist, mine: int)
+            results[name, check] = proof_of(mine)
             dist.barrier()
-    results["barrier", "even"] = left_early(dist.barrier)
-    results["barrier", "not called"] = left_early(lambda: None)
+    store, numbers = dist.distributed_c10d._get_default_store(), itertools.count()
+
+    def wait_for_root() -> None:
+        key = f"root {next(numbers)}"
+        store.add(key, 1) if rank == ROOT else store.wait([key])
+
+    barriers: dict[str, Callable[[], object]] = {
+        "float32": dist.barrier,
+        "not called": int,
+        "for the root alone": wait_for_root,
+    }
+    for check, barrier in barriers.items():
+        mine = Exchange("barrier", 0, row=OPERATIONS["barrier"])
+        mine.call = barrier
+        results["barrier", check] = proof_of(mine)
     return results
+
+
+def proof_of(mine: Exchange) -> str | None:
+    """What the workload has as its proof."""
+    verify = mine.prepared().verify
+    assert verify is not None
+    return verify()
 
 
 def late_by_rank(rank: int, num_ranks: int) -> Mapping[str, object]:
@@ -134,13 +157,17 @@ def answers(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Wro
 def test_what_was_done_passes_on_every_rank(
     answers: Callable[[str, str], Wrong], name: str
 ) -> None:
-    for check in ("even", "odd", "bfloat16") if name != "barrier" else ("even",):
+    for check in ("float32", "bfloat16") if name != "barrier" else ("float32",):
         assert set(answers(name, check)) == {None}, check
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_doing_nothing_fails(answers: Callable[[str, str], Wrong], name: str) -> None:
+    """Also of a count alone that no number of ranks divides."""
     assert any(answers(name, "not called"))
+    less = "for the root alone" if name == "barrier" else "odd not called"
+    wrong = [text for text in answers(name, less) if text]
+    assert wrong and (name == "barrier" or all(text.startswith("of ") for text in wrong))
 
 
 @pytest.mark.parametrize("name", WITH_DATA)  # barrier carries nothing that could be wrong
