@@ -177,8 +177,6 @@ class Chart:
     y: Axis
     points: tuple[Point, ...]
     rules: tuple[Rule, ...] = ()
-    curve: tuple[Point, ...] = ()
-    """A computed line behind the points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

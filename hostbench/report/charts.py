@@ -157,14 +157,13 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=legend(dashed, orient="bottom"))
-    curve, dot = list(map(asdict, chart.curve)), {"size": 60, "filled": True, "opacity": 1}
+    dot = {"size": 60, "filled": True, "opacity": 1}
     line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
     if key:
         alone = {"type": "point", "fields": ["series"]}
         line["params"] = [{"name": "shown", "select": alone, "bind": "legend"}]
     return [
         *_rules(chart, "y", look),
-        layer(curve, "line", {"strokeWidth": 1, "color": GREY}, **at),
         line,
         layer(known, "rule", _WHISKER, **interval, **own),
         layer(good, "point", dot, **at, **own, **_TIP, shape=shape),

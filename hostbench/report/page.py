@@ -16,7 +16,8 @@ from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import by_family, joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.questions import asked_of
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
 from hostbench.store.runs import launches_in_words
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
@@ -44,16 +45,12 @@ def page(rows: pd.DataFrame, run: Run) -> Page:
 def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     """What is skipped or was not measured is a line for each reason."""
     yield from _head(rows, run)
-    all_answers, lacking = asked_of(rows, run)
-    for family, answered, unanswered in by_family(all_answers):
+    for family, answered, unanswered in by_family(answers(rows_of(rows))):
         yield from ("", Heading(family))
         yield from answered
         for why, questions in unanswered.items():
             yield f"Not answered ({why}):"
             yield from map(Item, questions)
-        if family in lacking:
-            num = number_of(len(lacking[family]), "question")
-            yield f"{num} more in a full run: hostbench run {family}"
     is_folded = rows["status"].isin(_FOLDED)
     yield from ("", Heading("every case"))
     yield Table(_COLUMNS, list(map(_case, rows[~is_folded].to_dict("records"))))
@@ -67,20 +64,19 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
     """The same as plain values: run, answers, and one object per case. A case that is not `valid`
     may have numbers, of a copy that failed a proof: they count for nothing."""
     header = run.header
-    all_answers, lacking = asked_of(rows, run)
     cases = [
         {key: value for key, value in row.items() if value is not None and value == value}
         | {"valid": row["status"] == "ok"}
         for row in rows.drop(columns=["started_at", "committed_at"]).to_dict("records")
     ]
-    answers = [
+    answered = [
         {name: getattr(answer, name) for name in ("family", "question", "state", "verdict")}
         | {
             "figures": [{**asdict(figure), "text": str(figure)} for figure in answer.figures],
             "notes": list(answer.notes),
             "text": "; ".join([answer.verdict, *answer.details]),
         }
-        for answer in all_answers
+        for answer in answers(rows_of(rows))
     ]
     return {
         "run_id": run.run_id,
@@ -91,8 +87,7 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
         "launches": header.launches,
         "measured_launches": run.measured_launches,
         "partial": not run.is_whole,
-        "answers": answers,
-        "not_asked": lacking,
+        "answers": answered,
         "cases": cases,
     }
 

@@ -2,33 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hostbench import families
 from hostbench.core import user_project
 from hostbench.core.errors import UsageError
-from hostbench.core.records import DAMAGE, Run
+from hostbench.core.records import DAMAGE
 from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.rows import Row, rows_of
-
-if TYPE_CHECKING:  # as in rows
-    import pandas as pd
+from hostbench.report.rows import Row
 
 UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
     f"{user_project.WORKLOADS}"
 )
-
-
-def asked_of(rows: "pd.DataFrame", run: Run) -> tuple[list[Answer], dict[str, list[str]]]:
-    """The answers of rows of a tidy frame, and of a quick run by family the questions that these
-    rows hold no case of, or too few to ask it."""
-    records = rows_of(rows)
-    all_answers = answers(records)
-    is_quick = run.header.profile == "quick"
-    return all_answers, _left_out(records, all_answers) if is_quick else {}
 
 
 def answers(rows: Sequence[Row]) -> list[Answer]:
@@ -41,22 +28,6 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
         if any(row.status != "not measured" for row in own)
         for answer in _of_family(family, own)
     ]
-
-
-def _left_out(rows: Sequence[Row], answered: Sequence[Answer]) -> dict[str, list[str]]:
-    """Without a family that has none of its cases in the rows."""
-    known = {(answer.workload, answer.template) for answer in answered}
-    lacking: dict[str, list[str]] = {}
-    for family in dict.fromkeys(row.family for row in rows if row.status != "not measured"):
-        try:
-            questions = asked(family)
-        except UsageError:  # it is not here, or cannot say its own
-            continue
-        for question in questions:
-            is_ours = not question.devices or rows[0].device in question.devices
-            if is_ours and (question.workload, question.text) not in known:
-                lacking.setdefault(family, []).append(question.text)
-    return lacking
 
 
 def asked(family: str) -> tuple[Question, ...]:

@@ -6,7 +6,7 @@ what else there is. Everything else is in `hostbench report`.
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TextIO
@@ -19,7 +19,7 @@ from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.report.answer import Answer, ScreenLine, interval, times
-from hostbench.report.questions import asked_of
+from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import Row, rows_of
 from hostbench.report.write import StyledLine, draw
 from hostbench.store.runs import facts_of, launches_in_words
@@ -51,11 +51,13 @@ def screen(
     frame; `footer`: (label, path or command) of the last lines, as long as they are; `command`
     measures all."""
     rows = rows_of(frame)
-    answers, left_out = asked_of(frame, run)
+    answers = answers_of(rows)
     facts = facts_of(run.facts_before)
     during = facts_of(run.facts.get("during", {}))
     why = busy(facts, during)
-    pairs = [*_rest(rows, answers, left_out, command)]
+    pairs = [*_rest(rows, answers)]
+    if run.header.profile == "quick":
+        pairs.append(("in a full run", f"more sizes and questions: {command}"))
     if why:
         pairs.append(
             ("busy", f"{why}: on a quiet machine launches agree more, fewer are undecided")
@@ -158,13 +160,8 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[StyledLine]:
             yield StyledLine(start + verdict, _COLOURS.get(known, ""), len(start))
 
 
-def _rest(
-    rows: Sequence[Row],
-    answers: Sequence[Answer],
-    left_out: Mapping[str, list[str]],
-    command: str,
-) -> Iterator[tuple[str, str]]:
-    """What failed, what surprised, what cannot be seen here, and what a full run would answer."""
+def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str, str]]:
+    """What failed, what surprised, what cannot be seen here."""
     failed = [row for row in rows if row.status == "failed"]
     if failed:
         more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
@@ -182,6 +179,3 @@ def _rest(
         if reasons:
             most = Counter(reasons).most_common(1)[0][0]
             yield label, f"{number_of(len(reasons), what)}: {most}"
-    questions = sum(map(len, left_out.values()))
-    if questions:
-        yield "in a full run", f"{number_of(questions, 'question')} more: {command}"

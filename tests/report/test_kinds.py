@@ -267,7 +267,7 @@ def test_one_size_asks_for_no_line_and_no_crossing() -> None:
 # curve
 
 
-def test_a_line_has_latency_bandwidth_and_a_curve() -> None:
+def test_a_line_has_latency_and_bandwidth() -> None:
     answer = only(LINE, *line("pinned", 1e-5, 50.0), *line("pageable", 2e-5, 10.0))
     shown = figures(answer)
     assert shown["pinned: latency"].value == pytest.approx(1e-5)
@@ -275,8 +275,6 @@ def test_a_line_has_latency_bandwidth_and_a_curve() -> None:
     assert shown["pinned: half speed at"].value == pytest.approx(5e5)
     assert shown["pageable: bandwidth"].value == pytest.approx(10.0)
     assert answer.chart is not None
-    rates = [point.y for point in answer.chart.curve]
-    assert rates == sorted(rates) and rates[-1] < 50.0
     assert {point.series for point in answer.chart.points} == {"pinned", "pageable"}
 
 

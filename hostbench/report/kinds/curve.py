@@ -12,7 +12,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.units import GB, number_of
 from hostbench.families import declared
 from hostbench.judge.conclude import LONGEST, SHORTEST
-from hostbench.report.answer import Answer, Axis, Figure, Point, ScreenLine
+from hostbench.report.answer import Answer, Axis, Figure, ScreenLine
 from hostbench.report.kinds import marks
 from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Rows, grouped, ordered, size_axis, valid, varying, where
@@ -23,7 +23,6 @@ MIN_SPAN = 64
 """Largest over smallest size; over less, latency and bandwidth cannot be told apart."""
 MAX_ERROR = 0.15
 """From this root mean square of the relative errors on, the times are no straight line."""
-_STEPS = 60
 _CROWDED = "some of the times are oversubscribed"
 """Why times hold no latency: ranks wait for a core as well as for each other."""
 _RATE = Axis("GB/s", "GB/s", better="higher")
@@ -65,15 +64,13 @@ class Curve(Question):
         return Question.asks(self, group) and size_axis(group) in varying(group)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        """The chart has the first line that was fitted."""
         size = size_axis(group) or ""
         if isinstance(self.fits, str):
             chosen = [*grouped(group, [self.fits])]
         else:
             chosen = [(dict(axes), where(group, **axes)) for axes in self.fits]
         series = [(axes, ordered(some, size)) for axes, some in chosen if valid(some)]
-        figures: list[Figure] = []
-        curve: tuple[Point, ...] = ()
+        figures, is_fitted = list[Figure](), False
         for axes, some in series:
             name = " ".join(self.word(axis, value) for axis, value in axes.items())
             times = {
@@ -82,7 +79,7 @@ class Curve(Question):
             crowded = any(row.is_oversubscribed for row in some)
             line = Fit(refused=_CROWDED) if crowded else fit(times)
             figures += _figures(name, line, len(times))
-            curve = curve or (() if line.refused else tuple(_drawn(line, times)))
+            is_fitted |= not line.refused
         axes_of_line = [axis for axis in varying(group) if axis != size]
         points = [
             marks.point(r, r.axes[size], self.name(r, axes_of_line), "GB/s", r.gb_per_s)
@@ -91,13 +88,13 @@ class Curve(Question):
         rules = marks.near_limits(valid(group), points)
         return self.made(
             text,
-            "figure" if curve else "undecided",
+            "figure" if is_fitted else "undecided",
             "; ".join(map(str, figures)) or unseen(group),
             figures,
             lost=group,
             lines=self._lines(series[0][1], size) if series else (),
             notes=tuple(marks.limits_in_words(valid(group))),
-            chart=marks.lines(size, _RATE, points, rules=rules, curve=curve),
+            chart=marks.lines(size, _RATE, points, rules=rules),
         )
 
     def _lines(self, series: Rows, size: str) -> Iterator[ScreenLine]:
@@ -125,14 +122,6 @@ def _figures(name: str, line: Fit, num_sizes: int) -> list[Figure]:
         Figure(f"{name}: bandwidth", line.bytes_per_s / GB, "GB/s"),
         Figure(f"{name}: half speed at", line.latency_s * line.bytes_per_s, "bytes"),
     ]
-
-
-def _drawn(line: Fit, times: Mapping[int, float]) -> Iterator[Point]:
-    least, most = min(times), max(times)
-    for step in range(_STEPS + 1):
-        nbytes = least * (most / least) ** (step / _STEPS)
-        seconds = line.latency_s + nbytes / line.bytes_per_s
-        yield Point(x=nbytes, y=nbytes / seconds / GB, series="fit")
 
 
 def fit(times: Mapping[int, float]) -> Fit:
