@@ -1,6 +1,5 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
-import data
 import parts
 import streamlit as st
 import words
@@ -21,9 +20,7 @@ page = st.navigation(
 )
 st.set_page_config(page_title=f"{page.title} · hostbench")
 try:
-    store = data.opened()
-    if not data.runs(store).empty:
-        parts.filters(store)
+    parts.head(page.title)
     page.run()
 except (HostbenchError, OSError) as error:
     st.error(f"Nothing to show: {words.plain(error)}")

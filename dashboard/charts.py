@@ -12,7 +12,8 @@ from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 MOST_DOTS, MOST_SERIES = 1500, 60
 _KINDS = ("ok", "scratch (quick, dirty)", "facts changed", "with failures")
 _DOTS, _SHAPES = (BLUE, GREY, PINK, ORANGE), ("circle", "circle", "diamond", "cross")
-VERDICTS, _COLORS = ("slower", "faster", "same", "undecided"), (ORANGE, BLUE, GREY, GREY)
+VERDICTS = ("failed", "slower", "faster", "undecided", "same")
+_COLORS = (PINK, ORANGE, BLUE, GREY, GREY)
 
 
 def changed(moved: pd.DataFrame) -> list[str]:
@@ -53,61 +54,59 @@ def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
 
 
 def by_workload(rows: pd.DataFrame) -> Spec:
-    """Of data.comparison: the median change of each workload's series that moved, the range of all
-    of them, and how many did."""
+    """Of data.comparison: the median change of each workload's series that moved, else of all, the
+    range of all of them, and how many of which verdict there are."""
     cells = []
-    for name, own in rows[rows["change"].notna()].groupby("workload", sort=False):
-        num = {verdict: int((own["verdict"] == verdict).sum()) for verdict in VERDICTS}
-        moved = [verdict for verdict in ("slower", "faster") if num[verdict]]
-        verdict = moved[0] if moved else max(("same", "undecided"), key=num.__getitem__)
+    for name, own in rows[rows["verdict"].isin(VERDICTS)].groupby("workload", sort=False):
+        num = own["verdict"].value_counts(sort=False)  # the worst first, as in all of the rows
+        moved = own["change"][own["verdict"].isin(("slower", "faster"))].dropna()
         cells.append(
             {
                 "name": name,
                 "id": name,
-                "verdict": verdict,
-                "change": own["change"][own["verdict"] == verdict].median(),
+                "verdict": num.index[0],
+                "change": (moved if len(moved) else own["change"]).median(),
                 "low": own["change"].min(),
                 "high": own["change"].max(),
-                "text": f"{num[verdict]} of {len(own)} {verdict}",
+                "text": ", ".join(f"{num[verdict]} {verdict}" for verdict in num.index),
             }
         )
-    cells.sort(key=lambda cell: (VERDICTS.index(str(cell["verdict"])), -abs(cell["change"])))
     return _forest(pd.DataFrame(cells))
 
 
 def by_series(rows: pd.DataFrame) -> Spec:
     """Of data.comparison: each series' change with its 99 % interval."""
-    known = rows[rows["change"].notna()].head(MOST_SERIES)
+    known = rows[rows["verdict"].isin(VERDICTS)].head(MOST_SERIES)
     pairs = zip(known["change"], known["verdict"], strict=True)
-    text = [f"{format_change(change)} {verdict}" for change, verdict in pairs]
+    text = [own if pd.isna(effect) else f"{format_change(effect)} {own}" for effect, own in pairs]
     return _forest(known.assign(name=known["series"], text=text))
 
 
 def _forest(rows: pd.DataFrame) -> Spec:
+    """A lane for each row: its name and text, and below them its change with the interval."""
     ends = rows[["change", "low", "high"]].to_numpy(float)
     edge = float(np.nanmax([0.05, *np.abs(ends).clip(max=2.0).ravel()]))
     across = {"domain": [-edge, edge], "nice": True, "clamp": True}
-    title = "change of the time (to the right is slower)"
-    x = vega.field(
-        "change:Q",
-        title=title,
-        scale=across,
-        axis={"orient": "top", "format": "+.0%", "tickCount": 8},
-    )
-    axis = {"labelLimit": {"expr": "windowSize()[0] < 700 ? 130 : 320"}, "ticks": False}
-    y = vega.field("name:N", sort=list(rows["name"]), title=None, axis=axis)
+    ticks = {"orient": "top", "format": "+.0%", "tickCount": 6}
+    x = vega.field("change:Q", title="change (right: slower)", scale=across, axis=ticks)
+    y = vega.field("id:N", sort=list(rows["id"]), axis=None)
     color = vega.field("verdict:N", scale=vega.scale(VERDICTS, _COLORS), legend=None)
     cells = rows[["name", "id", "verdict", "change", "low", "high", "text"]].to_dict("records")
     known = [cell for cell in cells if pd.notna(cell["low"])]
     interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
-    text = {"align": "left", "dx": 8, "dy": -8, "fontSize": 11, "color": GREY}
+    name = {"align": "left", "dy": -12, "limit": {"expr": "width - 130"}}
+    text = {"align": "right", "dy": -12, "limit": 125}
     tip: Sequence[Spec] = [vega.field("name:N"), vega.field("text:N", title="verdict")]
-    look = {"size": 110, "filled": True, "opacity": 1}
+    look = {"size": 90, "filled": True, "opacity": 1, "yOffset": 4}
+    line = {"strokeWidth": 3, "opacity": 0.5, "yOffset": 4, "y2Offset": 4}
+    left, right = {"x": {"value": 0}}, {"x": {"value": {"expr": "width"}}}
     layers = [
         vega.layer([{"change": 0}], "rule", {"color": GREY, "strokeDash": [4, 3]}, x=x),
-        vega.layer(known, "rule", {"strokeWidth": 3, "opacity": 0.5}, **interval),
-        vega.layer(cells, "text", text, x=x, y=y, text=vega.field("text:N")),
-        vega.layer(cells, "point", look, x=x, y=y, color=color, tooltip=tip),
+        vega.layer(known, "rule", line, **interval),
+        vega.layer(cells, "text", name, **left, y=y, text=vega.field("name:N")),
+        vega.layer(cells, "text", text, **right, y=y, text=vega.field("text:N")),
+        vega.layer(cells, "point", look, x=x, y=y, color=color),
+        vega.layer(cells, "rect", {"opacity": 0}, **left, x2={"value": "width"}, y=y, tooltip=tip),
     ]
     vega.clickable(layers[-1], "id")
-    return vega.sized(layers, 32 * max(len(cells), 2) + 20)
+    return vega.sized(layers, 40 * max(len(cells), 2))

@@ -109,6 +109,8 @@ COLUMNS = (
     *("gb_per_s", "ceiling_gb_per_s", "num_samples"),
 )
 """What a picture and its numbers need of the tidy frame: each one more is copied at each visit."""
+_FAR = 10
+"""Bars of numbers further apart could not be told from each other."""
 CARDS = ("Copy", "Streams", "Create", "All-reduce")
 """The four questions of the first page."""
 
@@ -162,16 +164,17 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
 
 
 def chart(points: pd.DataFrame, x: str, unit: str) -> Chart:
-    """Lines over `x`, or bars where no line has two points."""
+    """Lines over `x`, or bars where no line has two points: dots where they span powers of ten."""
     y, along = UNITS[unit].axis, axis_of(x)
     smallest, largest = points["x"].min(), points["x"].max()
     is_wide = bool(smallest > 0 and largest / smallest > 4)
     along = replace(along, title=words.axis_name(x), is_log=is_wide)
     is_bar = points.groupby(["way", "where"])["x"].nunique().max() == 1
+    is_near = points["y"].max() < _FAR * points["y"].min()
     return Chart(
         mark="bar" if is_bar else "line",
         x=along,
-        y=replace(y, is_log=y.is_log and not is_bar),
+        y=replace(y, is_log=y.is_log and not (is_bar and is_near)),
         points=tuple(
             Point(
                 x=_lane(row, x if largest > smallest else "") if is_bar else row["x"],

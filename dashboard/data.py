@@ -34,6 +34,7 @@ from hostbench.report.setups import changes
 from hostbench.report.sides import LEVEL, Key, chosen
 from hostbench.report.write import markdown
 from hostbench.store import triage
+from hostbench.store.asv_tree import environment_of
 from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results, version
 
@@ -88,13 +89,13 @@ def runs(store: Store) -> pd.DataFrame:
     how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
     rows = history(store).counts.groupby(["machine", "run_id"], sort=False).agg(how).reset_index()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
-    about = rows[["started_at", "commit", "scratch"]].itertuples(index=False)
-    return rows.assign(
-        name=[
-            f"{words.when(at)}, {words.commit8(commit)}{f', {why}' if isinstance(why, str) else ''}"
-            for at, commit, why in about
-        ]
-    )
+    environment = rows["run_id"].map(environment_of)  # asv measures in several, one after the other
+    texts = pd.concat([environment, rows["scratch"]], axis=1).fillna("").astype(str).to_numpy()
+    names = [
+        ", ".join(filter(None, (words.when(at), words.commit8(commit), *more)))
+        for at, commit, more in zip(rows["started_at"], rows["commit"], texts, strict=True)
+    ]
+    return rows.assign(name=names)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

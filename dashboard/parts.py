@@ -9,36 +9,41 @@ import pandas as pd
 import streamlit as st
 import words
 from data import Store
+from streamlit.delta_generator import DeltaGenerator as Box
 
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.changes import Cause
-from hostbench.report.charts import CLICKED, Spec
+from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
 
 LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
 _NEXT = "machine of the next page"
 MOST_MACHINES = 4
+INKS = {"light": "#4b5563", "dark": "#c9ced6"}
+"""Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
-CAUSE_COLUMNS = {
+COLUMNS = {
     "trend": st.column_config.LineChartColumn(width="small"),
     "what": st.column_config.Column(width="large"),
-    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC"),
 }
-"""How a table of causes is drawn."""
+"""How these columns of a table are drawn."""
 
 
-def opened() -> Store:
-    """The results, after what could not be read of them; where they hold no run, the one command
-    that makes one, and the end of the page."""
+def head(title: str) -> None:
+    """The title and what is chosen on every page, then what could not be read; where no run is
+    stored the one command that makes one, and the end of the page."""
+    left, *right = st.columns([2, 3, 2, 2], vertical_alignment="bottom")
+    left.title(title, anchor=False)
     store = data.opened()
+    if not data.runs(store).empty:
+        _filters(store, *right)
     if warnings := data.history(store).warnings:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
             listed(warnings)
     if data.runs(store).empty:
         empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY)
-    return store
 
 
 def empty(why: str, command: str = "") -> NoReturn:
@@ -57,20 +62,19 @@ def listed(lines: Sequence[str], none: str = "") -> None:
 def not_judged(series: Sequence[Series]) -> str:
     longest = max((own.points for own in series), default=0)
     return (
-        f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that count (not quick, not "
-        f"dirty); the longest has {longest}."
+        f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that are neither quick nor "
+        f"dirty; the longest has {longest}."
     )
 
 
 # ---- what is chosen on every page ---------------------------------------------------------------
 
 
-def filters(store: Store) -> None:
+def _filters(store: Store, left: Box, middle: Box, right: Box) -> None:
     """Machines and days, which hold on every page, and what device they are of."""
     if _NEXT in st.session_state:  # only before its widget is there can its value be set
         st.session_state["machine"] = st.session_state.pop(_NEXT)
     every = data.runs(store)
-    left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     names = sorted(every["machine"].unique())
     left.multiselect(
         "Machines", names, key="machine", bind="query-params", placeholder="all machines"
@@ -192,14 +196,18 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     texts = [name for name in rows.select_dtypes(["object", "string"]) if name != "trend"]
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
     columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
-    return st.dataframe(rows, hide_index=True, column_config=CAUSE_COLUMNS | columns, **look)
+    return st.dataframe(rows, hide_index=True, column_config=COLUMNS | columns, **look)
+
+
+def draw(spec: Spec, says: str, **look: Any) -> Any:
+    """A chart in the colours of the theme, described for who cannot see it."""
+    ink = INKS.get(st.context.theme.type or "", GREY)
+    return st.vega_lite_chart(in_ink(spec, ink), alt=says, width="stretch", **look)
 
 
 def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:
-    """A chart, described for who cannot see it; what was clicked on it just now."""
-    event = st.vega_lite_chart(
-        spec, key=key, alt=says, width="stretch", on_select="rerun", selection_mode=[CLICKED]
-    )
+    """What was clicked on a chart just now."""
+    event = draw(spec, says, key=key, on_select="rerun", selection_mode=[CLICKED])
     picked = event["selection"].get(CLICKED) or [{}]
     return dict(picked[0])
 
@@ -213,7 +221,7 @@ def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
             "change": words.change(cause.worst),
             "what": cause.title,
             "trend": spark if len(spark) >= FEWEST_SPARKS else None,
-            "since": cause.since,
+            "since": f"{cause.since:%Y-%m-%d}",
             "state": cause.worst.state,
             "cause": cause.worst.cause,
             "series": cause.num_series,

@@ -69,9 +69,9 @@ def case(text: str) -> str:
 
 
 def workload(name: str) -> str:
-    """`H2D`; `pipeline`; the whole name of another project's benchmark."""
-    last = name.rpartition(".")[2]
-    return SHORT.get(last, last.replace("_", " "))
+    """`H2D`; `pipeline`; `SortIntegerArray.time_argsort` of another project."""
+    last = name.partition(".")[2] or name
+    return last if "." in last else SHORT.get(last, last.replace("_", " "))
 
 
 def commit8(commit: object) -> str:

@@ -24,8 +24,7 @@ from hostbench.store import triage
 ANY = "all"
 LOW, HEIGHT = 260, 300
 
-st.title("Changes", anchor=False)
-store = parts.opened()
+store = data.opened()
 names = parts.machines(store)
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
@@ -40,7 +39,7 @@ if gone:
     with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
         parts.table(pd.DataFrame(gone, columns=["id", "status", "commit", "committed_at"]))
 if not any(own.judged for own in series):
-    parts.empty(f"{parts.not_judged(series)} Two commits compared at once:", "hostbench ab main")
+    parts.empty(f"{parts.not_judged(series)} To compare two commits now:", "hostbench ab main")
 rows = causes(
     event
     for event in judged.events

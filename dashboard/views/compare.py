@@ -8,14 +8,14 @@ import parts
 import streamlit as st
 from words import commit8, plain
 
+from hostbench.core.units import number_of
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
 KINDS = {"commit": "commits", "machine": "machines", "run": "runs"}
 COLORS: Any = {"failed": "red", "slower": "orange", "faster": "blue"}
 
-st.title("Compare", anchor=False)
-store = parts.opened()
+store = data.opened()
 names = parts.machines(store)
 every = data.history(store).sides().iloc[::-1]
 every = parts.within(every[every["machine"].isin(names)])
@@ -27,8 +27,8 @@ kind = left.selectbox(
 known = every if kind == "run" else every[every["scratch"].isna()]
 options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
 if len(options) < 2:
-    why = f"There is one of {KINDS[kind]} here that counts: nothing to compare it with."
-    parts.empty(f"{why} Two commits compared at once:", "hostbench ab main")
+    why = f"Only one {kind} is stored here: there is nothing to compare it with."
+    parts.empty(f"{why} To compare two commits now:", "hostbench ab main")
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
 LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
 
@@ -65,24 +65,25 @@ if len(own):
         on_click=st.query_params.update,
         args=({"of": []},),
     )
-    clicked = parts.chart(charts.by_series(own), "of series", "change of each")
+    st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
+    clicked = parts.chart(charts.by_series(own), "of series", "change of each series")
     if clicked:
         case, _, machine = str(clicked["id"]).partition("@")
         where = {"machine": machine.partition("/")[0]} if machine else {}
         parts.go("trend", case=case.partition(" version ")[0], **where)
 else:
     own = rows
-    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each")
+    st.caption(
+        "Point: median change of the series that moved, else of all; line: their range. Click a "
+        "workload for its series."
+    )
+    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each workload")
     if clicked:
         st.query_params["of"] = str(clicked["id"])
         st.rerun()
-st.caption(
-    "Point: change of the time (of a workload the median of its series that moved); line: 99 % "
-    "interval (of a workload the range of its series). Click one to go on."
-)
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
-with st.expander(f"{len(own)} series"):
+with st.expander(number_of(len(own), "series", "series")):
     parts.table(own.drop(columns=["workload", "id"]), ("change", "low", "high"))
 with st.expander("Markdown for a pull request"):
     st.code(made.markdown, language="markdown")

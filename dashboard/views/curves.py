@@ -1,5 +1,7 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
+from typing import Any
+
 import curves
 import data
 import pandas as pd
@@ -13,8 +15,7 @@ from hostbench.report import charts
 OTHER = "Other"
 MOST_LINES = 16
 
-st.title("Curves", anchor=False)
-store = parts.opened()
+store = data.opened()
 names = parts.machines(store)
 known = pd.concat([data.series(store, name) for name in names])
 sizes = [any(map(str.isdigit, words.axes(case).values())) for case in known["case"]]
@@ -24,29 +25,31 @@ if not workloads:
     parts.empty("No number is stored of these machines.", parts.REMEDY)
 measured = [name for name, own in QUESTIONS.items() if not {*own.workloads}.isdisjoint(workloads)]
 asked = parts.one("Question", [*measured, OTHER], "q", label_visibility="collapsed")
-if asked == OTHER:
-    workload = st.selectbox("Workload", workloads, key="workload", bind="query-params")
-    question = Picture(workload, (workload,), ())
-else:
-    question = QUESTIONS[asked]
-having = parts.runs(store, question.workloads)
-keys = zip(having["machine"], having["run_id"], strict=True)
-named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
-picked = st.multiselect(
-    "Runs",
-    list(named),
-    key="run",
-    bind="query-params",
-    placeholder="the newest run of each machine",
-    max_selections=8,
-)
+choices = st.container(horizontal=True, vertical_alignment="bottom")
+with choices:
+    if asked == OTHER:
+        look: Any = {"key": "workload", "bind": "query-params", "width": 420}
+        workload = st.selectbox("Workload", workloads, **look)
+        question = Picture(workload, (workload,), ())
+    else:
+        question = QUESTIONS[asked]
+    having = parts.runs(store, question.workloads)
+    keys = zip(having["machine"], having["run_id"], strict=True)
+    named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
+    picked = st.multiselect(
+        "Runs",
+        list(named),
+        key="run",
+        bind="query-params",
+        placeholder="the newest of each machine",
+        max_selections=8,
+        width=300,
+    )
 chosen = [named[name] for name in picked] or parts.newest(store, question.workloads)
 if not chosen:
     family = question.workloads[0].partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
 rows = data.prepared(store, tuple(chosen), question.workloads)
-st.caption(words.plain("; ".join(name for name, key in named.items() if key in chosen)))
-
 axes = curves.axes_of(rows)
 numbers = rows[axes].apply(pd.to_numeric, errors="coerce").notna().any()
 numeric = list(question.x) or [axis for axis in axes if numbers[axis]]
@@ -54,7 +57,7 @@ x_axes = [x for x in numeric if rows[x].nunique() > 1] or numeric[:1]
 units = curves.units_of(rows, question)
 if not x_axes or not units:
     parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with choices:
     x = parts.one("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
     unit = parts.one("Unit", units, "unit")
     for axis in ("workload", *axes):
@@ -64,6 +67,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
             some = parts.some(axis, values, usual or values[:1])
             rows = rows[rows[axis].isin(some) | rows[axis].isna()]
 
+st.caption(words.plain("; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))))
 points = curves.lines(rows, x, unit)
 if points.empty:
     parts.empty("No point has a number in this unit: choose another one.")

@@ -22,8 +22,7 @@ from hostbench.report.changes import causes
 TOP, HEIGHT = 6, 190
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
-st.title("Overview", anchor=False)
-store = parts.opened()
+store = data.opened()
 names = parts.machines(store)
 runs = parts.runs(store)
 if runs.empty:
@@ -62,14 +61,17 @@ def card(name: str) -> None:
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
-    st.markdown(plain(says.replace(" on the cpu device,", "")))
+    whose = f"{own[0][0]}: " * (len(own) > 1)
+    st.markdown(plain(whose + says.replace(" on the cpu device,", "")))
     rows = data.prepared(store, tuple(own), (workload,))
     measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
+    x = question.x[0]
     for axis, usual in question.usual.items():
-        having = [value for value in usual if (rows[axis] == value).any()]
-        shown = having if axis == "schedule" else having[:1]
-        rows = rows[rows[axis].isin(shown)] if shown else rows
-    x, unit = question.x[0], (curves.units_of(rows, question) or ["time"])[0]
+        sizes = {value: rows[x][rows[axis] == value].nunique() for value in usual}
+        longest = [max(usual, key=sizes.__getitem__)]
+        shown = usual if axis == "schedule" else longest
+        rows = rows[rows[axis].isin(shown)] if any(sizes.values()) else rows
+    unit = (curves.units_of(rows, question) or ["time"])[0]
     points = curves.lines(rows, x, unit)
     if len(points):
         spec = vega.drawn(curves.chart(points, x, unit), HEIGHT)
@@ -84,8 +86,7 @@ def own_card(answer: Answer) -> None:
     st.markdown(f"**{plain(answer.question)}**")
     st.markdown(plain(answer.verdict))
     if answer.chart:
-        says = f"{answer.question} {answer.verdict}"
-        st.vega_lite_chart(vega.drawn(answer.chart), alt=says, width="stretch")
+        parts.draw(vega.drawn(answer.chart), f"{answer.question} {answer.verdict}")
 
 
 def trend_card(own: Series) -> None:
@@ -103,6 +104,7 @@ def trend_card(own: Series) -> None:
     if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
     st.caption(plain(own.machine))
+    parts.link("trend", "on every machine", case=own.case)
 
 
 workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]

@@ -7,6 +7,7 @@ import parts
 import streamlit as st
 from words import ago, plain
 
+from hostbench.core.units import number_of
 from hostbench.report.doctor import findings
 
 LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
@@ -15,8 +16,7 @@ CASES = "case status seconds ci_low_s ci_high_s gb_per_s num_samples flags".spli
 WORST_FIRST = {"failed": 0, "not measured": 1, "skipped": 2}
 SHOWN = 8
 
-st.title("Runs and machines", anchor=False)
-store = parts.opened()
+store = data.opened()
 runs = parts.runs(store)
 if runs.empty:
     parts.empty("No run is of these days and machines: choose others above.")
@@ -25,7 +25,7 @@ keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine
 dot = parts.chart(charts.dots(runs, moved), "runs", f"{len(runs)} runs over time")
 if dot:
     st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
-with st.expander(f"{len(runs)} runs"):
+with st.expander(number_of(len(runs), "run")):
     row = parts.clicked(runs[COLUMNS].rename(columns={"name": "run"}), "every run")
     if row is not None:
         st.query_params["of"] = keys[row]
@@ -46,7 +46,7 @@ left, right = st.columns(2)
 with left:
     st.markdown("**What the doctor says**")
     if not facts:
-        st.caption("Of this run no facts are stored.")
+        st.caption("No facts of this run are stored.")
     for finding in findings(facts) if facts else ():
         remedy = f": {finding.remedy}" if finding.remedy else ""
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
@@ -66,7 +66,7 @@ if len(gaps):
     table = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
     table = table.sort_values("status", key=lambda status: status.map(WORST_FIRST), kind="stable")
     is_bad = bool((gaps["status"] != "skipped").any())
-    with st.expander(f"{len(gaps)} cases without a valid number, and why", expanded=is_bad):
+    with st.expander(f"{number_of(len(gaps), 'case')} without a number, and why", expanded=is_bad):
         parts.table(table)
 answers = [
     {"question": answer.question, "state": answer.state, "verdict": answer.verdict}
@@ -78,11 +78,11 @@ stored = [
     for name, fact in members.items()
 ]
 for title, table in (
-    (f"{len(rows)} cases", rows[CASES]),
-    (f"{len(answers)} answers", pd.DataFrame(answers)),
-    (f"{len(mine)} environment changes of {plain(machine)}", mine.drop(columns="machine")),
-    (f"{len(stored)} facts", pd.DataFrame(stored)),
+    ("case", rows[CASES]),
+    ("answer", pd.DataFrame(answers)),
+    ("environment change", mine.drop(columns="machine")),
+    ("fact", pd.DataFrame(stored)),
 ):
     if len(table):
-        with st.expander(title):
+        with st.expander(number_of(len(table), title)):
             parts.table(table)

@@ -17,8 +17,7 @@ it would not be seen. Vertical: solid where the series changed, dashed where its
 where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
 skipped."""
 
-st.title("Trend", anchor=False)
-store = parts.opened()
+store = data.opened()
 names = sorted(parts.machines(store))
 judged = data.judged(store)
 what_changed = causes(event for event in judged.events if event.machine in names)
@@ -96,13 +95,12 @@ with st.container(horizontal=True, vertical_alignment="center"):
         icon = ":material/zoom_out_map:"
         all_days = {"days": ()}
         st.button("All days", on_click=st.session_state.update, args=(all_days,), icon=icon)
-clicked = st.vega_lite_chart(
+clicked = parts.draw(
     trend.chart([*drawn.values()], unit, f"{by}, UTC"),
+    f"{workload} over time: {len(points)} points in {unit}",
     key=key,
     on_select=zoom,
     selection_mode=[CLICKED, trend.DAYS],
-    alt=f"{workload} over time: {len(points)} points in {unit}",
-    width="stretch",
 )
 for point in clicked["selection"].get(CLICKED, ()):
     parts.go("runs", of=f"{point['run_id']}@{point['machine'].partition('/')[0]}")

@@ -39,25 +39,10 @@ _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": "
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
-_ROOM, _WIDEST = 1.35, 2.0
-"""For the numbers beside the bars; beyond so many times the longest bar a whisker is cut."""
-
-_INK, _PALE = "currentColor", "#8886"
-_SVG_LOOK: Mapping[str, Any] = {
-    "width": 400,
-    "config": {
-        "background": "transparent",
-        "aria": False,
-        "view": {"stroke": _PALE},
-        "axis": {
-            **dict.fromkeys(("labelColor", "titleColor"), _INK),
-            **dict.fromkeys(("domainColor", "tickColor"), GREY),
-            "gridColor": _PALE,
-        },
-        "legend": {"labelColor": _INK},
-        "title": {"color": _INK},
-    },
-}
+_WIDEST = 2.0
+"""Beyond so many times the longest bar a whisker is cut."""
+_PALE = "#8884"
+_SVG_WIDTH = 400
 """So wide that it reads on a telephone."""
 MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
@@ -113,10 +98,10 @@ def _split(rows: Sequence[Spec]) -> tuple[list[Spec], list[Spec], list[Spec]]:
 
 
 def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
-    """A lane for each, with its number at the end of it."""
+    """A lane for each, with its number at the end of it; dots where the axis has no zero."""
     _, known, bad = _split(rows)
     ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
-    look = _value(chart, _ROOM * max(ends, default=1.0), top)
+    look = _value(chart, max(ends, default=1.0), top)
     order = list(dict.fromkeys(row["lane"] for row in rows))
     axis: Spec = {"labelExpr": "split(datum.value, '\\n')", "labelLimit": 0}
     axis |= {"labelPadding": 6, "ticks": False, "domain": False}
@@ -128,9 +113,11 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     names = list(dict.fromkeys(row["series"] for row in rows))
     hues = scale(names, PALETTE if len(names) > 1 else (BLUE,))
     color = field("series:N", scale=hues, legend=None)
-    text = {"align": "right", "fontSize": 11, "color": GREY}
+    kind = "point" if chart.y.is_log else "bar"
+    mark: Spec = {"size": 110, "filled": True} if chart.y.is_log else {"height": {"band": 0.66}}
+    text = {"align": "left", "dx": 8, "fontSize": 11}
     return [
-        layer(rows, "bar", {"height": {"band": 0.66}}, **at, **_TIP, color=color, opacity=pale),
+        layer(rows, kind, mark, **at, **_TIP, color=color, opacity=pale),
         *_rules(chart, "x", look),
         layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
         layer(rows, "text", text, **number),
@@ -156,7 +143,8 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    dash = field("dash:N", scale=scale(dashed, _DASHES), legend=legend(dashed, orient="bottom"))
+    strokes = legend(dashed, orient="bottom", symbolSize=900, symbolStrokeWidth=2)
+    dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
     line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
     if key:
@@ -174,7 +162,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
 def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
     """A chart as wide as its page, with small lines over it, wrapped to fit a telephone."""
     lines = [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)]
-    look = {"fontSize": 11, "fontWeight": "normal", "color": GREY, "anchor": "start", "offset": 8}
+    look = {"fontSize": 11, "fontWeight": "normal", "anchor": "start", "offset": 8}
     return {
         **({"title": {"text": lines, **look}} if lines else {}),
         "width": "container",
@@ -189,6 +177,14 @@ def on_canvas(spec: Spec) -> Spec:
     nodes, so none is described to a screen reader."""
     canvas = {"embedOptions": {"renderer": "canvas"}}
     return {**spec, "config": {"aria": False}, "usermeta": canvas}
+
+
+def in_ink(spec: Spec, ink: str, **config: Any) -> Spec:
+    """With texts of this colour."""
+    texts = {"labelColor": ink, "titleColor": ink}
+    axis = {**texts, "domainColor": GREY, "tickColor": GREY, "gridColor": _PALE}
+    look = {"text": {"color": ink}, "title": {"color": ink}, "legend": texts, "axis": axis}
+    return {**spec, "config": {**look, **config, **spec.get("config", {})}}
 
 
 def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: Any) -> Spec:
@@ -211,7 +207,7 @@ def _known(cell: Any) -> Any:
 def time_axis(span_ms: float) -> Spec:
     """UTC over so long a time; hours are named where they tell points apart."""
     form = "%Y-%m-%d" if span_ms > _HOURS_MS else "%m-%d %H:%M"
-    return {"format": form, "labelOverlap": True, "tickCount": 6, "grid": False}
+    return {"format": form, "labelOverlap": True, "labelBound": 8, "tickCount": 6, "grid": False}
 
 
 def field(name: str, **more: Any) -> Spec:
@@ -226,7 +222,9 @@ def svg(spec: Spec) -> str:
     texts are escaped by vega."""
     import vl_convert
 
-    document: str = vl_convert.vegalite_to_svg(printable(spec) | _SVG_LOOK)
+    look = {"background": "transparent", "aria": False, "view": {"stroke": _PALE}}
+    sized = {**in_ink(spec, "currentColor", **look), "width": _SVG_WIDTH}
+    document: str = vl_convert.vegalite_to_svg(printable(sized))
     return document
 
 

@@ -3,7 +3,7 @@ chart of up to six of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -60,6 +60,10 @@ _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
 _HEIGHT = 400
+_MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
+"""Rows of labels over a chart, the height of one, and letters of a label."""
+_LETTER = 0.019
+"""The width of a letter, of a chart's on a telephone."""
 TimeOf = Literal["committed_at", "started_at"]
 """Which date of a run is on the horizontal axis."""
 
@@ -221,26 +225,29 @@ def chart(
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
     names, is_many = [series.name for series in trends], len(points) > MANY
-    key = legend(names, labelLimit=700) if len(names) > 1 else None
-    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     span_ms = float(points["x"].max() - points["x"].min())
+    rules = _labelled(trends, float(points["x"].min()), span_ms)
+    room = 6 + _LABEL_HEIGHT * len({*rules["row"].dropna()})
+    key = legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
+    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
     x2, high = {"field": "x2"}, {"field": "high"}
     up: Spec = {"scale": {"domain": _domain(points, levels), "nice": True}}
-    up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
+    up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')"), "tickCount": 6}
     y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
     bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     bands = levels[levels["low"].notna()]
+    hues, size = dict(zip(names, cycle(PALETTE))), 14 if is_many else 60
     layers = [
         _layer(bands, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
-        *_rules(trends, x),
+        *_rules(rules, x),
         _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
         _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
-        *_marks(points, x, y, scale(names, PALETTE), 14 if is_many else 60, height),
+        *_marks(points.assign(hue=points["series"].map(hues)), x, y, size, height),
     ]
     layers = [own for own in layers if own["data"]["values"]]
     clickable(layers[-1], *_SELECTED)
@@ -253,7 +260,7 @@ def chart(
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
     """With those columns alone that are shown, and that a click asks for."""
-    names = {"kind", "down", *(_SELECTED if kind == "point" else ())}
+    names = {"kind", *(_SELECTED if kind == "point" else ())}
     for own in channels.values():
         names |= {spec.get("field") for spec in (own if isinstance(own, list) else [own])}
     values = rows[[name for name in rows if name in names]].to_dict("records")
@@ -266,32 +273,45 @@ def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
     return {"condition": tests, "value": usual}
 
 
-def _rules(trends: Sequence[Trend], x: Spec) -> list[Spec]:
-    """Where something changed, with labels of which neighbours are below each other."""
+def _labelled(trends: Sequence[Trend], start: float, span: float) -> pd.DataFrame:
+    """When something changed, and on which `side` of its line and in which `row` over the chart its
+    label stands: no two touch, on a telephone too. One without room has no row."""
     every = [rule for series in trends for rule in series.rules]
     rules = pd.DataFrame(every, columns=["x", "kind", "text"])
     rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
-    rules["down"] = [13 * (index % 6) for index in range(len(rules))]
+    sides, rows, ends = [], list[Any](), [0.0] * _MOST_LABELS
+    for at, text in zip((rules["x"] - start) / max(span, 1.0), rules["text"], strict=True):
+        width = _LETTER * min(len(text), _LONGEST_LABEL)
+        is_left = at + width < 1.0
+        first = at if is_left else max(0.0, at - width)
+        row = next((row for row, end in enumerate(ends) if end <= first), None)
+        if row is not None:
+            ends[row] = first + width
+        sides.append("left" if is_left else "right")
+        rows.append(row)
+    return rules.assign(side=sides, row=rows)
+
+
+def _rules(rules: pd.DataFrame, x: Spec) -> list[Spec]:
+    """A line for each, which a pointer names, and the labels that have room."""
     line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}
-    is_near_end = "scale('x', datum['x']) > 0.75 * width"
-    look: Spec = {"baseline": "top", "fontSize": 11, "limit": 160}
-    look["align"] = {"expr": f"{is_near_end} ? 'right' : 'left'"}
-    look |= {"dx": {"expr": f"{is_near_end} ? -4 : 4"}, "dy": {"expr": "datum['down']"}}
-    text: Spec = {"x": x, "y": {"value": 2}, "text": field("text:N"), "color": line["color"]}
+    look: Spec = {"baseline": "bottom", "fontSize": 11, "limit": 180}
+    look |= {"align": {"expr": "datum['side']"}}
+    look |= {"dy": {"expr": f"-5 - {_LABEL_HEIGHT} * datum['row']"}}
+    text: Spec = {"x": x, "y": {"value": 0}, "text": field("text:N")}
     tip = {"tooltip": [field("text:N", title="what changed")]}
+    labels = rules[rules["row"].notna()].to_dict("records")
     return [
         _layer(rules, "rule", {"strokeWidth": 1.5}, **line, **tip),
-        _layer(rules, "text", look, **text, **tip),
+        layer(labels, "text", look, **text, **tip),
     ]
 
 
-def _marks(
-    points: pd.DataFrame, x: Spec, y: Spec, colors: Spec, size: int, height: int
-) -> list[Spec]:
+def _marks(points: pd.DataFrame, x: Spec, y: Spec, size: int, height: int) -> list[Spec]:
     """On the axis what has no number, and what has one; the larger layer, which is the last, may be
     clicked."""
     several = [name for name in ("series", "machine") if points[name].nunique() > 1]
-    hue = field("series:N", scale=colors, legend=None)
+    hue = field("hue:N", scale=None)
     shown = {
         "shape": field("kind:N", scale=scale([*_SHAPES], [*_SHAPES.values()]), legend=None),
         "size": _if({FAILED: 3 * size, SKIPPED: 3 * size}, size),

@@ -27,6 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync")
 CHART = "[data-testid=stVegaLiteChart]"
 MARK = f"{CHART} .mark-symbol.role-mark path"
+LANE = f"{CHART} .mark-rect.role-mark path"
 AT_REST = "[data-testid=stApp][data-test-script-state=notRunning]"
 # Streamlit asks for these below each page's own path, too, and goes on without them.
 KNOWN_404 = ("_stcore/health", "_stcore/host-config")
@@ -154,10 +155,10 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     tab.get_by_role("link", name="Compare", exact=True).click()
     is_drawn(tab, "Compare")
     assert _query(tab).get("machine") == "simulated-b" and "change" not in _query(tab)
-    tab.locator(MARK).first.click()
+    tab.locator(LANE).first.click(position={"x": 30, "y": 8})  # on its name
     tab.get_by_role("button", name="back to all workloads").wait_for()
     workload = _query(tab)["of"]
-    leads_to(tab, "/trend", lambda: tab.locator(MARK).first.click())
+    leads_to(tab, "/trend", lambda: tab.locator(LANE).first.click(position={"x": 30, "y": 8}))
     is_drawn(tab, "Trend")
     assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(workload)
 

@@ -326,6 +326,8 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     (causes,) = tables(open_page("changes", foreign), "machines")
     assert len(causes) == 1 and "asv continuous " in said(open_page("changes", foreign))
     assert charts(open_page("overview", foreign)) > 1, "trends beside the dots of the runs"
+    (runs,) = tables(open_page("runs", foreign), "run")
+    assert runs["run"].is_unique and runs["run"].str.contains(OLD).sum() == COMMITS
     (compared,) = tables(open_page("compare", foreign), "verdict")
     is_time = compared["series"].str.contains("sort")
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}

@@ -1,6 +1,8 @@
 """A series as the page Trend draws it."""
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 
 import pandas as pd
 import pytest
@@ -59,3 +61,24 @@ def test_a_chart_is_plain_json(results: Results) -> None:
         json.dumps(spec, allow_nan=False)
         names = [select["name"] for layer in spec["layer"] for select in layer.get("params", ())]
         assert names == ["clicked", "days"]
+
+
+def test_labels_of_changes_stand_over_the_chart_and_touch_no_other(results: Results) -> None:
+    """The letters of two in one row do not overlap where 290 px show the whole time."""
+    rows = marked(results.trend("shelf", str(CASE)))
+    line = trend(rows, "a copy", "seconds")
+    first, last = line.points["x"].iloc[[0, -1]]
+    every = [
+        {"x": first + share * (last - first), "kind": "facts", "text": "+12.0% 1a2b3c4d"}
+        for share in (0.0, 0.05, 0.3, 0.35, 0.4, 0.98)
+    ]
+    spec = chart([replace(line, rules=every)], "seconds")
+    (texts,) = [own for own in spec["layer"] if own["mark"]["type"] == "text"]
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for label in texts["data"]["values"]:
+        width, at = 5.5 * len(label["text"]), 290 * (label["x"] - first) / (last - first)
+        left = at if label["side"] == "left" else at - width
+        spans.setdefault(label["row"], []).append((left, left + width))
+    assert len(texts["data"]["values"]) == len(every) and len(spans) > 1
+    for row in spans.values():
+        assert all(end <= start for (_, end), (start, _) in pairwise(row))
