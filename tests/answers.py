@@ -40,7 +40,11 @@ def lines() -> Iterator[str]:
             yield from (f"    - {figure}" for figure in answer.figures)
             yield from (f"    {note}" for note in answer.notes)
             if (chart := answer.chart) is not None:
-                yield f"    chart: {len(chart.points)} points, {len(chart.rules)} rules"
+                yield f"    rules: {', '.join(f'{rule.low:.4g}' for rule in chart.rules)}".rstrip()
+                for series in dict.fromkeys(point.series for point in chart.points):
+                    own = (point for point in chart.points if point.series == series)
+                    points = (f"{str(one.x).removesuffix('.0')} {one.y:.4g}" for one in own)
+                    yield f"    {series}: {', '.join(points)}"
 
 
 if __name__ == "__main__":

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from hostbench import facts
-from hostbench.core.units import KIB, MIB
-from hostbench.device.simulated import SimulatedDevice
 from hostbench.facts.gpu import Hardware
 from tests.gpu import check as gpu_check
-from tests.gpu.delay import probe_all
 
 ROOT = Path(__file__).parent.parent
 UUID = "GPU-8e2a1f0b-1111-2222-3333-444455556666"
@@ -97,10 +94,3 @@ def test_without_working_cuda_it_says_so_and_exits_4(
 def test_every_file_has_its_time_in_under_ten_minutes() -> None:
     assert {path.stem for path in gpu_check.HERE.glob("test_*.py")} == {*gpu_check.BUDGETS}
     assert sum(gpu_check.BUDGETS.values()) <= 570  # and what `check` itself starts
-
-
-def test_the_probe_tells_waiting_from_returning_early() -> None:
-    cells = list(probe_all(SimulatedDevice(), sizes=(64 * KIB, MIB)))
-    assert len(cells) == 16
-    early = {cell.way for cell in cells if cell.returns_early}
-    assert early == {"H2D pinned non_blocking", "D2H pinned non_blocking"}

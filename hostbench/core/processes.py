@@ -30,12 +30,17 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+class Terminated(KeyboardInterrupt):
+    """Not KeyboardInterrupt itself: after one in code that is made from text, as dataclasses does,
+    `python -m` ends by SIGINT whatever exit code it is given."""
+
+
 @contextlib.contextmanager
 def terminate_as_interrupt() -> Iterator[None]:
     """A CI job that is cancelled sends SIGTERM: keep what was measured, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise Terminated
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -16,7 +16,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+)
 from hostbench.core.processes import with_descendants
 from hostbench.device import simulated_file
 from hostbench.judge.two_sides import LEAST_RUNS
@@ -121,6 +126,8 @@ def test_a_kill_at_a_random_moment_loses_nothing(
             if not how:
                 continue  # it was over
             how = f"{how}: exit code {running.returncode}"
+            codes = (code, EXIT_NOTHING_MEASURED, EXIT_FAILED, -signal.SIGKILL, -signal.SIGTERM)
+            assert running.returncode in codes, (how, said)
             ends[how] += 1
             assert "Traceback" not in said, (ends, said)
             assert checkout.wait_for_no_process() == [], (ends, how, said)

@@ -32,7 +32,7 @@ from hostbench.store import archive, points
 from tests.conftest import ODD, examples
 from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
 from tests.store.test_points import asv_file
-from tests.stored import Tree, read_tree
+from tests.stored import read_tree
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -66,45 +66,18 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [
 """The garbage tests below try many more."""
 
 
-@pytest.fixture(scope="module")
-def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
-    """Archives each of which has one of these values, and the folder that has a whole one too."""
-    results = tmp_path_factory.mktemp("wrong")
-    archive.write(results, GOOD)
+def test_a_report_names_each_wrong_archive_and_shows_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive.write(tmp_path, GOOD)
     files = []
     for number, (path, value) in enumerate(WRONG):
         run_id = f"20261122T120000Z-1a2b3c4d-{number:04d}"
         bad = run([record(copy_case())], launches=1, run_id=run_id)
         content = json.loads(json.dumps(archive.content_of(bad)))
-        files.append(archive.path_of(results, bad))
+        files.append(archive.path_of(tmp_path, bad))
         files[-1].write_bytes(archive.packed(put(content, ("hostbench", *path), value)))
-    return files, results
-
-
-@pytest.fixture(scope="module")
-def shown(wrong: tuple[list[Path], Path]) -> Tree:
-    return read_tree(wrong[1])
-
-
-@pytest.mark.parametrize("number", range(len(WRONG)), ids=[str(one) for one in WRONG])
-def test_a_wrong_type_in_an_archive(
-    number: int, wrong: tuple[list[Path], Path], shown: Tree
-) -> None:
-    file = str(wrong[0][number])
-    (warning,) = (one for one in shown.warnings if file in one)
-    assert "\n" not in warning
-
-
-def test_the_rest_is_shown(shown: Tree) -> None:
-    assert [one.run_id for one in shown.runs] == [GOOD.header.run_id] == [*shown.frame["run_id"]]
-    assert len(shown.warnings) == len(WRONG)
-
-
-def test_a_report_names_them_and_shows_the_rest(
-    wrong: tuple[list[Path], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    files, results = wrong
-    assert main(["report", "--machine", "shelf", "--results", str(results)]) == EXIT_FAILED
+    assert main(["report", "--machine", "shelf", "--results", str(tmp_path)]) == EXIT_FAILED
     said = capsys.readouterr()
     assert GOOD.header.run_id in said.out
     assert all(str(file) in said.err for file in files) and said.err.count("\n") == len(files)

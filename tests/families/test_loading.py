@@ -1,6 +1,5 @@
-"""Loading: exact on the simulated clock; torch's own DataLoader on the cpu device."""
+"""Loading: torch's own DataLoader on the cpu device."""
 
-import math
 import os
 import signal
 import subprocess
@@ -14,119 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import structs
 from torch.utils.data._utils import worker as torch_worker
 
-from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import children, state_of
-from hostbench.core.samples import median
-from hostbench.core.units import GB
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.loading import NUM_ITEMS, Loading
-from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
-from hostbench.families.loading.loops import COMPUTE_S, ITEM_S, NUM_BATCHES, FedLoop
-from hostbench.measure import evidence
-from hostbench.measure.measure import Prepared, Settings, measure
-from hostbench.measure.workload import prepare
+from hostbench.families.loading.loops import NUM_BATCHES, FedLoop
 
 WORKS = load(("loading",))
-BATCH = 16
-COMPUTE = BATCH * COMPUTE_S
-LOAD = 1.6 * COMPUTE
-"""Of an even batch, in one process."""
-NBYTES = 1000 * BATCH
-FREE = Link(
-    latency_s=0.0,
-    launch_s=0.0,
-    wait_s=0.0,
-    alloc_s=0.0,
-    malloc_s=0.0,
-    host_bytes_per_s=math.inf,
-    host_to_device_bytes_per_s=math.inf,
-)
-"""Copies cost nothing: what is left is loading and computing."""
-EVEN = Loading(batch_size=BATCH, item_bytes=NBYTES // BATCH, item_s=(LOAD / BATCH,), pinned=True)
-
-
-def fed(
-    loading: Loading, way: str = "non_blocking", link: Link = FREE
-) -> tuple[float, dict[str, Any]]:
-    """Seconds of a batch, and the findings of both passes."""
-
-    def prepared() -> tuple[SimulatedDevice, Prepared]:
-        device = SimulatedDevice(link)
-        return device, replace(FedLoop(device, loading, way).prepared(), depth=NUM_BATCHES)
-
-    timed, seen = measure(*prepared(), Settings()), evidence.gather(*prepared())
-    assert {**timed.proofs, **seen.proofs} == {"data": "passed", "copies": "passed"} | {
-        name: said for name, said in seen.proofs.items() if name == "link_bytes"
-    }
-    return median(timed.end_to_end_s), {**timed.findings, **seen.findings}
-
-
-@pytest.mark.parametrize(
-    ("num_workers", "step_s", "wait_s", "idle"),
-    [
-        (0, LOAD + COMPUTE / NUM_BATCHES, LOAD, 1 - COMPUTE / LOAD),
-        (1, LOAD, LOAD - COMPUTE / NUM_BATCHES, 1 - COMPUTE / LOAD),
-        (2, COMPUTE, 0.0, 0.0),
-        (4, COMPUTE, 0.0, 0.0),
-    ],
-)
-def test_a_step_takes_what_feeds_it_or_its_compute(
-    num_workers: int, step_s: float, wait_s: float, idle: float
-) -> None:
-    """Without workers the last compute of a reading has nothing to hide behind; a worker goes on
-    while the reading ends."""
-    found_s, findings = fed(replace(EVEN, num_workers=num_workers))
-    assert found_s == pytest.approx(step_s, rel=1e-9)
-    assert findings["wait_s"] == pytest.approx(wait_s, abs=1e-12)
-    assert findings["idle_share"] == pytest.approx(idle, abs=1e-9)
-
-
-def test_a_prefetch_hides_batches_that_take_longer() -> None:
-    """The large one takes 7.2 computes; each of 4 workers makes one or two batches ahead."""
-    uneven = replace(EVEN, num_workers=4, item_s=ITEM_S)
-    short_s, short = fed(replace(uneven, prefetch_factor=1))
-    assert short["wait_s"] > 0
-    assert short["idle_share"] > 0
-    assert short_s > 1.2 * COMPUTE
-    for factor in (2, 4):
-        found_s, findings = fed(replace(uneven, prefetch_factor=factor))
-        assert found_s == pytest.approx(COMPUTE, rel=1e-9)
-        assert findings["wait_s"] == 0
-
-
-@pytest.mark.parametrize(
-    ("pinned", "way", "step_s"),
-    [
-        (True, "non_blocking", COMPUTE + NBYTES / (50 * GB)),
-        (True, "side_stream", COMPUTE + NBYTES / (50 * GB) / NUM_BATCHES),
-        (False, "blocking", COMPUTE + NBYTES / (10 * GB)),
-        (False, "non_blocking", COMPUTE + NBYTES / (10 * GB)),
-    ],
-)
-def test_what_pinning_and_a_side_stream_hide(pinned: bool, way: str, step_s: float) -> None:
-    """A side stream hides each copy but the first of a reading behind the compute before."""
-    link = structs.replace(FREE, host_to_device_bytes_per_s=50 * GB)
-    found_s, _ = fed(replace(EVEN, num_workers=4, pinned=pinned), way, link)
-    assert found_s == pytest.approx(step_s, rel=1e-9)
-
-
-@pytest.mark.parametrize("num_workers", [1, 4])
-def test_starting_workers_costs_what_the_machine_says(num_workers: int) -> None:
-    seconds = []
-    for persistent in (True, False):
-        device = SimulatedDevice()
-        axes: dict[str, AxisValue] = {"device": "cuda", "num_workers": num_workers}
-        case = Case("loading.epoch", {**axes, "persistent": persistent, "item_bytes": 150528})
-        found = measure(device, prepare(WORKS["loading.epoch"], device, case), Settings())
-        assert found.proofs == {"data": "passed"}
-        seconds.append(median(found.end_to_end_s))
-    cost_s = num_workers * device.link.start_worker_s
-    assert seconds[1] - seconds[0] == pytest.approx(cost_s, rel=1e-9)
 
 
 # ---- torch's DataLoader -------------------------------------------------------------------------

@@ -31,7 +31,7 @@ FOLDER = "HOSTBENCH_GPU_REPORT"
 EVERY_FILE = ("torch", "msgspec", "numpy", "pytest")
 """Without one of these packages nothing can be run."""
 BUDGETS = {"test_cuda_device": 60.0, "test_run": 330.0, "test_nccl": 60.0, "test_copies": 35.0,
-           "test_delay_probe": 30.0, "test_facts": 25.0}  # fmt: skip
+           "test_facts": 25.0}  # fmt: skip
 """Seconds of a file, the ones of most worth first. At worst torch's import and the start of CUDA
 take 14 s of each, and of each `hostbench run` once more."""
 

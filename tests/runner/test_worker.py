@@ -94,12 +94,6 @@ def test_a_failed_case_leaves_nothing_to_the_next() -> None:
         assert after.measurement.first_s == pytest.approx(alone.measurement.first_s)
 
 
-def test_a_failed_proof_fails_the_case_and_keeps_the_number() -> None:
-    (wrong,) = records("wrong")
-    assert (wrong.status, wrong.reason) == ("failed", "proof failed: stale")
-    assert wrong.seconds == pytest.approx(1e-3 + 5e-6)
-
-
 def test_out_of_memory_ends_the_walk() -> None:
     (memory,) = records("memory", "fine")
     assert memory.status == "failed"
