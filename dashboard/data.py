@@ -26,6 +26,7 @@ from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
+from hostbench.report.charts import Spec, drawn
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
@@ -85,9 +86,12 @@ def history(store: Store) -> Results:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
     """A row for each run of a machine with a name, the newest first: how many points of each status
-    it has, and what a page calls it (`name`)."""
+    it has, the families that it has a number of, and what a page calls it (`name`)."""
     how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
-    rows = history(store).counts.groupby(["machine", "run_id"], sort=False).agg(how).reset_index()
+    counts = history(store).counts
+    counts = counts.assign(families=counts["family"].where(counts["ok"] > 0))
+    groups = counts.groupby(["machine", "run_id"], sort=False)
+    rows = groups.agg({**how, "families": frozenset}).reset_index()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
     environment = rows["run_id"].map(environment_of)  # asv measures in several, one after the other
     texts = pd.concat([environment, rows["scratch"]], axis=1).fillna("").astype(str).to_numpy()
@@ -120,6 +124,26 @@ def prepared(
     every = pd.concat([rows(store, *key) for key in keys])
     names = runs(store)[["machine", "run_id", "name"]].rename(columns={"name": "run"})
     return curves.prepared(every.merge(names, on=["machine", "run_id"]), workloads)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def small_picture(
+    store: Store, name: str, keys: tuple[tuple[str, str], ...], height: int
+) -> tuple[Spec | None, str]:
+    """A question (curves.QUESTIONS) of these runs (machine, id) as one chart, of its first unit and
+    usual values; what it is measured by."""
+    question = curves.QUESTIONS[name]
+    rows = prepared(store, keys, question.workloads[:1])
+    measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
+    x = question.x[0]
+    for axis, usual in question.usual.items():
+        sizes = {value: rows[x][rows[axis] == value].nunique() for value in usual}
+        longest = [max(usual, key=sizes.__getitem__)]
+        shown = usual if axis == "schedule" else longest
+        rows = rows[rows[axis].isin(shown)] if any(sizes.values()) else rows
+    unit = (curves.units_of(rows, question) or ["time"])[0]
+    points = curves.lines(rows, x, unit)
+    return drawn(curves.chart(points, x, unit), height) if len(points) else None, measured
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import data
 import pandas as pd
@@ -15,6 +15,8 @@ from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
+
+T = TypeVar("T")
 
 LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
@@ -107,13 +109,23 @@ def machines(store: Store) -> list[str]:
 
 def in_days(at: datetime) -> bool:
     """Whether it is of the days that are chosen."""
-    span: tuple[date, ...] = st.session_state.get("days") or ()
-    return len(span) < 2 or (not pd.isna(at) and span[0] <= at.date() <= span[1])
+    span = _span()
+    return span is None or (not pd.isna(at) and span[0] <= at < span[1])
+
+
+def _span() -> tuple[pd.Timestamp, pd.Timestamp] | None:
+    """From the first of the days that are chosen to the first after them."""
+    days: tuple[date, ...] = st.session_state.get("days") or ()
+    if len(days) < 2:
+        return None
+    first, last = (pd.Timestamp(day, tz="UTC") for day in days)
+    return first, last + pd.Timedelta(days=1)
 
 
 def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
     """The rows of the days that are chosen."""
-    return rows[rows[column].map(in_days).astype(bool)]
+    span = _span()
+    return rows if span is None else rows[rows[column].between(*span, inclusive="left")]
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
@@ -123,10 +135,8 @@ def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
     every = every[every["machine"].isin(machines(store))]
     if not workloads:
         return every
-    families = [name.partition(".")[0] for name in workloads]
-    counts = data.history(store).counts
-    counts = counts[counts["family"].isin(families) & (counts["ok"] > 0)]
-    return every.merge(counts[["machine", "run_id"]].drop_duplicates(), on=["machine", "run_id"])
+    families = {name.partition(".")[0] for name in workloads}
+    return every[[not families.isdisjoint(measured) for measured in every["families"]]]
 
 
 def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
@@ -181,6 +191,13 @@ def link(page: str, label: str, **query: str) -> None:
 
 
 # ---- tables and charts --------------------------------------------------------------------------
+
+
+def folded(title: str, key: str, draw: Callable[[], T], is_open: bool = False) -> T | None:
+    """A part of the page that is drawn while it is open, which the address holds: a closed table
+    would make the page half as slow again."""
+    with st.expander(title, is_open, key=key, bind="query-params") as part:
+        return draw() if part.open else None
 
 
 def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:

@@ -36,8 +36,9 @@ gone = [
     if own.stopped
 ]
 if gone:
-    with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
-        parts.table(pd.DataFrame(gone, columns=["id", "status", "commit", "committed_at"]))
+    stopped = pd.DataFrame(gone, columns=["id", "status", "commit", "committed_at"])
+    title = f"{number_of(len(gone), 'series', 'series')} without a number since"
+    parts.folded(title, "stopped", lambda: parts.table(stopped))
 if not any(own.judged for own in series):
     parts.empty(f"{parts.not_judged(series)} To compare two commits now:", "hostbench ab main")
 rows = causes(
@@ -85,6 +86,8 @@ with right:
     parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
-    st.code(commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
-with st.expander(number_of(len(picked.events), "event")):
-    parts.table(pd.DataFrame(table(picked.events).rows), ("effect", "low", "high", "detects"))
+    lines = commands(worst, store.folder or store.results)
+    parts.folded("Commands", "commands", lambda: st.code(lines, "bash", wrap_lines=True))
+events = pd.DataFrame(table(picked.events).rows)
+percent = ("effect", "low", "high", "detects")
+parts.folded(number_of(len(events), "event"), "events", lambda: parts.table(events, percent))

@@ -83,7 +83,8 @@ else:
         st.rerun()
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
-with st.expander(number_of(len(own), "series", "series")):
-    parts.table(own.drop(columns=["workload", "id"]), ("change", "low", "high"))
-with st.expander("Markdown for a pull request"):
-    st.code(made.markdown, language="markdown")
+own = own.drop(columns=["workload", "id"])
+percent = ("change", "low", "high")
+parts.folded(number_of(len(own), "series", "series"), "series", lambda: parts.table(own, percent))
+text = made.markdown
+parts.folded("Markdown for a pull request", "markdown", lambda: st.code(text, "markdown"))

@@ -14,6 +14,10 @@ from hostbench.report import charts
 
 OTHER = "Other"
 MOST_LINES = 16
+SHOWN = [
+    *("machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"),
+    *("num_samples", "commit", "run_id"),
+]
 
 store = data.opened()
 names = parts.machines(store)
@@ -81,7 +85,5 @@ st.caption(
     "Line on a point: 99 % interval. Click an entry of the legend to see it alone, a point for its "
     "trend. Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
 )
-with st.expander("Numbers"):
-    columns = ["machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"]
-    columns += ["num_samples", "commit", "run_id"]
-    parts.table(points[columns].rename(columns={"y": unit}))
+shown = points[SHOWN].rename(columns={"y": unit})
+parts.folded("Numbers", "numbers", lambda: parts.table(shown))

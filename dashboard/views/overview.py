@@ -19,7 +19,7 @@ from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.changes import causes
 
-TOP, HEIGHT = 6, 190
+TOP, HEIGHT, RECENT = 6, 190, 30
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 store = data.opened()
@@ -55,28 +55,16 @@ def card(name: str) -> None:
     own = parts.newest(store, [workload])
     st.markdown(f"**{question.title}**")
     if not own:
-        st.caption("not measured here")
-        st.code(f"hostbench run {workload.partition('.')[0]}", language="bash")
+        st.caption(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     whose = f"{own[0][0]}: " * (len(own) > 1)
     st.markdown(plain(whose + says.replace(" on the cpu device,", "")))
-    rows = data.prepared(store, tuple(own), (workload,))
-    measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
-    x = question.x[0]
-    for axis, usual in question.usual.items():
-        sizes = {value: rows[x][rows[axis] == value].nunique() for value in usual}
-        longest = [max(usual, key=sizes.__getitem__)]
-        shown = usual if axis == "schedule" else longest
-        rows = rows[rows[axis].isin(shown)] if any(sizes.values()) else rows
-    unit = (curves.units_of(rows, question) or ["time"])[0]
-    points = curves.lines(rows, x, unit)
-    if len(points):
-        spec = vega.drawn(curves.chart(points, x, unit), HEIGHT)
-        if parts.chart(spec, f"card {name}", says):
-            parts.go("curves", q=name)
+    spec, measured = data.small_picture(store, name, tuple(own), HEIGHT)
+    if spec and parts.chart(spec, f"card {name}", says):
+        parts.go("curves", q=name)
     st.caption(plain(measured))
     parts.link("curves", "over machines and runs", q=name)
 
@@ -135,7 +123,9 @@ else:
         parts.go("changes", change=changes[row].key)
 
 st.subheader("Machines", anchor=False)
-spec = charts.dots(runs, data.setup_changes(store))
-dot = parts.chart(spec, "machines", f"{len(runs)} runs over time")
+recent = runs.groupby("machine").head(RECENT)
+st.caption(f"Of each the newest {RECENT} runs; Runs and machines has all of them.")
+spec = charts.dots(recent, data.setup_changes(store))
+dot = parts.chart(spec, "machines", f"{len(recent)} runs over time")
 if dot:
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

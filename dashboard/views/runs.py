@@ -25,10 +25,10 @@ keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine
 dot = parts.chart(charts.dots(runs, moved), "runs", f"{len(runs)} runs over time")
 if dot:
     st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
-with st.expander(number_of(len(runs), "run")):
-    row = parts.clicked(runs[COLUMNS].rename(columns={"name": "run"}), "every run")
-    if row is not None:
-        st.query_params["of"] = keys[row]
+table = runs[COLUMNS].rename(columns={"name": "run"})
+row = parts.folded(number_of(len(runs), "run"), "list", lambda: parts.clicked(table, "every run"))
+if row is not None:
+    st.query_params["of"] = keys[row]
 picked = st.query_params.get("of", keys[0])
 if picked not in keys:
     picked = keys[0]
@@ -58,31 +58,34 @@ with right:
     if len(differs) > SHOWN:
         st.caption(f"and {len(differs) - SHOWN} more")
 
-rows = data.rows(store, machine, run_id)
-gaps = rows[rows["status"] != "ok"]
-if len(gaps):
-    gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
-    groups = gaps.groupby(["status", "workload", "reason"], sort=False)["case"]
-    table = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
-    table = table.sort_values("status", key=lambda status: status.map(WORST_FIRST), kind="stable")
-    is_bad = bool((gaps["status"] != "skipped").any())
-    with st.expander(f"{number_of(len(gaps), 'case')} without a number, and why", expanded=is_bad):
-        parts.table(table)
-answers = [
-    {"question": answer.question, "state": answer.state, "verdict": answer.verdict}
-    for answer in data.answers(store, machine, run_id)
-]
+
+def answers() -> None:
+    """What the run answers."""
+    every = data.answers(store, machine, run_id)
+    rows = [(answer.question, answer.state, answer.verdict) for answer in every]
+    parts.table(pd.DataFrame(rows, columns=["question", "state", "verdict"]))
+
+
 stored = [
     {"group": group, "fact": name, "value": str(fact)}
     for group, members in (facts or {}).items()
     for name, fact in members.items()
 ]
-for title, table in (
-    ("case", rows[CASES]),
-    ("answer", pd.DataFrame(answers)),
-    ("environment change", mine.drop(columns="machine")),
-    ("fact", pd.DataFrame(stored)),
-):
-    if len(table):
-        with st.expander(number_of(len(table), title)):
-            parts.table(table)
+rows = data.rows(store, machine, run_id)
+gaps = rows[rows["status"] != "ok"]
+if len(gaps):
+    gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
+    groups = gaps.groupby(["status", "workload", "reason"], sort=False)["case"]
+    reasons = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
+    worst = reasons["status"].map(WORST_FIRST).sort_values(kind="stable").index
+    reasons = reasons.loc[worst]
+    is_bad = bool((gaps["status"] != "skipped").any())
+    title = f"{number_of(len(gaps), 'case')} without a number, and why"
+    parts.folded(title, "gaps", lambda: parts.table(reasons), is_open=is_bad)
+parts.folded(number_of(len(rows), "case"), "cases", lambda: parts.table(rows[CASES]))
+parts.folded("Answers", "answers", answers)
+if len(mine):
+    title = number_of(len(mine), "environment change")
+    parts.folded(title, "changes", lambda: parts.table(mine.drop(columns="machine")))
+if stored:
+    parts.folded(number_of(len(stored), "fact"), "facts", lambda: parts.table(pd.DataFrame(stored)))

@@ -120,5 +120,4 @@ if moved:
     row = parts.clicked(parts.causes(moved, judged.series), "trend changes")
     if row is not None:
         parts.go("changes", change=moved[row].key)
-with st.expander("Points"):
-    parts.table(points.drop(columns=["x", "version"]))
+parts.folded("Points", "points", lambda: parts.table(points.drop(columns=["x", "version"])))

@@ -199,23 +199,23 @@ def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path
     archive.write(tmp_path, builders.run(records))
     text = said(open_page("overview", tmp_path))
     assert "behind compute? undecided: a copy stream" in text and "be told from serial" in text
-    (points,) = tables(open_page("curves", tmp_path, q="Streams"), "GB/s")
+    (points,) = tables(open_page("curves", tmp_path, q="Streams", numbers="true"), "GB/s")
     assert len(points) == 2 and points["GB/s"].equals(points["gb_per_s"])
 
 
 def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
-    app = open_page("curves", quick)
+    app = open_page("curves", quick, numbers="true")
     assert "shelf, 2026-11-24 11:30, 1a2b3c4d, quick" in said(app)
     assert [one.key for one in app.pills] == ["is-blocking"]
     (table,) = tables(app, "GB/s")
     assert len(table) == 6 and set(table["run"]) == {"2026-11-24 11:30, 1a2b3c4d, quick"}
-    times = open_page("curves", quick, unit="time")
+    times = open_page("curves", quick, unit="time", numbers="true")
     (table,) = tables(times, "time")
     assert table["time"].equals(table["seconds"])
 
 
 def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
-    app = open_page("changes", history)
+    app = open_page("changes", history, commands="true")
     (causes,) = tables(app, "machines")
     assert set(causes["state"]) <= {"fails now", "older", "faster", "recovered", "provisional"}
     worst = causes.iloc[0]
@@ -242,7 +242,7 @@ def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
-    app = open_page("trend", history)
+    app = open_page("trend", history, points="true")
     assert app.selectbox(key="workload").value == SLOWER
     (points,) = tables(app, "kind")
     assert set(points["machine"]) == {"simulated-gen4", "simulated-gen5"} and set(
@@ -250,19 +250,21 @@ def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
     ) == {"measured"}
     (changes,) = tables(app, "cause")
     assert set(changes["what"].str.partition(" ")[0]) == {"commit", "driver:"}
-    one = open_page("trend", history, machine="simulated-gen4", unit="GB/s")
+    one = open_page("trend", history, points="true", machine="simulated-gen4", unit="GB/s")
     (rates,) = tables(one, "kind")
     assert set(rates["machine"]) == {"simulated-gen4"} and rates["y"].min() > points["y"].max()
 
 
 def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
-    app = open_page("runs", history)
+    app = open_page("runs", history, list="true")
     first = app.dataframe[0].value
     app.multiselect(key="machine").set_value(["simulated-gen5"])
     app.date_input(key="days").set_value((date(2026, 1, 5), date(2026, 1, 14))).run()
     few = app.dataframe[0].value
     assert len(first) == 80 and len(few) == 10 and set(few["machine"]) == {"simulated-gen5"}
-    app.switch_page("views/trend.py").run()
+    app.switch_page("views/trend.py")
+    app.query_params["points"] = "true"
+    app.run()
     assert not app.exception
     (points,) = tables(app, "kind")
     assert len(points) == 10 * points["series"].nunique()
@@ -282,7 +284,8 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     open_page, history: Path
 ) -> None:
     """The change is part of that level by now. Of two commits it is between them."""
-    app = open_page("compare", history)
+    opened = {"series": "true", "markdown": "true"}
+    app = open_page("compare", history, **opened)
     assert app.selectbox(key="first").value == "level"
     (table,) = tables(app, "verdict")
     assert set(table["verdict"]) <= {"same", "undecided"} and len(table)
@@ -291,7 +294,8 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
 
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
     commits = list(dict.fromkeys(runs["commit"]))
-    app = open_page("compare", history, first=commits[15][:8], second=commits[14][:8])
+    two = {"first": commits[15][:8], "second": commits[14][:8]}
+    app = open_page("compare", history, **two, **opened)
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
@@ -300,21 +304,20 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     assert "are the same" in said(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )
-    machines = open_page("compare", history, kind="machines")
-    assert tables(machines, "verdict")
+    assert tables(open_page("compare", history, kind="machines", **opened), "verdict")
 
 
 def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history: Path) -> None:
     app = open_page("runs", quick, of=f"{QUICK}@shelf")
     (gaps,) = tables(app, "first case")
     assert list(gaps["status"]) == ["failed", "skipped"] and HOSTILE in gaps["reason"].iloc[0]
-    (moved,) = tables(open_page("runs", history, machine="simulated-gen5"), "from")
+    (moved,) = tables(open_page("runs", history, machine="simulated-gen5", changes="true"), "from")
     assert "590.7" in set(moved["to"])
 
 
 def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     case = "sorting.time_sort[order=a, b]"
-    app = open_page("trend", foreign, case=case)
+    app = open_page("trend", foreign, case=case, points="true")
     assert set(app.pills(key="is-order").options) == {
         r"order a\, b",
         r"order \[it\'s\]\(x\)",
@@ -323,12 +326,13 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
     (changes,) = tables(app, "cause")
     assert changes["change"].tolist() == ["+100.0%"]
-    (causes,) = tables(open_page("changes", foreign), "machines")
-    assert len(causes) == 1 and "asv continuous " in said(open_page("changes", foreign))
+    app = open_page("changes", foreign, commands="true")
+    (causes,) = tables(app, "machines")
+    assert len(causes) == 1 and "asv continuous " in said(app)
     assert charts(open_page("overview", foreign)) > 1, "trends beside the dots of the runs"
-    (runs,) = tables(open_page("runs", foreign), "run")
+    (runs,) = tables(open_page("runs", foreign, list="true"), "run")
     assert runs["run"].is_unique and runs["run"].str.contains(OLD).sum() == COMMITS
-    (compared,) = tables(open_page("compare", foreign), "verdict")
+    (compared,) = tables(open_page("compare", foreign, series="true"), "verdict")
     is_time = compared["series"].str.contains("sort")
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}
 
