@@ -100,8 +100,13 @@ def with_habit(trainer: Trainer, habit: str) -> Callable[[], None]:
     """The step, and what a loop does beside it."""
     every = {"item": 1, "item_every_10": 10, "item_on_rank_0": int(trainer.rank == 0)}.get(habit)
     if habit == "clip_grad_norm":
-        parameters = [*trainer.model.parameters()]
-        trainer.before_update = lambda: nn.utils.clip_grad_norm_(parameters, max_norm=1e9)
+        parameters, update = [*trainer.model.parameters()], trainer.update
+
+        def clipped() -> None:
+            nn.utils.clip_grad_norm_(parameters, max_norm=1e9)
+            update()
+
+        trainer.update = clipped
     numbers = count(1)
 
     def step() -> None:

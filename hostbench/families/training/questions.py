@@ -8,7 +8,7 @@ from hostbench.core.units import about_bytes
 from hostbench.families.training import KINDS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Finding, Parts, Scaling
-from hostbench.report.rows import Row, Rows, first
+from hostbench.report.rows import Row, Rows
 
 STEP = "training.step"
 FLOAT32: Mapping[str, AxisValue] = {"dtype": "float32"}
@@ -47,16 +47,11 @@ def _waits(row: Row) -> str:
     return ", ".join(f"{rank.replace('_', ' ')} waits {share:.0%}" for rank, share in named)
 
 
-def _held(row: Row, rows: Rows) -> Iterator[Figure]:
-    """What a rank holds, beside what one process does."""
+def _held(row: Row, _: Rows) -> Iterator[Figure]:
+    """What a rank holds; by DDP that is what one process does."""
     held = [float(row.findings.get(f"{kind}_bytes") or 0) for kind in KINDS]
     parts = [f"{kind} {about_bytes(nbytes)}" for kind, nbytes in zip(KINDS, held, strict=True)]
-    note = ", ".join(parts)
-    plain = first(rows, STEP, wrap="plain", **PER_RANK)
-    if plain is not None and plain.case != row.case:
-        alone = sum(float(plain.findings.get(f"{kind}_bytes") or 0) for kind in KINDS)
-        note += f"; one process holds {about_bytes(alone)}"
-    yield Figure(WORDS["wrap"][row.axes["wrap"]], sum(held), "bytes", note=note)
+    yield Figure(WORDS["wrap"][row.axes["wrap"]], sum(held), "bytes", note=", ".join(parts))
 
 
 def _over(text: str, workload: str, **more: Any) -> Compare:

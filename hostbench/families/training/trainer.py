@@ -55,7 +55,6 @@ class Trainer:
         self.module: Any = self.way.module(self.model, self.group, **options)
         self.optimizer = self.way.optimizer([*self.model.parameters()], self.group)
         self.use(batches(shape, self.num, self.where))
-        self.before_update: Callable[[], object] = lambda: None
         self.micro_step = self.group.counted("backward", self.backward)
         self.update = self.group.counted("optimizer step", lambda: self.optimizer.step())
         for _ in range(2):
@@ -76,7 +75,6 @@ class Trainer:
             self.batch = batch
             with self.module.no_sync() if left > self.synced else nullcontext():
                 self.micro_step()
-        self.before_update()
         self.update()
 
     def backward(self) -> None:
