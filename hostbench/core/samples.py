@@ -13,9 +13,6 @@ MIN_FOR_INTERVAL = 8
 Launches = Mapping[int, float]
 """Launch number -> median seconds in that launch."""
 
-_STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773, 7: 4.317}
-"""Two-sided quantiles of Student's t at 0.5 % for so many values (one degree less)."""
-
 
 def few_launches(num: float) -> str:
     """Why a case or a run with so few launches is never judged."""
@@ -72,27 +69,6 @@ def median_interval(values: Sequence[float], confidence: float = 0.99) -> tuple[
     if rank == 0:
         return (-math.inf, math.inf)
     return (ordered[rank - 1], ordered[num - rank])
-
-
-def few_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Student's interval of the mean at 99.5 %, of 2 to 7 values; (-inf, inf) of any other number.
-
-    Stricter than `median_interval`, for so few values can agree by chance.
-    """
-    from statistics import fmean, stdev  # `hostbench --help` does without
-
-    num = len(values)
-    if num not in _STUDENT:
-        return (-math.inf, math.inf)
-    wide = _STUDENT[num] * stdev(values) / math.sqrt(num)
-    return fmean(values) - wide, fmean(values) + wide
-
-
-def launch_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Of the middle over launches: from order statistics where there are enough of them for 99 %,
-    else Student's."""
-    enough = len(values) >= MIN_FOR_INTERVAL
-    return median_interval(values) if enough else few_interval(values)
 
 
 def by_launch(formula: Callable[..., float], *parts: Launches) -> Launches:

@@ -6,18 +6,20 @@ import random
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from hostbench.core.case import Case, Selector, parse_selector
 from hostbench.core.errors import UsageError
-from hostbench.core.toml import decode_toml
+from hostbench.core.files import read_stored
 from hostbench.core.units import GB
 from hostbench.facts.record import Facts, known
 
 VARIABLE = "HOSTBENCH_SIMULATION"
 MARK = "simulated"
 """Word in the name of every machine that is one, and in the text of its hardware."""
+_REMEDY = "docs/simulation.md has every key"
 GROUP = "simulation"
 """The facts' group that says that the others are made up."""
 
@@ -93,5 +95,12 @@ class Simulation(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 def declared() -> Simulation | None:
     """What HOSTBENCH_SIMULATION names; None where it is not set. Raises UsageError that names the
     file, the key, its value, the limit and the remedy."""
-    name = os.environ.get(VARIABLE)
-    return decode_toml(Path(name), Simulation, "docs/simulation.md has every key") if name else None
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return None
+    try:
+        return msgspec.toml.decode(read_stored(Path(path)), type=Simulation)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); {_REMEDY}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}; {_REMEDY}") from error

@@ -96,7 +96,7 @@ def stored() -> list[Run]:
     ("text", "parts"),
     [
         ("linkk = 1", ("unknown field `linkk`",)),
-        ("x = y", ("no TOML", "line 1")),
+        ("x = y", ("Invalid value", "line 1")),
         ("[slowdown]\n'No case' = 2", ("cannot read case 'No case'", "hostbench list")),
         ("noise = 2.0", ("`$.noise`",)),
     ],

@@ -27,7 +27,7 @@ WORDS = {"blocking": {True: "sync", False: "async"}}
 
 def row(seconds: float | None, *, workload: str = COPY, **more: Any) -> Row:
     """A case of one size; what is no field of Row is an axis. `launches`: how many alike."""
-    num, nbytes = more.pop("num", 3), more.pop("nbytes", MIB)
+    num, nbytes = more.pop("num", 8), more.pop("nbytes", MIB)
     fields = {name: more.pop(name) for name in tuple(more) if name in Row.__dataclass_fields__}
     axes: dict[str, Any] = {"nbytes": nbytes, **more}
     status = "ok" if seconds is not None else "skipped"
@@ -106,8 +106,8 @@ PAYS = Compare(text="?", workload=COPY, claim={"memory": "pinned"})
 @pytest.mark.parametrize(
     ("pinned", "num", "state", "verdict"),
     [
-        (0.5, 3, "yes", "faster"),
-        (2.0, 3, "no", "slower"),
+        (0.5, 8, "yes", "faster"),
+        (2.0, 8, "no", "slower"),
         (0.5, 0, "undecided", "undecided"),
     ],
 )
@@ -245,7 +245,7 @@ def test_what_is_undecided_along_an_axis_is_named() -> None:
     """At sizes with one launch nothing is decided."""
     few = {SIZES[2]: 1, SIZES[3]: 1}
     rows = [
-        copy(seconds, memory, nbytes=n, num=few.get(n, 3))
+        copy(seconds, memory, nbytes=n, num=few.get(n, 8))
         for n in SIZES
         for memory, seconds in (("pageable", 2.0), ("pinned", 1.0))
     ]
@@ -495,18 +495,17 @@ NOISY = {n: 9.0 + 4 * (n % 2) - 1.9 for n in range(10)}
 @pytest.mark.parametrize(
     ("serial", "loop", "ideal", "why"),
     [
-        ({0: 60.0, 1: 65.0, 2: 66.0}, {0: 62.0, 1: 67.0, 2: 58.0}, 38.6, "differ too much"),
-        (launches(16.0, 3), {0: 9.0, 1: 10.0, 2: 12.0}, 9.0, "differ too much"),
+        (launches(16.0, 9), {n: 9.0 + n / 2 for n in range(9)}, 9.0, "differ too much"),
         # The launches that hold all three say one share, the medians of all another.
         (
-            {0: 16.0, 1: 16.0, **dict.fromkeys(range(2, 9), 12.0)},
-            {0: 11.0, 1: 11.0},
+            {n: 16.0 if n < 8 else 12.0 for n in range(30)},
+            launches(11.0, 8),
             9.0,
             "medians",
         ),
         (NOISY, NOISY, 9.0, "noise"),
         (launches(16.0), launches(15.0), {n: 9.0 if n else 15.9 for n in range(40)}, "in 1 of 10"),
-        ({0: 16.0, 1: 16.0}, {1: 9.0}, {}, "0 launch(es) hold all parts"),
+        (launches(16.0), launches(9.0, 7), {}, "0 launch(es) hold all parts"),
         (launches(16.0), launches(7.0), 9.0, "beats the ideal"),
     ],
 )

@@ -32,7 +32,7 @@ def records(reason: str) -> list[Any]:
         record(copy_case(device="cuda", nbytes=1 << power, memory=memory), launch, seconds)
         for power in (10, 28)
         for memory, seconds in (("pageable", 0.5), ("pinned", 0.1))
-        for launch in range(3)
+        for launch in range(8)
     ]
     for memory in ("pageable", "pinned"):
         case = copy_case(device="cuda", nbytes=1 << 28, memory=memory, blocking=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import MIN_FOR_INTERVAL, by_launch, launch_interval, median
+from hostbench.core.samples import MIN_FOR_INTERVAL, by_launch, median, median_interval
 from hostbench.families import load
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Figure, Ratio
@@ -66,7 +66,7 @@ def _shares(whole: Row, rows: Rows) -> Iterator[Figure]:
         if part is None or not shares:
             yield Figure(name, None, "share", status="not measured", reason=NOT_ASKED)
             continue
-        low, high = launch_interval(shares) if len(shares) >= MIN_FOR_INTERVAL else (None, None)
+        low, high = median_interval(shares) if len(shares) >= MIN_FOR_INTERVAL else (None, None)
         alone, all_of_it = map(units.format_seconds, (part.time, whole.time))
         note = f"{alone} alone, the whole {all_of_it}"
         yield Figure(name, median(shares), "share", low=low, high=high, note=note)

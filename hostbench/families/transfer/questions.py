@@ -7,7 +7,7 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import by_launch, launch_interval, median
+from hostbench.core.samples import by_launch, median, median_interval
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Figure, Ratio
 from hostbench.report.kinds import Compare, Curve, Finding, Question
@@ -105,7 +105,7 @@ def _is_fine(row: Row) -> bool | None:
 def _reaches(row: Row, gb_per_s: float) -> bool | None:
     """Whether the rate is at least this one; None where the launches' interval holds it."""
     moved = (row.gb_per_s or 0.0) * row.time
-    low_s, high_s = launch_interval([*row.by_launch.values()])
+    low_s, high_s = median_interval([*row.by_launch.values()])
     if moved >= gb_per_s * high_s:
         return True
     return False if moved < gb_per_s * low_s else None
@@ -150,7 +150,7 @@ def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
 
     num = copies(cold.time, slow.time, fast.time)
     counts = by_launch(copies, cold.by_launch, slow.by_launch, fast.by_launch)
-    low, high = launch_interval([*counts.values()])
+    low, high = median_interval([*counts.values()])
     if high - low > max(1.0, num) or not low <= num + 1e-9 <= high + 2e-9:
         differ = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
         yield Figure(label, None, "copies", status="undecided", reason=differ)

@@ -8,7 +8,7 @@ from operator import sub
 from typing import Any, NamedTuple
 
 from hostbench.core import units
-from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, launch_interval, median
+from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Figure, Point, Ratio, Rule, State, joined
@@ -178,7 +178,7 @@ class Parts(Question):
         """Of each way its time over the ideal, the middle of the differences in each launch."""
         for way in ways if self.rest else ():
             seconds = [*by_launch(sub, way.row.by_launch, ideal).values()]
-            low, high = launch_interval(seconds)
+            low, high = median_interval(seconds)
             if math.isfinite(low):
                 note = f"99 % interval {units.format_seconds(low)} to {units.format_seconds(high)}"
                 yield Figure(self.rest, median(seconds), "s", low=low, high=high, note=note)
@@ -190,7 +190,7 @@ def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) 
     Its interval is that of the same share in each launch that holds all three. Undecided where
     serial - ideal is under 3 standard errors of itself over launches, where it collapses in any
     launch, where the interval is wider than 0.5 or does not hold the share of the medians, or where
-    fewer than 2 launches are whole. Refused where even the interval is above 1: then the parts
+    too few launches for one are whole. Refused where even the interval is above 1: then the parts
     alone are no measure of the parts together.
     """
 
@@ -198,8 +198,8 @@ def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) 
         return Figure(label, None, "share", status=status, reason=reason)
 
     launches = sorted(set(serial) & set(loop) & set(ideal))
-    if len(launches) < 2:
-        return without(f"{len(launches)} launch(es) hold all parts; 2 are needed")
+    if len(launches) < MIN_FOR_INTERVAL:
+        return without(f"{len(launches)} launch(es) hold all parts; {MIN_FOR_INTERVAL} are needed")
     gains = [serial[n] - ideal[n] for n in launches]
     standard_error = statistics.stdev(gains) / math.sqrt(len(gains))
     if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error:
@@ -208,7 +208,7 @@ def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) 
     if disturbed:
         return without(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
     shares = [(serial[n] - loop[n]) / gain for n, gain in zip(launches, gains, strict=True)]
-    low, high = launch_interval(shares)
+    low, high = median_interval(shares)
     if high - low > MAX_WIDTH:
         return without(f"launches differ too much: from {low:.2f} to {high:.2f} is possible")
     serial_s, loop_s, ideal_s = (median([*side.values()]) for side in (serial, loop, ideal))
@@ -218,8 +218,7 @@ def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) 
     if low > BEATEN:
         return without("the loop beats the ideal that its parts give", "refused")
     share, low, high = (min(max(end, 0.0), 1.0) for end in (share, low, high))
-    note = "few launches" if len(shares) < MIN_FOR_INTERVAL else ""
-    return Figure(label, share, "share", low=low, high=high, note=note)
+    return Figure(label, share, "share", low=low, high=high)
 
 
 def _hides(share: float, way: _Way, hidden: Figure) -> tuple[State, str]:

@@ -198,7 +198,7 @@ def few_launches(rows: Rows) -> str:
     few = min((len(row.launches) for row in valid(rows)), default=0)
     if few >= MIN_LAUNCHES:
         return ""
-    tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
+    tell = f"{few} launches decide nothing" if few > 1 else "1 launch decides nothing"
     more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
     return f"{tell if few else 'no launches are stored'}; {more}"
 
