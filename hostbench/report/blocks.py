@@ -62,6 +62,10 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
 
+    @property
+    def keys(self) -> list[str]:
+        return [key for column in self.columns for key in column.keys]
+
     def words(self) -> Iterator[list[str]]:
         """The cells of each row as a person reads them."""
         for row in self.rows:

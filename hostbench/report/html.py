@@ -27,27 +27,21 @@ td, th { padding: .2rem .5rem; border-bottom: 1px solid #8884; text-align: left 
 
 
 def html(blocks: Iterable[Block]) -> str:
-    """The first Title is the document's."""
+    """The first Title is the document's. Neighbours of one kind stand together: items are a list,
+    answers side by side."""
     blocks = list(blocks)
     title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
-    return "\n".join(
-        [
-            "<!doctype html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{_STYLE}</style></head><body>",
-            *_body(blocks),
-            "</body></html>",
-        ]
-    )
-
-
-def _body(blocks: Iterable[Block]) -> Iterator[str]:
-    """Neighbours of one kind together: items are a list, answers stand side by side."""
+    lines = [
+        "<!doctype html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_STYLE}</style></head><body>",
+    ]
     around = {Item: ("<ul>", "</ul>"), Answer: ('<div class="beside">', "</div>")}
     for kind, group in groupby(blocks, type):
         start, end = around.get(kind, ("", ""))
-        yield from filter(None, [start, *(line for block in group for line in _block(block)), end])
+        lines += filter(None, [start, *(line for block in group for line in _block(block)), end])
+    return "\n".join([*lines, "</body></html>"])
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -55,12 +49,9 @@ def _block(block: Block) -> Iterator[str]:
         yield from _table(block)
     elif isinstance(block, Answer):
         yield from _answer(block)
-    elif isinstance(block, Title | Heading):
-        size = "h1" if isinstance(block, Title) else "h2"
-        yield f"<{size}>{escape(block)}</{size}>"
     elif block:
-        part = "li" if isinstance(block, Item) else "p"
-        yield f"<{part}>{_with_code(block)}</{part}>"
+        tag = {Title: "h1", Heading: "h2", Item: "li"}.get(type(block), "p")
+        yield f"<{tag}>{_with_code(block)}</{tag}>"
 
 
 def _with_code(words: str) -> str:
@@ -92,9 +83,8 @@ def _table(table: Table) -> Iterator[str]:
 
 def _width(column: Column) -> str:
     """The class of its cells."""
-    if column.right or column.code:
-        return ' class="right"' if column.right else ' class="code"'
-    return "" if column.title else ' class="note"'
+    name = "right" if column.right else "code" if column.code else "" if column.title else "note"
+    return f' class="{name}"' if name else ""
 
 
 def _cell(words: str, column: Column) -> str:

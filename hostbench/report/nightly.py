@@ -15,12 +15,10 @@ from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
 from hostbench.facts import differences, spec
-from hostbench.judge.events import Event
-from hostbench.judge.two_sides import CHANGED, Comparison
+from hostbench.judge.two_sides import CHANGED
 from hostbench.report.blocks import Block, Heading, Item, Title, listed
 from hostbench.report.comparison import Comparisons, detectable, of_verdicts, table
 from hostbench.report.history import history_of
-from hostbench.report.sides import Key
 from hostbench.report.write import values
 from hostbench.store.nights import CONFIRMED, Night, NightChange
 from hostbench.store.results import Results
@@ -83,10 +81,10 @@ class Tonight:
         return {key: one for key, one in skipped if one.before is not None}
 
     @property
-    def slower(self) -> list[tuple[Key, Comparison]]:
+    def slower(self) -> Comparisons:
         """What is confirmed."""
-        moved = of_verdicts(self.moved, "slower").items()
-        return [(key, one) for key, one in moved if one.why in CONFIRMED]
+        slower = of_verdicts(self.moved, "slower").items()
+        return {key: one for key, one in slower if one.why in CONFIRMED}
 
     @property
     def rows(self) -> Comparisons:
@@ -132,27 +130,21 @@ def not_concluded(runs: pd.DataFrame, nights: Sequence[Night]) -> list[str]:
 
 
 def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
-    """The facts that differ and the commits that landed since the run before."""
+    """The commits that landed since the run before, and the facts that differ and may be causes,
+    the likeliest first: those that last, those that pass."""
     night.about.append(f"the night before: run {before.run_id}")
-    night.lists["lasting"], night.lists["passing"] = facts_moved(before, run)
+    first, second = (
+        {when: facts_of(facts) for when, facts in own.facts.items()} for own in (before, run)
+    )
+    for difference in differences.possible(first, second):
+        row = spec.row(difference.name)
+        passes = row is not None and row.volatile
+        night.lists["passing" if passes else "lasting"].append(str(difference))
     old, new = before.header.commit, run.header.commit
     if old and new and old != new:
         night.good = old
         commits = repo.landed(root, old, new) or [(old, f"-> {new[:8]}")]
         night.lists["landed"] = [f"{commit[:8]} {subject}" for commit, subject in commits]
-
-
-def facts_moved(before: Run, tonight: Run) -> tuple[list[str], list[str]]:
-    """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
-    first."""
-    first, second = (
-        {when: facts_of(facts) for when, facts in run.facts.items()} for run in (before, tonight)
-    )
-    lasting, passing = list[str](), list[str]()
-    for difference in differences.possible(first, second):
-        row = spec.row(difference.name)
-        (passing if row is not None and row.volatile else lasting).append(str(difference))
-    return lasting, passing
 
 
 def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> None:
@@ -170,12 +162,15 @@ def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> No
         if event.machine != night.machine or not (is_open and stayed):
             continue
         near = {event.commit, *event.near}
-        if not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
+        is_named = not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
             not near.isdisjoint(names) and event.case in ("", case) for names, case in blamed
-        ):
-            night.lists["still"].append(_event_in_words(event))
-        elif event.fails:
-            night.lists["events"].append(_event_in_words(event))
+        )
+        since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
+        change = f"{as_typed(event.id)} {units.format_change(event.effect)}"
+        if is_named or event.fails:
+            line = f"{change} since {since} ({event.cause})"
+            night.lists["still" if is_named else "events"].append(line)
+        if event.fails and not is_named:
             night.new.append(f"{event.id} {event.commit}")
 
 
@@ -197,11 +192,6 @@ def concluded(night: Tonight, run: Run) -> Night:
 
 
 # ---- in words -----------------------------------------------------------------------------------
-
-
-def _event_in_words(event: Event) -> str:
-    since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
-    return f"{as_typed(event.id)} {units.format_change(event.effect)} since {since} ({event.cause})"
 
 
 def about(run: Run) -> str:
@@ -253,12 +243,9 @@ def _quiet(run: Run, compared: Comparisons) -> str:
 
 def _what_moved(night: Tonight) -> Iterator[str]:
     """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
-    groups: dict[str, list[tuple[Key, Comparison]]] = {
-        name: [] for name in (*CHANGED, *_CALLED.values())
-    }
-    for key, one in night.moved.items():
-        groups[_CALLED.get(one.why, one.verdict)].append((key, one))
-    for words, own in groups.items():
+    for words in (*CHANGED, *_CALLED.values()):
+        moved = night.moved.items()
+        own = [(k, one) for k, one in moved if _CALLED.get(one.why, one.verdict) == words]
         if own:
             (key, worst), most = own[0], ", most of all" if len(own) > 1 else ","
             why = night.lists.get(_EVIDENCE.get(worst.why, ""), [])
@@ -275,7 +262,7 @@ def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
     if night.failed:
         shown = f"--run {night.run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
-    for key, worst in night.slower[:1]:
+    for key, worst in [*night.slower.items()][:1]:
         name, commit = f"'{key[-2]}@{night.machine}'", str(night.run.header.commit)[:8]
         if worst.why == "code" and len(night.lists["landed"]) > 1:
             ends = f"--good {night.good[:8]} --bad {commit}"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,19 +59,15 @@ def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
 # ---- JSON and CSV -------------------------------------------------------------------------------
 
 
-def _keys(table: Table) -> list[str]:
-    return [key for column in table.columns for key in column.keys]
-
-
 def values(table: Table) -> list[dict[str, Any]]:
     """The rows as JSON has them."""
-    return [{key: row[key] for key in _keys(table)} for row in table.rows]
+    return [{key: row[key] for key in table.keys} for row in table.rows]
 
 
 def as_csv(table: Table) -> str:
     """With a line of keys; an empty field is a value that is not there."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, _keys(table), lineterminator="\n")
+    writer = csv.DictWriter(out, table.keys, lineterminator="\n")
     writer.writeheader()
     writer.writerows(values(table))
     return out.getvalue().rstrip("\n")
@@ -81,11 +78,8 @@ def as_csv(table: Table) -> str:
 
 def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
     """Lines of any length, or for a terminal."""
-    if terminal is None:
-        return draw(_lines(blocks, sys.maxsize), None)
-    from rich.console import Console
-
-    return draw(_lines(blocks, Console(file=terminal).width), terminal)
+    width = sys.maxsize if terminal is None else shutil.get_terminal_size().columns
+    return draw(_lines(blocks, width), terminal)
 
 
 def draw(lines: Iterable[StyledLine], terminal: TextIO | None) -> str:

@@ -224,7 +224,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     assert "2 series measured" in story.said and "every case" in story.said
     for error in (KeyboardInterrupt(), Interrupted("before the first case")):
         with monkeypatch.context() as patch:
-            patch.setattr(report, "facts_moved", _raises(error))
+            patch.setattr(report, "list_differences", _raises(error))
             assert story.night(2, slower=1.2) == EXIT_FAILED
         assert story.answer.startswith(said) and len(story.stored()) == 1
 
