@@ -131,7 +131,7 @@ class Rank:
     def _sent_by_gloo(self) -> Measurement:
         """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it.
         And, where that is documented, whether so."""
-        prepared, others = self.prepared, self.group.num_ranks - 1
+        prepared = self.prepared
         if self.group.backend in ASYNCHRONOUS:  # see `observe`
             return Measurement()
         if self.group.backend != "gloo":
@@ -143,7 +143,8 @@ class Rank:
         sent = (tcp_bytes_sent() - start) // prepared.depth
         if (documented := prepared.sends(None)) is None:
             return Measurement(sent={str(self.group.rank): sent})
-        headers = HEADER_BYTES * others * (prepared.depth + 1) / prepared.depth
+        others, num_calls = self.group.num_ranks - 1, prepared.depth + 1
+        headers = HEADER_BYTES * others * num_calls / prepared.depth
         share = EXACT_SHARE if prepared.sends_exactly else SENT_SHARE
         low, high = (1 - share) * documented, (1 + share) * documented + headers
         return self._counted(sent, documented, low <= sent <= high)
