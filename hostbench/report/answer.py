@@ -202,8 +202,19 @@ class Answer:
 
     @property
     def details(self) -> list[str]:
-        """Below the verdict: each figure and each note in words."""
-        return [*map(str, self.figures), *self.notes]
+        """Below the verdict: each figure that adds something to it, and each note, in words."""
+        return [*self.figures_in_words(), *self.notes]
+
+    def figures_in_words(self) -> list[str]:
+        """What the verdict says already is not said again; the table of cases has each skip."""
+        return [str(figure) for figure in self.figures if self._has_more(figure)]
+
+    def _has_more(self, figure: Figure) -> bool:
+        if figure.status == "skipped":
+            return False
+        if figure.status in ("refused", "undecided"):
+            return figure.reason is not None and figure.reason not in self.verdict
+        return str(figure) not in self.verdict
 
     @property
     def is_answered(self) -> bool:

@@ -62,7 +62,8 @@ def _with_code(words: str) -> str:
 def _answer(answer: Answer) -> Iterator[str]:
     yield f'<section class="{answer.state}"><h3>{escape(answer.question)}</h3>'
     yield f"<p><b>{escape(answer.verdict)}</b></p>"
-    yield from ["<ul>", *(f"<li>{escape(words)}</li>" for words in answer.details), "</ul>"]
+    if details := answer.details:
+        yield from ["<ul>", *(f"<li>{escape(words)}</li>" for words in details), "</ul>"]
     with suppress(ImportError):  # the extra `dashboard`, which draws it, may not be installed
         if answer.chart:
             yield f"<figure>{charts.svg(charts.drawn(answer.chart))}</figure>"

@@ -15,7 +15,7 @@ from hostbench.core.units import one_line
 from hostbench.report.blocks import Block, Heading, Item, Page, Quoted, Struck, Table, Title
 
 if TYPE_CHECKING:  # as in blocks
-    from hostbench.report.answer import Answer, Figure
+    from hostbench.report.answer import Answer
 
 WIDTH = 100
 """Of what is wrapped for a person, whatever the terminal."""
@@ -157,22 +157,13 @@ def _folded(line: str, width: int, start: int = 0) -> list[str]:
 def _answer_lines(answer: "Answer") -> Iterator[str]:
     """Question, verdict, figures, notes."""
     yield f"  {one_line(answer.question)}"
-    figures = [str(figure) for figure in answer.figures if _adds(figure, answer.verdict)]
-    texts = ((6, answer.verdict), (10, "; ".join(figures)), *((10, note) for note in answer.notes))
+    figures = "; ".join(answer.figures_in_words())
+    texts = ((6, answer.verdict), (10, figures), *((10, note) for note in answer.notes))
     for indent, words in texts:
         space = " " * indent
         yield from textwrap.wrap(
             one_line(words), WIDTH, initial_indent=space, subsequent_indent=space
         )
-
-
-def _adds(figure: "Figure", verdict: str) -> bool:
-    """What the verdict says already is not said again; the table of cases has each skip."""
-    if figure.status == "skipped":
-        return False
-    if figure.status in ("refused", "undecided"):
-        return figure.reason is not None and figure.reason not in verdict
-    return str(figure) not in verdict
 
 
 # ---- Markdown -----------------------------------------------------------------------------------
