@@ -24,5 +24,5 @@ try:
     page.run()
 except (HostbenchError, OSError) as error:
     st.error(f"Nothing to show: {words.plain(error)}")
-    st.code(parts.REMEDY, language="bash")
+    st.code(parts.REMEDY, language=None)
     st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")

@@ -1,5 +1,6 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NoReturn, TypeVar
@@ -36,7 +37,7 @@ COLUMNS = {
 def head(title: str) -> None:
     """The title and what is chosen on every page, then what could not be read; where no run is
     stored the one command that makes one, and the end of the page."""
-    left, *right = st.columns([2, 3, 2, 2], vertical_alignment="bottom")
+    left, *right = st.columns([2, 3, 2, 3], vertical_alignment="bottom")
     left.title(title, anchor=False)
     store = data.opened()
     if not data.runs(store).empty:
@@ -45,14 +46,15 @@ def head(title: str) -> None:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
             listed(warnings)
     if data.runs(store).empty:
-        empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY)
+        into = f" --results {shlex.quote(store.results)}" if store.folder else ""
+        empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY + into)
 
 
 def empty(why: str, command: str = "") -> NoReturn:
     """Why there is nothing to draw, the command that changes it, and the end of the page."""
     st.info(words.plain(why))
     if command:
-        st.code(command, language="bash")
+        st.code(command, language=None)
     st.stop()
 
 

@@ -87,7 +87,7 @@ with right:
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
     lines = commands(worst, store.folder or store.results)
-    parts.folded("Commands", "commands", lambda: st.code(lines, "bash", wrap_lines=True))
+    parts.folded("Commands", "commands", lambda: st.code(lines, None, wrap_lines=True))
 events = pd.DataFrame(table(picked.events).rows)
 percent = ("effect", "low", "high", "detects")
 parts.folded(number_of(len(events), "event"), "events", lambda: parts.table(events, percent))

@@ -87,4 +87,4 @@ own = own.drop(columns=["workload", "id"])
 percent = ("change", "low", "high")
 parts.folded(number_of(len(own), "series", "series"), "series", lambda: parts.table(own, percent))
 text = made.markdown
-parts.folded("Markdown for a pull request", "markdown", lambda: st.code(text, "markdown"))
+parts.folded("Markdown for a pull request", "markdown", lambda: st.code(text, None))

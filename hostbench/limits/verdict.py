@@ -113,6 +113,7 @@ def _of_pcie(
     if is_well:
         is_known = (widest or WIDEST) >= WIDEST or own_width is not None
         name, rate = link.text.partition(",")[0], format_rate(link.gb_per_s)
-        fine = "fine" if is_known else "as fine as can be read"
+        full = "in full" if is_known else "as far as can be read"
         slices = " for all slices together" if text_of(facts, group, "mig") == "on" else ""
-        yield "fine", "ok", f"the link is {fine}: {name}, at most {rate} each way{slices}", ""
+        text = f"link negotiated {full}: {name}, at most {rate} each way{slices}"
+        yield "fine", "ok", text, ""

@@ -148,7 +148,7 @@ def _undecided(undecided: Collection[Comparison], interleaved: str) -> Iterator[
         helps = interleaved if by_run else "more launches (measured with --launches 20)"
         yield (
             f"{len(spreads)} undecided: {'runs' if by_run else 'launches'} differ by "
-            f"{median(spreads):.0%}{' in the middle one of them' * (len(spreads) > 1)}; {helps} or "
+            f"{median(spreads):.0%}{' (median)' * (len(spreads) > 1)}; {helps} or "
             "a quieter machine will help"
         )
 

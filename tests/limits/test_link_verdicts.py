@@ -44,18 +44,24 @@ def test_asleep_is_told_to_be_harmless() -> None:
     assert said["asleep"] == (
         "gpu0: the PCIe link is at generation 1 of 5 now: asleep, which is harmless"
     )
-    assert said["fine"] == "gpu0: the link is fine: PCIe Gen5 x16, at most 57.6 GB/s each way"
+    assert (
+        said["fine"] == "gpu0: link negotiated in full: PCIe Gen5 x16, at most 57.6 GB/s each way"
+    )
 
 
 @pytest.mark.parametrize(
     ("width", "kind", "text"),
     [
         ("16", "slot", "gpu0: the slot or a switch limits PCIe to x8 of x16"),
-        ("8", "fine", "gpu0: the link is fine: PCIe Gen5 x8, at most 28.8 GB/s each way"),
+        (
+            "8",
+            "fine",
+            "gpu0: link negotiated in full: PCIe Gen5 x8, at most 28.8 GB/s each way",
+        ),
         (
             None,
             "fine",
-            "gpu0: the link is as fine as can be read: PCIe Gen5 x8, at most 28.8 GB/s each way",
+            "gpu0: link negotiated as far as can be read: PCIe Gen5 x8, at most 28.8 GB/s each way",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_machine_without_a_gpu_is_fine():
 def test_a_healthy_gpu_is_fine():
     found = diagnose(FakeGpu())
     assert [(each.level, each.text) for each in found] == [
-        ("ok", "gpu0: the link is fine: PCIe Gen5 x16, at most 57.6 GB/s each way"),
+        ("ok", "gpu0: link negotiated in full: PCIe Gen5 x16, at most 57.6 GB/s each way"),
         ("ok", "nothing looks wrong"),
     ]
 
