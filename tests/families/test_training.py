@@ -175,7 +175,7 @@ def lose_a_gradient(trainer: Trainer) -> None:
 
 def note_what_is_sent(wrap: str) -> Prepared:
     """DDP's first bucket holds 1MiB at most, the next up to 25MiB; FSDP2's units are layers."""
-    layer = 512 * 512
+    layer = 4 * 512 * 512
     wanted = {
         "ddp": [("all_reduce", layer), ("all_reduce", 3 * layer)],
         "fsdp2": [("all_gather_into_tensor", layer)] * 8 + [("reduce_scatter_tensor", layer)] * 4,

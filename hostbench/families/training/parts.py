@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
-from hostbench.device.base import Step
 from hostbench.families.collectives.exchange import Exchange
 from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.families.training.model import GATHER, SCATTER, WRAPS, Shape
@@ -30,7 +29,8 @@ def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
     if part == "step":
         return Trainer(wrap, shape).prepared()
     trainer, noted = unsent(wrap, shape)
-    calls = collectives(trainer, noted)
+    buffers = cache(lambda name, nbytes: Exchange(name, nbytes, row=OPERATIONS[name]))  # of float32
+    calls = [trainer.group.counted(name, buffers(name, nbytes).call) for name, nbytes in noted]
 
     def communicate() -> None:
         for call in calls:
@@ -44,12 +44,12 @@ def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
 
 def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
     """A trainer whose wrapper communicates nothing, and what it leaves out of a step, in order:
-    each collective, and the numbers in all of its buffer. Raises Unavailable."""
+    each collective, and the bytes in all of its buffer. Raises Unavailable."""
     trainer, noted = Trainer(wrap, shape), list[tuple[str, int]]()
     if wrap == "ddp":
 
         def keep(noted, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations
-            noted.append(("all_reduce", bucket.buffer().numel()))
+            noted.append(("all_reduce", bucket.buffer().nbytes))
             future: torch.futures.Future[Any] = torch.futures.Future()
             future.set_result(bucket.buffer())
             return future
@@ -65,20 +65,6 @@ def unsent(wrap: str, shape: Shape) -> tuple[Trainer, list[tuple[str, int]]]:
     return trainer, [*noted]
 
 
-def collectives(trainer: Trainer, noted: list[tuple[str, int]]) -> list[Step]:
-    """Those that a trainer leaves out, to be called alone; those of one size in one buffer."""
-    dtype = trainer.shape.dtype
-    name_of_type = str(dtype).removeprefix("torch.")
-
-    @cache
-    def alone(name: str, length: int) -> Step:
-        nbytes = length * dtype.itemsize
-        exchange = Exchange(name, nbytes, name_of_type, row=OPERATIONS[name])
-        return trainer.group.counted(name, exchange.call)
-
-    return [alone(name, length) for name, length in noted]
-
-
 class Unsent:
     """In place of a collective of FSDP2: notes it, and does no more than to move what is its own,
     so that nothing computes on memory of chance."""
@@ -90,8 +76,8 @@ class Unsent:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: Tensor, input_tensor: Tensor, *_: Any, **__: Any) -> None:
-        least, most = sorted((output_tensor.numel(), input_tensor.numel()))
-        self.noted.append((self.operation, most))
+        self.noted.append((self.operation, max(output_tensor.nbytes, input_tensor.nbytes)))
+        least = min(output_tensor.numel(), input_tensor.numel())
         own = input_tensor.view(-1, least)[0].clone()  # it may lie inside the output
         output_tensor.view(-1, least).copy_(own)
 
