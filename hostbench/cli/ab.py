@@ -9,9 +9,9 @@ from shlex import quote
 from typing import Any
 
 from hostbench.cli.bisect import judge_step
-from hostbench.cli.measuring import Measuring
+from hostbench.cli.measuring import Measured, Measuring
 from hostbench.cli.output import show_page, typed_again, write_file
-from hostbench.cli.two_codes import MeasuredSides, measure_sides
+from hostbench.cli.two_codes import measure_sides
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured
 from hostbench.report.comparison import comment as comment_with
 from hostbench.report.comparison import comment_of, page
@@ -77,7 +77,7 @@ def _called(side: Side) -> str:
     return f"{side.name} ({str(side.code.commit)[:8]}{state})"
 
 
-def _notes(names: tuple[str, str], both: MeasuredSides) -> Iterator[str]:
+def _notes(names: tuple[str, str], both: Measured) -> Iterator[str]:
     """What was not measured, where each side is kept, and whether it came to its end."""
     yield from both.notes
     for name, run in zip(names, both.runs, strict=True):

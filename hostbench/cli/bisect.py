@@ -10,10 +10,10 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
-from hostbench.cli.measuring import Measuring
+from hostbench.cli.measuring import Measured, Measuring
 from hostbench.cli.output import show, typed_again, warn
 from hostbench.cli.results import results_folder
-from hostbench.cli.two_codes import MeasuredSides, measure_sides, repository
+from hostbench.cli.two_codes import measure_sides, repository
 from hostbench.core.case import parse_series
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
@@ -101,7 +101,7 @@ def judge_step(
 
 def _measured(
     options: Measuring, a: str, names: Sequence[str], *budget_s: float
-) -> tuple[MeasuredSides, Comparison]:
+) -> tuple[Measured, Comparison]:
     """Of one case."""
     both = measure_sides(options, a, names, *budget_s, scratch="bisect", only_case=True)
     if both.end == "interrupted":
@@ -112,7 +112,7 @@ def _measured(
     return both, comparison
 
 
-def _in_words(word: str, both: MeasuredSides, comparison: Comparison) -> str:
+def _in_words(word: str, both: Measured, comparison: Comparison) -> str:
     """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
     see it again."""
     change = f"{comparison.verdict}: {comparison.why}"

@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +29,25 @@ _NO_BUILD = re.compile(r' +// Nothing is built.*?"install_command": \[\],\n', re
 """Those lines of the recipe of asv.conf.json."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Project:
-    """What pyproject.toml and the files of a project say of it."""
-
-    root: Path
-    name: str
-    package: str | None
-    is_built: bool
-    """Whether a commit's package is more than its files as they are."""
-
-
 def execute() -> int:
     """Write what is lacking. Raises UsageError, before anything is written, where that cannot be
     done without harm. Exit code 4 where the workloads cannot be imported."""
-    project = _project()
-    root = project.root
-    files = dict(_files(project))
+    here = Path.cwd()
+    try:
+        root = repo.top_level(here).resolve()
+    except GitError as error:
+        raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
+    if is_hostbench(root):
+        raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
+    declared = _pyproject(root)
+    name = str(declared.get("project", {}).get("name", ""))
+    package = _package(root, name)
+    backend = declared.get("build-system", {}).get("build-backend", _COPYING[0])
+    is_built = (root / "setup.py").exists() or not backend.startswith(_COPYING)
+    files = dict(_files(root, name or package or root.name, package, is_built))
     for path in files:
         _check_inside(root, path)
-    if root != Path.cwd().resolve():
+    if root != here.resolve():
         show(f"in {root}:")
     for path, text in files.items():
         is_there = path.exists() or path.is_symlink()
@@ -59,7 +57,7 @@ def execute() -> int:
     why = _broken(root)
     if why:
         warn(f"{why}; mend that")
-    show("\n".join(["", *_left_to_do(root), "then:", *_first_commands(project)]))
+    show("\n".join(["", *_left_to_do(root), "then:", *_first_commands(root, package)]))
     return EXIT_FAILED if why else EXIT_OK
 
 
@@ -71,67 +69,40 @@ def recipe(name: str) -> str:
     return next(path for path in paths if path.is_file()).read_text()
 
 
-def _project() -> _Project:
-    """The repository at hand. Raises UsageError where there is none, in hostbench's own, and where
-    pyproject.toml cannot be read."""
-    here = Path.cwd()
-    try:
-        root = repo.top_level(here).resolve()
-    except GitError as error:
-        raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
-    if is_hostbench(root):
-        raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
+def _pyproject(root: Path) -> dict[str, Any]:
     path = root / "pyproject.toml"
     try:
-        declared = tomllib.loads(read_stored(path).decode()) if path.exists() else {}
+        return tomllib.loads(read_stored(path).decode()) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error
-    name = _text(declared, "project", "name")
-    package = _package(root, name)
-    backend = _text(declared, "build-system", "build-backend") or "setuptools"
-    is_built = (root / "setup.py").exists() or not backend.startswith(_COPYING)
-    return _Project(
-        root=root,
-        name=name or package or root.name,
-        package=package,
-        is_built=is_built and package is not None,
-    )
-
-
-def _text(declared: dict[str, Any], table: str, key: str) -> str:
-    values = declared.get(table)
-    return str(values.get(key) or "") if isinstance(values, dict) else ""
 
 
 def _package(root: Path, project: str) -> str | None:
     """The package of the project's name, else the first; no script, for what that does when it is
     imported nobody knows."""
-    source = asv_config.source_folder(root)
-    copy = unbuilt(root, source)
+    copy = unbuilt(root, asv_config.source_folder(root))
     folder = Path(copy.folder)
-    names = [
-        name
-        for name in copy.names
-        if folder != source or (folder / name).is_dir()
-        if name.replace(".", "_").isidentifier()
-    ]
+    is_flat = folder == asv_config.source_folder(root)
+    names = [name for name in copy.names if name.replace(".", "_").isidentifier()]
+    names = [name for name in names if (folder / name).is_dir() or not is_flat]
     plain = re.compile(r"[-._]+")
     wanted = plain.sub("-", project).lower()
     alike = (name for name in names if plain.sub("-", name).lower() == wanted)
     return next(alike, next(iter(names), None))
 
 
-def _files(project: _Project) -> Iterator[tuple[Path, str]]:
-    """What there should be, beside pyproject.toml."""
-    root = project.root
+def _files(
+    root: Path, project: str, package: str | None, is_built: bool
+) -> Iterator[tuple[Path, str]]:
+    """What there should be. `is_built`: a commit's package is more than its files as they are."""
     benchmarks, results = benchmark_folder(root), asv_results(root)
-    asv = recipe(f"project/{CONFIG}").replace("PROJECT", json.dumps(project.name))
-    yield root / CONFIG, _NO_BUILD.sub("", asv) if project.is_built else asv
+    asv = recipe(f"project/{CONFIG}").replace("PROJECT", json.dumps(project))
+    yield root / CONFIG, _NO_BUILD.sub("", asv) if package and is_built else asv
     yield benchmarks / "__init__.py", ""  # asv wants a package
     if not workload_files(benchmarks):
-        if project.package:
-            text = recipe("project/startup.py").replace("PACKAGE", project.package)
-            yield benchmarks / "startup.py", text
+        if package:
+            startup = recipe("project/startup.py").replace("PACKAGE", package)
+            yield benchmarks / "startup.py", startup
         else:
             model = asv_config.source_folder(root) / "example_model.py"
             yield model, recipe("project/example_model.py")
@@ -172,8 +143,8 @@ def _left_to_do(root: Path) -> Iterator[str]:
     yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
 
 
-def _first_commands(project: _Project) -> Iterator[str]:
-    root, code = project.root, project.package or "example_model"
+def _first_commands(root: Path, package: str | None) -> Iterator[str]:
+    code = package or "example_model"
     commands = {
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",

@@ -17,10 +17,11 @@ from typing import Any
 from msgspec import structs
 
 from hostbench import facts
+from hostbench.cli.history import open_history
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
 from hostbench.core.asv_config import without_plugin
-from hostbench.core.case import Case, as_typed, parse_selector, typed_value
+from hostbench.core.case import Case, as_typed, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
@@ -31,7 +32,9 @@ from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
 from hostbench.measure.workload import Workload
+from hostbench.report.comparison import Compared, compared
 from hostbench.report.doctor import without_cuda, without_torch
+from hostbench.report.sides import of_runs
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -86,24 +89,14 @@ class Setup:
         return replace(self, plan=replace(self.plan, cases=cases))
 
     def only_case(self, text: str) -> Case:
-        """The one case that `text` selects. Raises UsageError, which says what tells several
-        apart."""
-        cases = self.plan.cases
-        if len(cases) == 1:
-            return cases[0]
-        workloads = list(dict.fromkeys(case.workload for case in cases))
-        if len(workloads) > 1:
-            few = f"{', '.join(workloads[:10])}{' ...' * (len(workloads) > 10)}"
-            raise UsageError(f"{text!r} selects {len(cases)} cases: name one of {few}")
-        values: dict[str, dict[str, None]] = {}
-        for case in cases:
-            for axis, value in case.axes:
-                values.setdefault(axis, {})[typed_value(axis, value)] = None
-        choices = [f"{axis} is {', '.join(own)}" for axis, own in values.items() if len(own) > 1]
-        raise UsageError(
-            f"{text!r} selects {len(cases)} cases: name one, as '{as_typed(str(cases[0]))}'; "
-            f"{'; '.join(choices)}"
-        )
+        """The one case that `text` selects. Raises UsageError."""
+        first, *others = self.plan.cases
+        if others:
+            raise UsageError(
+                f"{text!r} selects {len(self.plan.cases)} cases: name one, as "
+                f"'{as_typed(str(first))}'; `hostbench list {first.family} --cases` names them all"
+            )
+        return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +107,16 @@ class Measured:
     end: End
     asv_error: str = ""
     """Why asv's file lacks the run, though it was meant to be there."""
+    sides: tuple[Side, ...] = ()
+    notes: Sequence[str] = ()
+    """What of two sides could not be compared, and why."""
+
+    def compared(self, results: str | None) -> Compared:
+        """The two runs, as `hostbench compare` has them."""
+        history = open_history(results)
+        runs = history.sides()
+        ends = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in self.runs)
+        return compared(history, *ends)
 
 
 # ---- before the first case ----------------------------------------------------------------------

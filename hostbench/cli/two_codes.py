@@ -3,49 +3,26 @@
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from hostbench.cli.history import open_history
-from hostbench.cli.measuring import Measuring, measure, set_up
+from hostbench.cli.measuring import Measured, Measuring, measure, set_up
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
-from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
 from hostbench.families import user_families
-from hostbench.report.comparison import Compared, compared
-from hostbench.report.sides import of_runs
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
-from hostbench.runner.session import End
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
-from hostbench.vcs.side import WORKING_TREE, Side
+from hostbench.vcs.side import WORKING_TREE
 
 MOST_LAUNCHES = 20
 """A side, that `--budget` is spent on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSides:
-    """Two sides whose launches were interleaved, and the run of each that was kept."""
-
-    sides: tuple[Side, Side]
-    runs: tuple[Run, ...]
-    end: End
-    notes: Sequence[str]
-    """What could not be compared, and why."""
-
-    def compared(self, results: str | None) -> Compared:
-        """The two runs, as `hostbench compare` has them."""
-        history = open_history(results)
-        runs = history.sides()
-        ends = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in self.runs)
-        return compared(history, *ends)
 
 
 def measure_sides(
@@ -56,7 +33,7 @@ def measure_sides(
     *,
     scratch: str | None = None,
     only_case: bool = False,
-) -> MeasuredSides:
+) -> Measured:
     """A run of each side is kept. `names`: B, then families; either may be left out. `scratch`: why
     no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
     nothing that is measured differs."""
@@ -85,7 +62,7 @@ def measure_sides(
         measured = measure(
             setup.with_cases(cases), sides, scratch=scratch, budget_s=budget_s, most=most
         )
-    return MeasuredSides(sides=sides, runs=measured.runs, end=measured.end, notes=notes)
+    return replace(measured, sides=sides, notes=notes)
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:
