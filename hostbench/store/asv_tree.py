@@ -1,5 +1,5 @@
 """Any asv results tree, read as asv wrote it: ours or another project's. Sole reader of asv's file
-format (api version 2).
+format (api version 2). What hostbench has measured is left out: archives have it.
 
 A file becomes columns: a point for each combination of a benchmark's parameters. Files of one suite
 have one layout, the same benchmarks with the same parameters. What names a case is worked out once
@@ -11,9 +11,9 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -23,18 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hostbench.core import files, units
-from hostbench.core.asv_names import asv_name
-from hostbench.core.case import Case, counts
+from hostbench.core import files
+from hostbench.core.case import Case
 from hostbench.core.clock import END_S, FIRST_S
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE, damaged, load_json, read_stored
 from hostbench.core.records import DAMAGE
-from hostbench.families import load as load_workloads
-from hostbench.measure.workload import Workload
 from hostbench.store.points import STATUSES, axes_of
 from hostbench.store.table import SCHEMA, TEXT, all_of, of_columns
 
+OUR_METHOD = ".track_seconds"
+"""How the benchmarks end that asv sees of hostbench's workloads."""
 NO_REASON = "asv stores no reason"
 MAX_LITERAL = 1024
 """Characters of a parameter that is read as a value of Python; a longer one stays text."""
@@ -103,9 +102,7 @@ class AsvLayout:
     benchmark_of: pa.Array
     """Each point's index in `shape`."""
     columns: Mapping[str, pa.Array]
-    """What names each point's case, and its bytes a step."""
-    rate_bytes: Any
-    """Bytes of which gb_per_s is made; NaN where there is no rate."""
+    """What names each point's case."""
     in_seconds: Any
     damaged: Mapping[str, str]
     """Benchmarks that cannot be shown -> why."""
@@ -131,24 +128,20 @@ class AsvMachine:
         about = self._about.items()
         return [self._hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in about}]
 
-    def read(
-        self,
-        path: Path,
-        raw: bytes,
-        measured: Mapping[tuple[str | None, str | None], Collection[str]],
-        warn: Warn,
-    ) -> tuple[pa.Table | None, dict[str, Any]]:
-        """The points of a file, and what they have in common: fields of a FileRow. Of our own
-        environment without the benchmarks that runs have (`measured`, of a machine and commit).
-        Nothing, and a warning, for what asv did not write."""
+    def read(self, path: Path, raw: bytes, warn: Warn) -> tuple[pa.Table | None, dict[str, Any]]:
+        """The points of a file, and what they have in common: fields of a FileRow. Nothing, and a
+        warning, for what asv did not write."""
         try:
             data = _decoded(raw)
             if data.get("version") == 1:
                 raise ValueError("it is of before 2018: `asv update` writes it anew")
             about = self._about_file(data)
-            is_ours = environment_of(about["run_id"]) is None
-            runs = measured.get((self._machine, about["commit"]), ()) if is_ours else ()
-            layout, columns = self._columns(data, runs)
+            if environment_of(about["run_id"]) is None:
+                own = data["results"].items()
+                data["results"] = {n: row for n, row in own if not n.endswith(OUR_METHOD)}
+            if not data["results"]:
+                return None, about
+            layout, columns = self._columns(data)
         except (*DAMAGE, IndexError, OverflowError) as error:
             warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
             return None, {}
@@ -174,9 +167,7 @@ class AsvMachine:
             "source": "asv",
         }
 
-    def _columns(
-        self, data: Mapping[str, Any], measured: Collection[str]
-    ) -> tuple[AsvLayout, dict[str, pa.Array]]:
+    def _columns(self, data: Mapping[str, Any]) -> tuple[AsvLayout, dict[str, pa.Array]]:
         """The columns in which points of one file differ."""
         results = data["results"]
         cells = list(itertools.zip_longest(*results.values()))  # asv trims nulls at a row's end
@@ -199,10 +190,6 @@ class AsvMachine:
             **layout.columns,
             **_numbers(stored, layout, nothing),
         }
-        if measured:
-            is_new = pa.array([name not in measured for name in results], pa.bool_())
-            mask = is_new.take(of)
-            columns = {name: column.filter(mask) for name, column in columns.items()}
         return layout, columns
 
 
@@ -230,7 +217,6 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> AsvLa
         counts=num_cases,
         benchmark_of=pa.array(np.repeat(np.arange(len(num_cases), dtype=np.int32), num_cases)),
         columns={n: pa.array([case[n] for case in cases], own) for n, own in types.items()},
-        rate_bytes=np.array([case["rate_bytes"] or np.nan for case in cases], dtype=float),
         in_seconds=np.array([case["unit"] == "seconds" for case in cases], dtype=bool),
         damaged=damaged,
     )
@@ -264,14 +250,8 @@ def _literal(text: Any) -> Any:
 
 
 def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    """What names a case in every file, and its bytes a step. Raises one of DAMAGE."""
-    work = _ours().get(benchmark)
-    case = Case.of(work.name if work else benchmark, params)
-    for axis, value in case.axes if work else ():
-        if counts(axis) and not isinstance(value, int):
-            raise ValueError(f"{axis} is {value!r:.40}, no number")
-    is_todays = work is not None and set(case.values) == set(work.axes)
-    nbytes = work.option("moves", case) if work and is_todays else None
+    """What names a case in every file. Raises one of DAMAGE."""
+    case = Case.of(benchmark, params)
     axes = axes_of(case)
     str(case).encode()  # no table holds half a character
     return {
@@ -279,16 +259,10 @@ def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[st
         "workload": case.workload,
         "case": str(case),
         "unit": unit,
-        "nbytes": axes.pop("nbytes", nbytes),
+        "nbytes": axes.pop("nbytes", None),
         "device": axes.pop("device", None),
         "axes": json.dumps(axes),
-        "rate_bytes": nbytes,
     }
-
-
-@cache
-def _ours() -> dict[str, Workload]:
-    return {asv_name(name): work for name, work in load_workloads().items()}
 
 
 # ---- the numbers of a file ----------------------------------------------------------------------
@@ -305,9 +279,7 @@ def _numbers(
     value = _floats(flat)
     is_missing = np.isnan(value)
     seconds = np.where(layout.in_seconds, value, np.nan)
-    rate = np.full(len(value), np.nan)
-    np.divide(layout.rate_bytes, seconds, out=rate, where=seconds > 0)
-    columns = {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
+    columns = {"value": value, "seconds": seconds}
     for name, key in _STATS.items():
         column = _floats(_flat(stored.get(key, nothing), layout.counts))
         column[~np.isfinite(column) | np.isnan(seconds)] = np.nan

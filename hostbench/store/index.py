@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from itertools import chain
@@ -23,7 +22,6 @@ import pyarrow as pa
 from msgspec import DecodeError, structs
 
 from hostbench import families
-from hostbench.core.asv_names import asv_name
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
@@ -108,8 +106,8 @@ def _opened(update: "_Update", folder: Path, rebuild: bool) -> ResultTable:
 
 
 def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
-    """Path in the folder -> Stat of each file that points come from: those of runs first, for
-    asv's may hold the same points. A name that is no UTF-8 is a warning."""
+    """Path in the folder -> Stat of each file that points come from. A name that is no UTF-8 is a
+    warning."""
     machines = [name for name, _ in _entries(results, "", ".*", warn) if (results / name).is_dir()]
     archives = [f"{machine}/runs" for machine in machines]
     pattern = rf".*{re.escape(archive.SUFFIX)}"
@@ -147,8 +145,6 @@ class _Update:
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
-        self._measured: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
-        """(machine, commit) -> benchmarks, as asv names them, that runs have."""
         files = {row.file: row for row in stored.files}
         replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
         has_changed = bool(replaced)
@@ -166,7 +162,6 @@ class _Update:
                 num += row.rows
                 files[file] = row
                 has_changed = True
-            self._measured[row.machine, row.commit].update(row.benchmarks)
             if num >= MAX_ROWS:
                 stored.write(table.with_files(read, tables), replaced)
                 replaced, read, tables, num = set(), [], [], 0
@@ -184,16 +179,14 @@ class _Update:
         """What a rate of the user's own workloads is held against, only a process that knows them
         can tell: one that does not leaves what the other wrote."""
         is_same = (row.size, row.changed_ns) == stat and self._workloads in ("", row.workloads)
-        return not is_same or row.depends != self._depends(row.file, row.commit)
+        return not is_same or row.depends != self._depends(row.file)
 
-    def _depends(self, file: str, commit: str | None) -> str:
-        """What points depend on beside their file: of a run the published figures; of asv's files
-        what describes them, and the benchmarks that runs have."""
-        if not _is_of_asv(file):
-            return self._figures_digest
-        machine = file.partition("/")[0]
-        measured, about = self._measured[machine, commit], self._machines[machine][1]
-        return digest_of([about, sorted(measured)]) if measured else about
+    def _depends(self, file: str) -> str:
+        """What points depend on beside their file: of a run the published figures, of asv's files
+        what describes them."""
+        return (
+            self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else self._figures_digest
+        )
 
     @cached_property
     def _figures_digest(self) -> str:
@@ -226,7 +219,7 @@ class _Update:
                 digest = digest_of(raw)
                 if _is_of_asv(file):
                     machine = self._machines[path.parent.name][0]
-                    own, about = machine.read(path, raw, self._measured, warnings.append)
+                    own, about = machine.read(path, raw, warnings.append)
                 else:
                     run = archive.parse(path, raw)
                     own, about, facts = self._of_run(file, run, warnings.append)
@@ -240,7 +233,7 @@ class _Update:
             file=file,
             size=stat[0],
             changed_ns=stat[1],
-            depends=self._depends(file, about.get("commit")),
+            depends=self._depends(file),
             workloads=self._workloads,
             digest=digest,
             # the folder's own name may be no text
@@ -267,7 +260,6 @@ class _Update:
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
             "run": runs.about(run),
-            "benchmarks": sorted({asv_name(record.case.workload) for record in run.records}),
             "setup": json.dumps(setup) if setup else "",
         }
         facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})

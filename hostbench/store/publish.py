@@ -63,7 +63,7 @@ def _send(
         files = {row.file for row in lacking}
         rows = local.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
         try:
-            there.write(_with_content(results, rows), files, is_shared=True)
+            there.write(_with_content(results, rows), files)
         except CommitFailedError:
             continue
         with suppress(DeltaError):  # others write: one of them does it

@@ -22,7 +22,7 @@ from msgspec import json as structs_json
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import AboutRun
 
-FORMAT = 12
+FORMAT = 13
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -47,8 +47,6 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     warnings: list[str] = []
     """What is not shown of it, and why."""
     run: AboutRun | None = None
-    benchmarks: list[str] = []
-    """What the run measured, as asv names it: asv's rows of its commit are the same points."""
     setup: str = ""
     """hostbench.facts.differences.setup of the run, as JSON."""
     rows: int = 0
@@ -174,14 +172,11 @@ class ResultTable:
         reader = pa.RecordBatchReader.from_stream(builder.execute(query.format(names)))
         return reader.read_all().unify_dictionaries()
 
-    def write(self, rows: pa.Table, replaced: Collection[str], *, is_shared: bool = False) -> None:
-        """One transaction: these rows, in place of what there is of the files `replaced`.
-
-        `is_shared`: others may be writing. Raises CommitFailedError where they were faster with one
-        of these files.
-        """
+    def write(self, rows: pa.Table, replaced: Collection[str]) -> None:
+        """One transaction: these rows, in place of what there is of the files `replaced`. Raises
+        CommitFailedError where others were faster with one of these."""
         data = _in_order(rows).to_reader(max_chunksize=_AT_ONCE)
-        if not (replaced or is_shared):
+        if not replaced:
             write_deltalake(self._delta, data, mode="append", writer_properties=_WRITER)
             return
         names = {*replaced, *rows["file"].unique().to_pylist()}

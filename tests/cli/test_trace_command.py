@@ -91,8 +91,8 @@ def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None
     [
         ((CASE, "-o", "a.svg"), "the trace is JSON: -o a.svg.json"),
         (("overlap[schedule=copy_stram]",), "did you mean 'copy_stream'?"),
-        (("overlap",), "name one of overlap.pipeline, overlap.ratio"),
-        (("overlap.pipeline[memory=pinned,schedule=serial]",), "batch_bytes is 512KiB, 4MiB, 32"),
+        (("overlap",), "cases: name one, as 'overlap.pipeline["),
+        (("overlap",), "`hostbench list overlap --cases` names them all"),
         (("overlap.pipeline[",), "cannot read case"),
         ((CASE, "-o", "nowhere/a"), "there is no folder nowhere"),
     ],

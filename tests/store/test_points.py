@@ -4,10 +4,8 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import pytest
 
 from hostbench.core.asv_names import asv_name
 from hostbench.core.records import Run
@@ -27,7 +25,7 @@ from tests.stored import read_tree
 
 MIB = 1 << 20
 STARTED_MS = 1_795_262_400_000
-H2D = asv_name("transfer.host_to_device")
+OURS, PLAIN = asv_name("transfer.host_to_device"), "copies.Copy.time_it"
 OK, SKIP, FAIL, NOT = (
     copy_case(memory=memory, blocking=blocking)
     for memory in ("pageable", "pinned")
@@ -142,9 +140,9 @@ def asv_file(
     *,
     machine: str = "shelf",
     launches: int = 10,
-    commit: str = COMMIT,
 ) -> None:
-    """What asv writes for our own class: one number, one skip."""
+    """What asv writes in our environment, of a workload and of a plain benchmark: one number, one
+    skip each."""
     place = folder / machine
     place.mkdir(parents=True, exist_ok=True)
     (place / "machine.json").write_text(json.dumps({"machine": machine, "cpu": "A CPU"}))
@@ -153,46 +151,32 @@ def asv_file(
     row = [[0.5, math.nan], PARAMS, "1", started_ms, None]
     row += [[0.25, None], [math.inf, None], [0.5, None], [0.5, None], [1, None], [launches, None]]
     data = {
-        "commit_hash": commit,
+        "commit_hash": COMMIT,
         "env_name": "hostbench-py3.11",
         "date": STARTED_MS,
         "result_columns": columns,
-        "results": {H2D: row},
+        "results": {OURS: row, PLAIN: row},
     }
-    (place / f"{commit[:8]}-hostbench-py3.11.json").write_text(json.dumps(data))
+    (place / f"{COMMIT[:8]}-hostbench-py3.11.json").write_text(json.dumps(data))
     names = ["device", "nbytes", "memory", "blocking"]
-    benchmarks = {H2D: {"param_names": names, "params": PARAMS, "unit": "seconds"}, "version": 2}
+    about = {"param_names": names, "params": PARAMS, "unit": "seconds"}
+    benchmarks = {OURS: about, PLAIN: about, "version": 2}
     (folder / "benchmarks.json").write_text(json.dumps(benchmarks))
 
 
-def test_asvs_rows_read_like_ours(tmp_path: Path) -> None:
+def test_asvs_rows_read_like_ours_and_a_workloads_are_left_to_archives(tmp_path: Path) -> None:
     asv_file(tmp_path)
-    rows = by_case(read(tmp_path))
-    ok: Any = rows.loc[str(OK)]
-    skip: Any = rows.loc[str(copy_case(memory="pinned"))]
-    assert (ok["workload"], ok["family"], ok["source"]) == (OK.workload, "transfer", "asv")
-    assert (ok["seconds"], ok["gb_per_s"]) == (0.5, MIB / 0.5 / 1e9)
+    rows = read(tmp_path)
+    assert set(rows["workload"]) == {PLAIN} and len(rows) == 2
+    ok, skip = (row for _, row in rows.iterrows())
+    assert (ok["family"], ok["source"], ok["memory"]) == ("copies", "asv", "pageable")
+    assert ok["seconds"] == 0.5 and pd.isna(ok["gb_per_s"])
     assert (ok["ci_low_s"], ok["num_samples"], ok["device"]) == (0.25, 10, "cpu")
     assert pd.isna(ok["ci_high_s"])
     assert ok["started_at"] == pd.Timestamp(STARTED_MS, unit="ms", tz="UTC")
     assert (skip["status"], skip["reason"]) == ("skipped", "asv stores no reason")
     assert ok["hardware"] == "A CPU"
     assert pd.isna(ok["scratch"])
-
-
-@pytest.mark.parametrize(
-    ("file", "sources"),
-    [
-        pytest.param({}, ["archive"], id="of its commit"),
-        pytest.param({"machine": "table"}, ["archive", "asv", "asv"], id="on another machine"),
-    ],
-)
-def test_what_runs_of_a_commit_measured_is_not_counted_again(
-    tmp_path: Path, file: dict[str, Any], sources: list[str]
-) -> None:
-    asv_file(tmp_path, **file)
-    rows = read(tmp_path, run([record(OK)]))
-    assert sorted(rows["source"]) == sources
 
 
 def test_an_axis_named_like_a_column_gets_an_underscore(tmp_path: Path) -> None:

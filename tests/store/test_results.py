@@ -35,7 +35,7 @@ from tests.fakes.builders import (
     skipped,
     write_journal,
 )
-from tests.store.test_points import H2D, asv_file
+from tests.store.test_points import PLAIN, asv_file
 
 DATA = Path(__file__).parent.parent / "data"
 OK, SKIP, FAIL, NOT = (
@@ -120,7 +120,7 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     (tree / "shelf" / "00000000-half.json").write_text("{")
     found = same(tree)
     assert len(found.warnings) == 2
-    assert len(found.frame()) == 22 + 5 + 5 + 5 + 5
+    assert len(found.frame()) == 22 + 5 + 5 + 5 + 5 + 2
     before, names = table_of(tree).version, sorted(tree.rglob("*"))
     same(tree)
     assert table_of(tree).version == before and sorted(tree.rglob("*")) == names
@@ -129,12 +129,6 @@ def test_every_row_is_the_frames(tree: Path) -> None:
 
 def add_run(tree: Path, _: random.Random) -> None:
     archive.write(tree, a_run(7, machine="shelf"))
-
-
-def claim(tree: Path, _: random.Random) -> None:
-    """asv's rows turn out to be a run's: they are not shown twice."""
-    archive.write(tree, a_run(8, machine="late"))
-    asv_file(tree, machine="late")
 
 
 def remove(tree: Path, choice: random.Random) -> None:
@@ -171,7 +165,7 @@ def odd_values(tree: Path, _: random.Random) -> None:
     asv_file(tree, machine="odd")
     (path,) = (tree / "odd").glob("*-*.json")
     data = json.loads(path.read_text())
-    row = data["results"][H2D]
+    row = data["results"][PLAIN]
     row[0] = ["0.5", True, 3]
     data["results"]["other.track"] = [[1, None, 10**400], [["1", "2.5", "(1, 'a')"]]]
     data["results"]["plain.track"] = [[7]]
@@ -194,7 +188,6 @@ CHANGES = [
     own_parameters,
     add_run,
     add_old_runs,
-    claim,
     remove,
     cut,
     scale,

@@ -59,7 +59,7 @@ def test_one_step_of_git_bisect_run(
     commit(root, "1.2")
     assert main(["ab", good, "HEAD", *STEP, "--threshold", "0.3"]) == 0
     assert main(["ab", "nowhere", *STEP]) == main(["ab", good, "transfer", "--bisect"]) == 125
-    assert " cases: name one " in capsys.readouterr().err
+    assert " cases: name one, as " in capsys.readouterr().err
     whole = turns.Toy.run
     errors = DeviceLost("device cuda does not start"), KeyboardInterrupt(), OSError("full")
     for error, launch in zip(errors, (0, 1, 1), strict=True):
