@@ -1,7 +1,7 @@
-"""The golden answers: what each question says of the simulated device, as tests/data/answers.txt
-holds it. Its clock is exact: a figure that moves is another figure.
+"""The golden answers: what each question says of the simulated device, whose clock is exact, in
+tests/data/answers.txt, and what each kind of question says of rows made by hand, in kinds.txt.
 
-`python -m tests.answers` writes it anew: the yes to what has changed.
+`python -m tests.answers` writes both anew: the yes to what has changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hostbench.core.records import CaseRecord
+from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from tests.fakes.builders import run, simulated_records
 from tests.stored import frame_of
 
 GOLDEN = Path(__file__).parent / "data" / "answers.txt"
+KINDS = GOLDEN.with_name("kinds.txt")
 FAMILIES = ("allocation", "loading", "overlap", "synchronization", "transfer")
 
 
@@ -36,9 +38,7 @@ def lines() -> Iterator[str]:
         part = run(repeated(simulated(family)), launches=10, device="simulated")
         for answer in answers(rows_of(frame_of(part))):
             yield f"{family}: {answer.question}"
-            yield f"    {answer.state}: {answer.verdict}"
-            yield from (f"    - {figure}" for figure in answer.figures)
-            yield from (f"    {note}" for note in answer.notes)
+            yield from said(answer)
             if (chart := answer.chart) is not None:
                 yield f"    rules: {', '.join(f'{rule.low:.4g}' for rule in chart.rules)}".rstrip()
                 for series in dict.fromkeys(point.series for point in chart.points):
@@ -47,5 +47,14 @@ def lines() -> Iterator[str]:
                     yield f"    {series}: {', '.join(points)}"
 
 
+def said(answer: Answer) -> Iterator[str]:
+    yield f"    {answer.state}: {answer.verdict}"
+    yield from (f"    - {figure}" for figure in answer.figures)
+    yield from (f"    {note}" for note in answer.notes)
+
+
 if __name__ == "__main__":
-    GOLDEN.write_text("".join(f"{line}\n" for line in lines()))
+    from tests.report.test_kinds import lines as of_kinds
+
+    for path, written in ((GOLDEN, lines()), (KINDS, of_kinds())):
+        path.write_text("".join(f"{line}\n" for line in written))
