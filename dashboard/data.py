@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
 from hostbench.report.sides import LEVEL, Key, chosen
+from hostbench.report.trend import MOST_DRAWN, TimeOf, Trend, chart
+from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.asv_tree import environment_of
@@ -40,6 +43,7 @@ from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
+DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
 COMPARED = "verdict workload series change low high before after why id".split()
@@ -72,9 +76,10 @@ def signature(results: str) -> int:
         return version(results)
     about = []
     for folder, _, names in os.walk(results):
-        for path in (Path(folder, name) for name in names if name.endswith(WRITTEN)):
+        for path in (f"{folder}/{name}" for name in names if name.endswith(WRITTEN)):
             with suppress(OSError):  # gone meanwhile
-                about.append((str(path), path.stat().st_size, path.stat().st_mtime_ns))
+                stat = os.stat(path)  # noqa: PTH116 - thousands of Paths are slow
+                about.append((path, stat.st_size, stat.st_mtime_ns))
     return hash(tuple(sorted(about)))
 
 
@@ -161,6 +166,35 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     groups = (f"{machine}/{name}" for name in settings(stored))
     group = [name if name in known else machine for name in groups]
     return stored.assign(machine=machine, group=group)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def trends(
+    store: Store,
+    series: tuple[tuple[str, str], ...],
+    unit: str,
+    by: str,
+    days: tuple[date, ...],
+    _rows: Sequence[pd.DataFrame],
+) -> tuple[dict[str, Trend], Spec]:
+    """These series (case, group) by their id, over DATES, and their chart; the rows of each are
+    those of the days."""
+    history, drawn = judged(store), dict[str, Trend]()
+    detectable = {own.id: own.detectable for own in history.series}
+    one_case, one_group = (len(set(column)) == 1 for column in zip(*series, strict=True))
+    for (case, group), rows in zip(series, _rows, strict=False):
+        name = f"{case}@{group}"
+        varies = [words.case(case)] * (not one_case) + [group] * (not one_group)
+        drawn[name] = make_trend(
+            rows,
+            ", ".join(varies) or words.case(case),
+            unit,
+            DATES[by],
+            [event for event in history.events if event.id in (name, f"machine:{group}")],
+            detectable.get(name),
+            MOST_DRAWN // len(series),
+        )
+    return drawn, chart([*drawn.values()], unit, f"{by}, UTC")
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")

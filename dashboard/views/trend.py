@@ -9,9 +9,7 @@ import words
 from hostbench.report import trend
 from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
-from hostbench.report.trend import TimeOf
 
-DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 HELP = """Bar: 99 % interval. Thick line: level between two confirmed changes; band: a change within
 it would not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
 where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
@@ -49,8 +47,8 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         if len(values) > 1:
             some = parts.some(axis, sorted(values, key=words.order), [shown[axis]])
             cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
-    by = parts.one("X axis", list(DATES), "x")
-    date = DATES[by]
+    by = parts.one("X axis", list(data.DATES), "x")
+    date = data.DATES[by]
     lines: dict[tuple[str, str], pd.DataFrame] = {}
     for case in cases:
         for name in names if len(lines) <= trend.MOST else ():
@@ -62,23 +60,11 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
-one_case, one_group = (len(set(column)) == 1 for column in zip(*lines, strict=True))
-detectable = {own.id: own.detectable for own in judged.series}
-drawn: dict[str, trend.Trend] = {}
-for (case, group), own in [*lines.items()][: trend.MOST]:
-    series = f"{case}@{group}"
-    varies = [words.case(case)] * (not one_case) + [group] * (not one_group)
-    drawn[series] = trend.trend(
-        own,
-        ", ".join(varies) or words.case(case),
-        unit,
-        date,
-        [event for event in judged.events if event.id in (series, f"machine:{group}")],
-        detectable.get(series),
-        trend.MOST_DRAWN // min(trend.MOST, len(lines)),
-    )
+series = tuple(lines)[: trend.MOST]
+days = tuple(st.session_state.get("days") or ())
+drawn, spec = data.trends(store, series, unit, by, days, list(lines.values()))
 points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
-key = f"trend {st.session_state.get('days')}"  # another chart for other days, without the old drag
+key = f"trend {days}"  # another chart for other days, without the old drag
 
 
 def zoom() -> None:
@@ -96,7 +82,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         all_days = {"days": ()}
         st.button("All days", on_click=st.session_state.update, args=(all_days,), icon=icon)
 clicked = parts.draw(
-    trend.chart([*drawn.values()], unit, f"{by}, UTC"),
+    spec,
     f"{workload} over time: {len(points)} points in {unit}",
     key=key,
     on_select=zoom,
@@ -108,7 +94,7 @@ total = sum(line.num_points for line in drawn.values())
 if len(points) < total:
     st.caption(f"{len(points):,} of {total:,} points drawn; zoom for all.")
 
-groups = {group for _, group in [*lines][: trend.MOST]}
+groups = {group for _, group in series}
 moved = causes(
     event
     for event in judged.events
