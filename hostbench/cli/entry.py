@@ -10,7 +10,7 @@ from io import TextIOWrapper
 import click
 
 from hostbench.cli.commands import COMMANDS
-from hostbench.cli.output import drop_output, replace_closed, show, warn
+from hostbench.cli.output import drop_output, show, warn
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -36,7 +36,6 @@ def main(
     words = list(sys.argv[1:] if argv is None else argv)
     if command is COMMANDS and not words:
         words = ["--help"]
-    replace_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a file's name may be no text in any encoding
             stream.reconfigure(errors="backslashreplace")

@@ -41,19 +41,6 @@ def warn(text: str) -> None:
         print(f"hostbench: {one_line(text)}", file=sys.stderr, flush=True)
 
 
-def replace_closed() -> None:
-    """In place of a standard stream that is closed (`2>&-`) the null device: else the next file
-    that is opened takes its number, and what is said goes into it."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))
-
-
 def drop_output() -> None:
     """Nobody reads it any more: neither the next line nor Python's flush at exit complains."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hostbench.core.clock import epoch_s, is_storable
 from hostbench.core.errors import HostbenchError
-from hostbench.core.processes import kill_group
 from hostbench.core.units import one_line
 
 MOST_LANDED = 100
@@ -53,26 +52,13 @@ def run_git(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The same, as bytes, with standard input and variables of its own.
-
-    git has no terminal: it asks nobody for a password. What it has started ends with it.
-    """
+    """The same, as bytes, with standard input and variables of its own."""
     for name in names:
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
-    line = [*command, *names, *(["--", *paths] if paths else [])]
-    process = _start(
-        root, line, environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    with process:
-        try:
-            out, err = process.communicate(given, timeout=TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise GitError(f"git {command[0]} did not end within {TIMEOUT_S:g} s") from error
-        finally:
-            if process.returncode is None:
-                kill_group(process.pid)
-    if process.returncode:
+    words = [*command, *names, *(["--", *paths] if paths else [])]
+    code, out, err = _run(root, words, given, environ, is_captured=True)
+    if code:
         first = (err.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
         if "dubious ownership" in first:
             first = "another user owns this repository: `git config --global --add safe.directory "
@@ -82,39 +68,43 @@ def run_git(
 
 
 def call_git(root: Path, *command: str) -> int:
-    """The exit code of a git command of any length, which prints as it goes. An interrupt ends it,
-    and what it has started, first. Raises GitError."""
-    with _start(root, command, stdin=subprocess.DEVNULL) as process:
-        try:
-            return process.wait()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            raise
+    """The exit code of a git command of any length, which prints as it goes. Raises GitError."""
+    return _run(root, command, b"", None, is_captured=False)[0]
 
 
-def _start(
+def _run(
     root: Path,
-    command: Sequence[str],
-    environ: Mapping[str, str] | None = None,
+    words: Sequence[str],
+    given: bytes,
+    environ: Mapping[str, str] | None,
     *,
-    stdin: int,
-    stdout: int | None = None,
-    stderr: int | None = None,
-) -> "subprocess.Popen[bytes]":
-    """No other function of the package runs git."""
+    is_captured: bool,
+) -> tuple[int, bytes, bytes]:
+    """No other function of the package runs git. It has no terminal: it asks nobody for a password.
+    Where it is interrupted, what it has started ends with it."""
+    pipe = subprocess.PIPE if is_captured else None
     try:
-        return subprocess.Popen(
-            ["git", *command],
+        process = subprocess.Popen(
+            ["git", *words],
             cwd=root,
             env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdin=subprocess.PIPE,
+            stdout=pipe,
+            stderr=pipe,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise GitError(f"git is not installed, or cannot run here ({why})") from error
+    with process:
+        try:
+            out, err = process.communicate(given, timeout=TIMEOUT_S if is_captured else None)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGTERM)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise GitError(f"git {words[0]} did not end within {TIMEOUT_S:g} s") from error
+            raise
+    return process.returncode, out, err
 
 
 def _environ() -> dict[str, str]:
@@ -125,36 +115,28 @@ def _environ() -> dict[str, str]:
 
 def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
     """The state of the checkout at `root`, if nothing is measured but families that are in its
-    commit. `sources` is the file of each."""
+    commit. `sources` is the file of each, which git has not where it lies outside."""
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json here or above")
-    found = working_tree(root, results)
-    if found.commit is None:
-        return found
-    for family, path in sources.items():
-        if not _tracked(root, path):
+    tree = working_tree(root, results)
+    for family, path in sources.items() if tree.commit else ():
+        try:
+            git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve())])
+        except GitError:
             why = f"the commit lacks the family {family}"
             return Checkout(commit=None, committed_at=None, scratch=why)
-    return found
-
-
-def _tracked(root: Path, path: Path) -> bool:
-    """Whether git has the file; not where it lies outside the repository."""
-    try:
-        git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve())])
-    except GitError:
-        return False
-    return True
+    return tree
 
 
 def working_tree(root: Path, results: Path) -> Checkout:
     """The state of the git repository at `root`, tracked files below `results` left aside."""
     try:
-        commit = git(root, "rev-parse", "HEAD")
+        commit, paths = git(root, "rev-parse", "HEAD"), [":/", *left_aside(root, results)]
+        changed = git(root, "status", "--porcelain", "--untracked-files=no", paths=paths)
         return Checkout(
             commit=commit,
             committed_at=committed_at(root, commit),
-            scratch="uncommitted changes" if _changed(root, results) else None,
+            scratch="uncommitted changes" if changed else None,
         )
     except GitError as error:
         why = "no commits yet" if "ambiguous argument 'HEAD'" in str(error) else str(error)
@@ -252,11 +234,6 @@ def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -
         return True
     others = ("ls-files", "--others", "--exclude-standard")
     return new is None and bool(git(root, *others, paths=paths))
-
-
-def _changed(root: Path, results: Path) -> bool:
-    paths = [":/", *left_aside(root, results)]
-    return bool(git(root, "status", "--porcelain", "--untracked-files=no", paths=paths))
 
 
 def left_aside(root: Path, *folders: Path) -> Iterator[str]:

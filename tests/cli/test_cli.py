@@ -496,22 +496,6 @@ def test_a_full_output_is_one_line() -> None:
     assert done.stderr.startswith("hostbench: standard output cannot be written: No space left")
 
 
-def test_a_closed_stderr_costs_no_measurement(tmp_path: Path) -> None:
-    words = [*SIMULATED, "--case", ONE, "--results", str(tmp_path / "results")]
-    command = [sys.executable, "-m", "hostbench", *words]
-    quoted = " ".join(f"'{word}'" for word in command)
-    done = subprocess.run(
-        ["sh", "-c", f"{quoted} 2>&-"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == EXIT_OK and "kept  " in done.stdout
-    assert "launch 1 of 1" not in done.stdout
-    assert len(case_results(only(tmp_path / "results"))) == 1
-
-
 def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
     """`meanwhile` happens once two cases are measured."""
 

@@ -116,11 +116,6 @@ def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("--trace", "empty"), EXIT_USAGE, "no trace of PyTorch's profiler"),
         (("--trace", "other.json"), EXIT_FAILED, "no trace of PyTorch's profiler"),
         (("a.json",), EXIT_USAGE, "hostbench idle --trace a.json"),
-        (("--trace", "empty", "--keep", "d"), EXIT_USAGE, "go with a COMMAND"),
-        (("--trace", "empty", "--steps", "3"), EXIT_USAGE, "go with a COMMAND"),
-        (("--trace", "empty", "--stop"), EXIT_USAGE, "go with a COMMAND"),
-        (("--trace", "empty", "--warmup", "0"), EXIT_USAGE, "go with a COMMAND"),
-        (("--trace", "empty", "--seconds", "9"), EXIT_USAGE, "go with a COMMAND"),
     ],
 )
 def test_mistakes(

@@ -169,6 +169,9 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> N
         assert found == code and text in out
     path.write_text("{}")
     assert "half.txt" in changes(copied)[2]
+    over = (f"{CASES[2]}@shelf", sha(12)[:9], "investigating")
+    assert main(["triage", *over, "--results", str(copied)]) == EXIT_OK
+    assert any(line.startswith("recovered") for line in changes(copied, "--all")[1].splitlines())
 
 
 def test_an_entry_is_set_for_what_is_stored(

@@ -102,3 +102,8 @@ def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(tmp_path: Path) 
     words = ("half.json.gz", "bad.journal", "folder.journal", "1 damaged journal line")
     assert len(tree.warnings) == len(words)
     assert all(any(word in warning for warning in tree.warnings) for word in words)
+
+
+def test_a_reason_of_any_length_is_shown_to_a_limit() -> None:
+    (result,) = case_results(run([failed(A, "x" * 10**6)]))
+    assert result.reason == "x" * 4000
