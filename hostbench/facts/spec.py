@@ -188,7 +188,6 @@ ROWS = (
     _gpu("cuda_index", moved=None),
     _host("load_average_1min", host.load_average, why="no /proc/loadavg", moved=None),
     _host("steal_share_since_boot", host.steal_share, why="no /proc/stat", moved=None),
-    _host("memory_copy_all_cores_bytes_per_s", moved=None),
     _gpu(
         "ecc_uncorrected_lifetime_total",
         lambda n, h: int(n.nvmlDeviceGetTotalEccErrors(h, 1, 1)),

@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 
 from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_file import Link as SimulatedLink
+from hostbench.facts.memory import NAME as MEMORY_COPY
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
-
-ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"
-"""Facts of the group `host`, measured by `hostbench.facts.memory`."""
 
 WHICH = "cannot be told which GPU ran"
 """Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
@@ -158,13 +156,12 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
 def _host_memory(facts: Facts) -> str:
     """A reference and no limit: what stays in a cache is faster than the memory, and streams use
     more than one thread."""
-    copies = (("by 1 thread", ONE_THREAD), ("by all cores", ALL_CORES))
-    rates = [(who, number_of(facts, "host", name)) for who, name in copies]
-    known = " and ".join(f"{who} {format_rate(rate / GB)}" for who, rate in rates if rate)
-    if not known:
-        why = _why(facts, "host", ONE_THREAD)
+    rate = number_of(facts, "host", MEMORY_COPY)
+    if not rate:
+        why = _why(facts, "host", MEMORY_COPY)
         return f"none on the cpu device; a memory copy was not measured{why}"
-    return f"none on the cpu device; for reference, a copy in the host's memory: {known}"
+    one_thread = f"by 1 thread {format_rate(rate / GB)}"
+    return f"none on the cpu device; for reference, a copy in the host's memory: {one_thread}"
 
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
