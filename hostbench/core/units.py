@@ -39,16 +39,6 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def format_value(value: float, unit: str | None) -> str:
-    """A number of asv's in its unit, to four digits; bytes and seconds as the others here.
-    `unit` is what asv calls the unit of a benchmark that names none."""
-    if unit == "seconds":
-        return format_seconds(value)
-    if unit == "bytes" and math.isfinite(value):
-        return format_bytes(round(value))
-    return f"{value:.4g} {'' if unit in (None, 'unit') else unit}".strip()
-
-
 def typed_bytes(nbytes: int) -> str:
     """A size as a person types it: `16MiB`, or the bytes where that would not say them exactly."""
     short = format_bytes(nbytes)

@@ -20,7 +20,7 @@ import torch
 
 from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
-from hostbench.device.base import Buffer, DType, Fill, Step, lacking
+from hostbench.device.base import Buffer, Fill, Step, lacking
 from hostbench.device.cpu_memory import peak_of
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Waits
 from hostbench.device.scheduling import ask_for_short_slices
@@ -52,12 +52,6 @@ class CpuDevice(TorchDevice):
 
     def buffer(self, nbytes: int) -> Buffer:
         return _on_device(super().buffer(nbytes))
-
-    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
-        return _on_device(super().typed(buffer, dtype), like=buffer)
-
-    def every_second(self, buffer: Buffer) -> Buffer:
-        return _on_device(super().every_second(buffer), like=buffer)
 
     def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
         self.current.enqueue(partial(super().mark, marks, index, buffer))
@@ -224,18 +218,15 @@ class _Here:
         """Nothing is left to wait for."""
 
 
-def _on_device(buffer: Buffer, like: Buffer | None = None) -> Buffer:
-    """Note on the tensor that it plays device memory, or whatever `like` plays."""
-    buffer.hostbench_on_device = like is None or _is_on_device(like)
+def _on_device(buffer: Buffer) -> Buffer:
+    """Note on the tensor's storage, which its views share, that it plays device memory."""
+    buffer.untyped_storage().hostbench_on_device = True
     return buffer
 
 
-def _is_on_device(buffer: Buffer) -> bool:
-    return getattr(buffer, "hostbench_on_device", False)
-
-
 def _way(target: Buffer) -> str:
-    return "H2D pageable" if _is_on_device(target) else "D2H pageable"
+    is_on_device = getattr(target.untyped_storage(), "hostbench_on_device", False)
+    return "H2D pageable" if is_on_device else "D2H pageable"
 
 
 def _product(num: int) -> Step:

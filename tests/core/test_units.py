@@ -90,16 +90,3 @@ def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         units.parse_seconds(text)
-
-
-def test_a_number_of_asvs_is_in_its_unit() -> None:
-    numbers = (
-        (2e-3, "seconds"),
-        (150 << 20, "bytes"),
-        (1.5, "unit"),
-        (3.0, "hops"),
-        (math.nan, "bytes"),
-    )
-    assert [units.format_value(*one) for one in numbers] == [
-        *("2 ms", "150MiB", "1.5", "3 hops", "nan bytes"),
-    ]
