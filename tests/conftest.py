@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
@@ -35,17 +35,6 @@ ODD = "".join(map(chr, range(0x180))) + "\u0660\u2028\u202e\u6f22\ufeff\U0001f60
 """Letters, signs and what surprises. All of Unicode would cost 10 s in a fresh checkout."""
 SoakSeeds = Callable[[int, int], Iterator[int]]
 _seed = pytest.StashKey[int]()
-
-
-def examples(short: int, long: int) -> Callable[[Any], Any]:
-    """So many examples of a hypothesis test in `make test`, and in `make soak`."""
-    from hypothesis import settings
-
-    def with_examples(test: Any) -> Any:
-        test = settings(max_examples=long if SOAK else short, deadline=None)(test)
-        return pytest.mark.soak(test) if SOAK else test
-
-    return with_examples
 
 
 @pytest.fixture

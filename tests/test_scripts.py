@@ -51,21 +51,6 @@ def test_judge_two_sides() -> None:
     assert float(false.strip(" %")) < 2 and float(found.strip(" %")) > 50
 
 
-@pytest.mark.asv
-@pytest.mark.soak  # two whole runs of asv, of a figure that changes with the decision alone
-def test_suite_cost() -> None:
-    said = script("suite-cost", "--launches", "1")
-    assert said.startswith("8 cases, 1 launches") and "ratio 0." in said
-
-
 @pytest.mark.parametrize("name", ["suite-cost", "dashboard-speed"])
 def test_what_takes_long_starts(name: str) -> None:
     assert "usage:" in script(name, "--help")
-
-
-@pytest.mark.browser
-@pytest.mark.soak  # a minute, of a figure that is for people
-def test_dashboard_speed() -> None:
-    said = script("dashboard-speed", "--commits", "12", "--repeats", "1", "--pages", "Changes")
-    (row,) = (line for line in said.splitlines() if line.startswith("Changes"))
-    assert all(float(word) > 0 for word in row.split()[1:] if word != "s")

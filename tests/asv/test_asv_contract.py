@@ -72,19 +72,6 @@ def test_each_commit_runs_its_own_code(two_commits: tuple[Scratch, str, str]) ->
     assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 2.0
 
 
-def test_an_editable_install_is_there_to_be_mistaken_for(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import hostbench; print(hostbench.__file__)"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip("hostbench is not installed in this interpreter")
-    assert Path(done.stdout.strip()).is_relative_to(scratch.TREE)
-
-
 def test_a_memory_benchmark_beside_ours_is_measured_as_ever(tmp_path: Path) -> None:
     """Its tools, pympler and numpy, are imported when it runs."""
     script = tmp_path / "script.py"

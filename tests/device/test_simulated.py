@@ -3,8 +3,6 @@
 All times are binary fractions, so that sums of them are exact.
 """
 
-import pytest
-
 from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
 
 LAUNCH, WAIT, LATENCY, ALLOC = 2.0**-10, 2.0**-9, 2.0**-8, 2.0**-11
@@ -48,29 +46,6 @@ def buffers(
     return host, there
 
 
-@pytest.mark.parametrize(
-    ("pinned", "blocking", "to_device", "call_s", "end_s"),
-    [
-        # The call of a blocking copy is one synchronize; the second one finds nothing to wait for.
-        (True, True, True, LAUNCH + PINNED_S + WAIT, LAUNCH + PINNED_S + 2 * WAIT),
-        (True, False, True, LAUNCH, LAUNCH + PINNED_S + WAIT),
-        (False, True, True, LAUNCH + PAGEABLE_S + WAIT, LAUNCH + PAGEABLE_S + 2 * WAIT),
-        (False, False, False, LAUNCH + PAGEABLE_S, LAUNCH + PAGEABLE_S + WAIT),
-    ],
-)
-def test_one_copy(
-    pinned: bool, blocking: bool, to_device: bool, call_s: float, end_s: float
-) -> None:
-    dev = device()
-    host, there = buffers(dev, pinned=pinned)
-    target, source = (there, host) if to_device else (host, there)
-    dev.copy(target, source, blocking=blocking)
-    assert dev.now() == call_s
-    dev.synchronize()
-    assert dev.now() == end_s
-    assert dev.same_values(target, source)
-
-
 def test_a_pageable_copy_waits_for_its_stream_and_a_pinned_one_does_not() -> None:
     for pinned, called_s in ((True, 2 * LAUNCH), (False, LAUNCH + 4.0 + PAGEABLE_S)):
         dev = device()
@@ -106,24 +81,6 @@ def test_a_wait_takes_the_mark_as_it_is_now() -> None:
         mark.record()
     waiting.synchronize()
     assert dev.now() == LAUNCH + WAIT
-
-
-@pytest.mark.parametrize(
-    ("fill", "on_host", "seconds"),
-    [
-        ("empty", False, ALLOC),
-        ("zeros", True, ALLOC + 1.0),
-        ("randn", False, ALLOC + LAUNCH + 2.0**-2),
-    ],
-)
-def test_create(fill: str, on_host: bool, seconds: float) -> None:
-    dev = device()
-    made = dev.create(fill, N, on_host=on_host)  # type: ignore[arg-type]
-    called_s = dev.now()
-    dev.synchronize()
-    assert dev.now() == seconds + WAIT
-    assert called_s == (ALLOC + LAUNCH if not on_host and fill != "empty" else seconds)
-    assert (made.nbytes, made.on_host, made.pinned) == (N, on_host, False)
 
 
 def test_waits_are_counted_once_each() -> None:

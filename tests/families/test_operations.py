@@ -192,29 +192,6 @@ def test_the_factor_of_the_bus_bandwidth_is_that_of_nccl_tests(name: str, factor
     assert OPERATIONS[name].factor(8) == pytest.approx(factor, rel=1e-15)
 
 
-SENT = {
-    "all_reduce": [1.5] * 4, "broadcast": [2, 1, 0, 0], "reduce": [0.75, 1, 1, 1],
-    "all_gather_into_tensor": [0.75] * 4, "reduce_scatter_tensor": [1.5] * 4,
-    "all_to_all_single": [0.75] * 4, "all_to_all_uneven": [0.9, 0.7, 0.9, 0.7],
-    "gather": [0, 0.25, 0.25, 0.25], "scatter": [0.75, 0, 0, 0],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "parts"), SENT.items())
-def test_what_each_of_four_ranks_sends_by_gloo(name: str, parts: list[float]) -> None:
-    sends = OPERATIONS[name].gloo_sends
-    assert [sends(rank, 4) for rank in range(4)] == pytest.approx(parts)
-
-
-@pytest.mark.parametrize("num_ranks", [2, 3, 4, 7, 24])
-def test_the_factor_of_the_uneven_all_to_all_is_what_a_rank_sends_on_average(
-    num_ranks: int,
-) -> None:
-    row = OPERATIONS["all_to_all_uneven"]
-    parts = [row.gloo_sends(rank, num_ranks) for rank in range(num_ranks)]
-    assert sum(parts) / num_ranks == pytest.approx(row.factor(num_ranks))
-
-
 @pytest.mark.parametrize(
     ("name", "chosen", "share"),
     [

@@ -380,16 +380,6 @@ def test_collectives_that_nothing_hides(tmp_path: Path) -> None:
     assert costs["collectives not hidden"] == pytest.approx(50e-6)
 
 
-def test_old_names_of_categories(tmp_path: Path) -> None:
-    trace = made(FIRST, copy((6, 9), (110, 150), H2D), sync((200, 210)))
-    trace.kernel((220, 225), (230, 300))
-    old = {"kernel": "Kernel", "gpu_memcpy": "Memcpy", "cuda_runtime": "Runtime"}
-    before = report(trace, tmp_path)
-    for one in trace.events:
-        one |= {"cat": old[one["cat"]], "pid": "1", "tid": "stream 7"}
-    assert report(trace, tmp_path) == before
-
-
 def test_no_work_of_a_device(tmp_path: Path) -> None:
     found = report(made(op("aten::mm", (0, 10))), tmp_path)
     assert (found.devices, found.num_steps, found.likely_waits) == ((), 0, ())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostbench.judge import moderated
@@ -17,7 +17,7 @@ from hostbench.judge.rank_test import shift
 from hostbench.judge.two_sides import FALSE_DISCOVERY_RATE as RATE
 from hostbench.judge.two_sides import Comparison, TwoSides, compare
 from tests import known_changes
-from tests.conftest import SoakSeeds, examples
+from tests.conftest import SOAK, SoakSeeds
 
 TEN = [1.0 + 0.001 * n for n in range(10)]
 
@@ -223,7 +223,7 @@ SECONDS = st.floats(min_value=1e-9, max_value=1e9)
 DEALS = np.array(list(itertools.combinations(range(14), 7)))
 
 
-@examples(12, 300)
+@settings(max_examples=300 if SOAK else 12)
 @given(
     st.one_of(
         st.lists(SECONDS, min_size=14, max_size=14),

@@ -1,6 +1,5 @@
 """The observing pass: kinds and bytes of copies, overlap, and the link's own counters."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -203,30 +202,3 @@ def test_a_device_that_cannot_be_observed_says_why() -> None:
     found = evidence.gather(device, copy_case(device))
     assert found.findings == {}
     assert found.proofs["copies"] == "unavailable: no CUPTI here"
-
-
-@pytest.fixture
-def overlapping() -> Iterator[tuple[SimulatedDevice, Prepared]]:
-    device = SimulatedDevice()
-    source, target = device.host_buffer(64 * MIB, pinned=True), device.buffer(64 * MIB)
-    copies, computes = device.stream(), device.stream()
-    compute = device.compute(64 * MIB / 50e9)
-
-    def step() -> None:
-        with device.on(copies):
-            device.copy(target, source, blocking=False)
-        with device.on(computes):
-            compute()
-
-    yield device, Prepared(step=step, one_stream=False)
-
-
-def test_overlap_is_found_from_intervals(
-    overlapping: tuple[SimulatedDevice, Prepared],
-) -> None:
-    device, prepared = overlapping
-    found = evidence.gather(device, prepared).findings
-    assert found["overlapped"] is True
-    assert found["overlap_share"] == pytest.approx(1.0, abs=1e-2)
-    copied_words = found["copies"]
-    assert copied_words == "1 x H2D pinned, 64MiB in all"

@@ -8,10 +8,8 @@ import pytest
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.simulated import Link, SimulatedDevice
-from hostbench.families import load
 from hostbench.measure import measure
 from hostbench.measure.measure import Prepared, Settings, summary_s
-from hostbench.measure.workload import prepare
 
 LAUNCH, WAIT, LATENCY = 2.0**-10, 2.0**-9, 2.0**-8
 N = 1 << 20
@@ -144,19 +142,6 @@ def test_host_only_steps_are_repeated_until_a_reading_is_long(step_s: float, num
     assert samples.end_to_end_s[0] == pytest.approx(step_s)
     assert (samples.device_s, samples.depth) == ((), 1)
     assert samples.device_reason == "the step enqueues nothing on the device"
-
-
-def test_the_host_only_case_of_allocation() -> None:
-    """1 us a step and 3 us a synchronize: 256 steps are the first power of two over 200 us."""
-    work = load(("allocation",))["allocation.create"]
-    device = SimulatedDevice()
-    for case in work.cases():
-        result = measure.measure(device, prepare(work, device, case), Settings())
-        host_only = (case.values["fill"], case.values["place"]) == ("empty", "direct")
-        assert result.number == (256 if host_only else 1)
-        assert (result.findings["asynchronous"] is None) is host_only
-        if host_only:
-            assert summary_s(result) == pytest.approx((256 * 1e-6 + 3e-6) / 256, rel=1e-9)
 
 
 def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
