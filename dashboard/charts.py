@@ -79,7 +79,8 @@ def by_series(rows: pd.DataFrame) -> Spec:
     known = rows[rows["verdict"].isin(VERDICTS)].head(MOST_SERIES)
     pairs = zip(known["change"], known["verdict"], strict=True)
     text = [own if pd.isna(effect) else f"{format_change(effect)} {own}" for effect, own in pairs]
-    return _forest(known.assign(name=known["series"], text=text))
+    name = (known["series"] + ", " + known["machine"]).str.removesuffix(", ")
+    return _forest(known.assign(name=name, text=text))
 
 
 def _forest(rows: pd.DataFrame) -> Spec:

@@ -46,7 +46,7 @@ WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
-COMPARED = "verdict workload series change low high before after why id".split()
+COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
 class Store(NamedTuple):
@@ -243,7 +243,7 @@ def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
         format_level(None, level) if one.in_bytes else format_level(level, None)
         for level in (one.before, one.after)
     )
-    named = key[-2].partition("[")[0], ", ".join([words.case(key[-2]), *key[:-2]])
+    named = key[-2].partition("[")[0], words.case(key[-2]), "".join(key[:-2])
     return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
 
 

@@ -27,9 +27,11 @@ INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 """Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
+NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
 COLUMNS = {
     "trend": st.column_config.LineChartColumn(width="small"),
     "what": st.column_config.Column(width="large"),
+    **dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g")),
 }
 """How these columns of a table are drawn."""
 
@@ -37,7 +39,7 @@ COLUMNS = {
 def head(title: str) -> None:
     """The title and what is chosen on every page, then what could not be read; where no run is
     stored the one command that makes one, and the end of the page."""
-    left, *right = st.columns([2, 3, 2, 3], vertical_alignment="bottom")
+    left, *right = st.columns([4, 5, 5, 6], vertical_alignment="bottom")
     left.title(title, anchor=False)
     store = data.opened()
     if not data.runs(store).empty:
@@ -215,7 +217,8 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     texts = [name for name in rows.select_dtypes(["object", "string"]) if name != "trend"]
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
     columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
-    return st.dataframe(rows, hide_index=True, column_config=COLUMNS | columns, **look)
+    look |= {"column_config": COLUMNS | columns, "placeholder": ""}
+    return st.dataframe(rows, hide_index=True, **look)
 
 
 def draw(spec: Spec, says: str, **look: Any) -> Any:

@@ -23,6 +23,7 @@ from hostbench.store import triage
 
 ANY = "all"
 LOW, HEIGHT = 260, 300
+EVENTS = "series machine effect low high before_s after_s detects state committed_at".split()
 
 store = data.opened()
 names = parts.machines(store)
@@ -31,13 +32,13 @@ series = [own for own in judged.series if own.machine in names]
 for path, text in triage.read(store.folder).warnings if store.folder else ():
     st.warning(plain(f"{path}: {text}"))
 gone = [
-    (own.id, own.stopped.status, own.stopped.since.commit, own.stopped.since.committed_at)
+    (words.case(own.case), own.group, end.status, f"{end.since.committed_at:%Y-%m-%d}")
     for own in series
-    if own.stopped
+    if (end := own.stopped)
 ]
 if gone:
-    stopped = pd.DataFrame(gone, columns=["id", "status", "commit", "committed_at"])
-    title = f"{number_of(len(gone), 'series', 'series')} without a number since"
+    stopped = pd.DataFrame(gone, columns=["series", "machine", "status", "since"])
+    title = f"{number_of(len(gone), 'series', 'series')} without a number now"
     parts.folded(title, "stopped", lambda: parts.table(stopped))
 if not any(own.judged for own in series):
     parts.empty(f"{parts.not_judged(series)} To compare two commits now:", "hostbench ab main")
@@ -88,6 +89,14 @@ with right:
         st.markdown(f"Triage: {plain(text)}")
     lines = commands(worst, store.folder or store.results)
     parts.folded("Commands", "commands", lambda: st.code(lines, None, wrap_lines=True))
+by_id = {event.id: event for event in picked.events}
 events = pd.DataFrame(table(picked.events).rows)
+own = [by_id[name] for name in events["series"]]
+named = {"series": [words.case(event.case) for event in own]}
+named["machine"] = [event.group for event in own]
+events = events.assign(**named)[EVENTS]
 percent = ("effect", "low", "high", "detects")
-parts.folded(number_of(len(events), "event"), "events", lambda: parts.table(events, percent))
+title = number_of(len(events), "event")
+row = parts.folded(title, "events", lambda: parts.clicked(events, "each", percent=percent))
+if row is not None and own[row].case:
+    parts.go("trend", case=own[row].case)

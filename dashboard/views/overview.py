@@ -55,7 +55,7 @@ def card(name: str) -> None:
     own = parts.newest(store, [workload])
     st.markdown(f"**{question.title}**")
     if not own:
-        st.caption(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
+        st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
@@ -124,7 +124,8 @@ else:
 
 st.subheader("Machines", anchor=False)
 recent = runs.groupby("machine").head(RECENT)
-st.caption(f"Of each the newest {RECENT} runs; Runs and machines has all of them.")
+if len(recent) < len(runs):
+    st.caption(f"The newest {RECENT} runs of each machine; Runs and machines shows all.")
 spec = charts.dots(recent, data.setup_changes(store))
 dot = parts.chart(spec, "machines", f"{len(recent)} runs over time")
 if dot:

@@ -106,4 +106,6 @@ if moved:
     row = parts.clicked(parts.causes(moved, judged.series), "trend changes")
     if row is not None:
         parts.go("changes", change=moved[row].key)
-parts.folded("Points", "points", lambda: parts.table(points.drop(columns=["x", "version"])))
+points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
+columns = "series date y low high kind text machine run_id commit".split()
+parts.folded("Points", "points", lambda: parts.table(points[columns]))

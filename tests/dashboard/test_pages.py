@@ -230,6 +230,10 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     app.run()
     assert not app.exception and app.query_params["change"]
     assert app.subheader[0].value.replace("\\", "").endswith(causes["what"].iloc[1])
+    app = open_page("changes", history, events="true")
+    app.session_state["each"] = {"selection": {"cells": [[0, "series"]]}}
+    app.run()
+    assert app.title[0].value == "Trend" and app.query_params["case"].startswith(SLOWER)
     overview = open_page("overview", history)
     overview.session_state["top changes"] = {"selection": {"cells": [[0, "since"]]}}
     overview.run()
