@@ -39,7 +39,7 @@ def asked(family: str) -> tuple[Question, ...]:
         raise UsageError(UNKNOWN)
     words, is_ours = families.words(family), families.is_ours(family)
     own: list[Question] = list(families.questions(family))
-    covered = {name for ask in own for name in (ask.workload, *getattr(ask, "also", ()))}
+    covered = {name for ask in own for name in (ask.workload, *ask.also)}
     works = families.load((family,)).values()
     own += [Compare(text=_default(w), workload=w.name) for w in works if w.name not in covered]
     # Of a project's own every question has a line on the first screen.

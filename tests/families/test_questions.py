@@ -90,7 +90,7 @@ def test_every_workload_is_asked_about(family: str) -> None:
     assert isinstance(own, tuple) and all(isinstance(one, Question) for one in own)
     everything = asked(family)
     assert [one.text for one in everything[: len(own)]] == [one.text for one in own]
-    covered = {name for one in everything for name in (one.workload, *getattr(one, "also", ()))}
+    covered = {name for one in everything for name in (one.workload, *one.also)}
     assert covered == set(families.load((family,)))
     texts = [one.text for one in everything]
     assert len(set(texts)) == len(texts)

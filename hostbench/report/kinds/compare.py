@@ -65,6 +65,9 @@ class Compare(Question):
     beside_name: str = ""
     claim: Mapping[str, AxisValue] | None = None
     over: str = ""
+    ideal: Beside | None = None
+    """One more case, which all are read beside."""
+    ideal_name: str = ""
     note: Callable[[Row], str] = lambda row: ""
     """What else is said of a figure."""
     screen_each: tuple[Mapping[str, Any], ...] = ({},)
@@ -103,7 +106,10 @@ class Compare(Question):
             lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
         if self.unit == "GB/s":
             notes += marks.limits_in_words(self._limited(measured))
-        alone = self.alone(measured[0], rows)
+        alone = []
+        if self.ideal is not None:
+            workload, at = self.ideal(measured[0])
+            alone = [figure(self.ideal_name, own) for own in valid(where(rows, workload, **at))[:1]]
         rules = [Rule(shown.label, shown.value or 0.0) for shown in alone]
         return self.made(
             text,
@@ -253,13 +259,12 @@ class Compare(Question):
         return f"{self.name(compared[0][0], self.claim or ())}: {', '.join(parts)}"
 
     def lines(self, group: Rows, here: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
-        size = size_axis(group)
-        if size is None or not self.both_ends:
-            yield from self._lines(self.measured(here), rows)
-            return
-        sizes = {int(row.axes[size]) for row in valid(group)}
-        for nbytes in dict.fromkeys((min(sizes), max(sizes))):
-            yield from self._lines(self.measured(where(group, **{size: nbytes})), rows)
+        size, shown = size_axis(group), [here]
+        if size is not None and self.both_ends:
+            sizes = {int(row.axes[size]) for row in valid(group)}
+            shown = [where(group, **{size: n}) for n in dict.fromkeys((min(sizes), max(sizes)))]
+        for some in shown:
+            yield from self._lines(self.measured(some), rows)
 
     def _lines(self, measured: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """All choices of a few, or the one that differs most beside the other one."""
@@ -297,10 +302,6 @@ class Compare(Question):
                 yield answers.ScreenLine(what, figures, verdict, conclusion, learnt)
 
     # ---- the chart ------------------------------------------------------------------------------
-
-    def alone(self, row: Row, rows: Rows) -> list[Figure]:
-        """What the figures along an axis are read beside."""
-        return []
 
     def _limited(self, rows: Rows) -> list[Row]:
         """With limits as they are for this rate."""
@@ -373,19 +374,9 @@ class Scaling(Compare):
     """The figure at each number, each beside the fewest, and which number is enough."""
 
     over: str = "num_ranks"
-    ideal: Beside | None = None
-    """One more case, which all are read beside."""
-    ideal_name: str = ""
 
     def asks(self, group: Rows) -> bool:
         return Compare.asks(self, group) and self.over in varying(group)
-
-    def alone(self, row: Row, rows: Rows) -> list[Figure]:
-        if self.ideal is None:
-            return []
-        workload, axes = self.ideal(row)
-        other = first(rows, workload, **axes)
-        return [figure(self.ideal_name, other)] if other else []
 
     def verdict(self, measured: Rows, figures: Sequence[Figure]) -> tuple[answers.State, str]:
         if few := questions.few_launches(measured):

@@ -1,15 +1,14 @@
 """finding: what cases turned out to do, by size, and what was counted of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from hostbench.core import units
 from hostbench.report.answer import Answer, Axis, Figure, ScreenLine, State, in_unit, joined
 from hostbench.report.kinds import marks
 from hostbench.report.kinds.question import NOT_ASKED, Question, side_by_side, unseen
-from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying, where
+from hostbench.report.rows import Row, Rows, grouped, ordered, size_axis, valid, varying
 
 Shown = Callable[[Row], bool | None]
 """Whether a case shows it; None where it is not known."""
@@ -21,13 +20,10 @@ _UNKNOWN = "unknown"
 class Finding(Question):
     """Whether cases show a finding: always, never, or from which size on; and what a family makes
     of the numbers of each case.
-
-    `also` are further workloads that are asked the same; their names go in `words["workload"]`.
     """
 
     finding: str | Shown = ""
     """Without one the verdict is the figures."""
-    also: tuple[str, ...] = ()
     stretch: Mapping[bool | None, str] = field(default_factory=lambda: {True: "yes", False: "no"})
     """What is said where it is there and where it is not."""
     mixed: str = "not always"
@@ -39,21 +35,6 @@ class Finding(Question):
     """What is said of each case that has a number, which may need the family's other rows."""
     counts: str = ""
     """What these figures count: the title of their chart, if they have one."""
-
-    def check(self) -> None:
-        for name in (self.workload, *self.also):
-            Question.check(replace(self, workload=name))
-
-    def chosen(self) -> Iterator[tuple[str, Any]]:
-        """Not the axis `workload`, which the answer makes."""
-        yield from (pair for pair in Question.chosen(self) if pair[0] != "workload")
-
-    def answers(self, rows: Rows) -> Iterator[Answer]:
-        """As of one workload: the others count as further values of an axis `workload`."""
-        names = (self.workload, *self.also)
-        selected = self.select(rows) if self.select else rows
-        joint = [row.with_axes(workload=row.workload) for row in selected if row.workload in names]
-        yield from self.of_rows(where(joint, **self.where), rows)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group)

@@ -27,6 +27,9 @@ class Question:
     """`{axis}` in it is replaced by the words for the value of an axis in `each`."""
     workload: str
     """`family.function`."""
+    also: tuple[str, ...] = ()
+    """Further workloads that are asked the same, as values of an axis `workload`, whose words say
+    their names."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Only the cases with these values, or with one of the values of a tuple."""
     each: tuple[str, ...] = ()
@@ -43,19 +46,24 @@ class Question:
     """What the first screen calls it, filled as the text is; empty: only the full report has it."""
 
     def check(self) -> None:
-        """Raises UsageError where a name is none of the workload's."""
-        work = declared(self.workload)
-        if work is None:
-            raise UsageError(f"{self.text!r} asks about {self.workload!r}, which is no workload")
-        for axis, values in () if self.select else self.chosen():  # which may give further axes
-            known = work.axes.get(axis)
-            if known is None:
-                axes = ", ".join(work.axes)
-                raise UsageError(f"{self.text!r} names the axis {axis!r}; there are: {axes}")
-            for value in values if isinstance(values, tuple) else (values,):
-                if value not in known:
-                    there = ", ".join(map(str, known))
-                    raise UsageError(f"{self.text!r}: {axis} is never {value!r}, it is {there}")
+        """Raises UsageError where a name is none of the workloads'."""
+        names = (self.workload, *self.also)
+        for workload in names:
+            work = declared(workload)
+            if work is None:
+                raise UsageError(f"{self.text!r} asks about {workload!r}, which is no workload")
+            known = {
+                **work.axes,
+                **({"workload": (self.workload, *self.also)} if self.also else {}),
+            }
+            for axis, values in () if self.select else self.chosen():  # which may give more axes
+                if axis not in known:
+                    axes = ", ".join(known)
+                    raise UsageError(f"{self.text!r} names the axis {axis!r}; there are: {axes}")
+                for value in values if isinstance(values, tuple) else (values,):
+                    if value not in known[axis]:
+                        there = ", ".join(map(str, known[axis]))
+                        raise UsageError(f"{self.text!r}: {axis} is never {value!r}, it is {there}")
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         """The axes that the question names, each with the value or values that it names on it."""
@@ -65,12 +73,13 @@ class Question:
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
         `rows` are those of the whole family."""
-        selected = self.select(rows) if self.select else rows
-        yield from self.of_rows(where(selected, self.workload, **self.where), rows)
-
-    def of_rows(self, mine: Rows, rows: Rows) -> Iterator[Answer]:
-        mine = [row for row in mine if not self.devices or row.device in self.devices]
-        for values, group in grouped(mine, self.each):
+        names, selected = (self.workload, *self.also), self.select(rows) if self.select else rows
+        mine = [
+            row.with_axes(workload=row.workload) if self.also else row
+            for row in selected
+            if row.workload in names and (not self.devices or row.device in self.devices)
+        ]
+        for values, group in grouped(where(mine, **self.where), self.each):
             text = self.text.format(**{axis: self.word(axis, n) for axis, n in values.items()})
             if self.asks(group):
                 is_measured = bool(valid(group))
