@@ -62,6 +62,7 @@ class Launcher:
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
         self._apart: dict[tuple[tuple[str, str], ...], Launcher] = {}
+        self._is_apart = False
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
         self._pipe: _Pipe
@@ -83,7 +84,7 @@ class Launcher:
         Raises DeviceLost where the device does not start: a worker for each case that is left would
         only wait for it again. A launch with variables has a fork server that was started with
         them, of a launcher of its own, kept for the next launch: the server has imported torch,
-        which reads some as it is loaded.
+        which reads some as it is loaded. Where it does not start with those, these cases fail.
         """
         if launch.variables:
             yield from self._with(launch.variables).run(replace(launch, variables={}))
@@ -104,6 +105,7 @@ class Launcher:
         if key not in self._apart:
             joined = {**self._variables, **variables}
             self._apart[key] = Launcher(self._tick, self._started, self._root, joined)
+            self._apart[key]._is_apart = True
         return self._apart[key]
 
     def _attempt(self, launch: Launch, cases: Sequence[Case]) -> Iterator[CaseRecord]:
@@ -136,7 +138,7 @@ class Launcher:
                     self._stop()
                     why = f"{missed}, {_NOT_KILLED}{stuck and f': {stuck}'}"
                 if begun is not None:
-                    yield _lost(begun, why)
+                    yield _lost(begun, why, is_fatal=not self._is_apart)
                 return
 
     def _request(self, launch: Launch) -> None:
@@ -262,11 +264,12 @@ class _Pipe:
         return line + b"\n"
 
 
-def _lost(begun: Started, why: str) -> CaseRecord:
-    """The record of a case whose worker is gone. Raises DeviceLost where it was the device."""
-    if begun.lost:
-        raise DeviceLost(begun.lost)
+def _lost(begun: Started, why: str, *, is_fatal: bool) -> CaseRecord:
+    """The record of a case whose worker is gone. Raises DeviceLost where it was the device, and
+    that is fatal: not so of a setting that the device refuses."""
     if begun.opening:
         look = "; look at nvidia-smi and `dmesg`" if begun.opening == "cuda" else ""
-        raise DeviceLost(f"device {begun.opening} does not start: {why}{look}")
-    return replace(begun.record, reason=why)
+        why = f"device {begun.opening} does not start: {why}{look}"
+    if is_fatal and (begun.lost or begun.opening):
+        raise DeviceLost(begun.lost or why)
+    return replace(begun.record, reason=begun.lost or why)

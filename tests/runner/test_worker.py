@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
@@ -323,6 +324,10 @@ def test_a_device_that_hangs_or_dies_at_its_start_is_not_waited_for_again(
     with Launcher() as starting, pytest.raises(DeviceLost, match=f"^{why}$"):
         found += starting.run(launch)
     assert found == []
+    if "lost" in why:  # a setting that the device refuses is not the device: its cases fail
+        with Launcher() as starting:
+            apart = list(starting.run(structs.replace(launch, variables={"A_SETTING": "1"})))
+        assert [(one.status, one.reason) for one in apart] == [("failed", why)] * 2
 
 
 def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
