@@ -212,7 +212,8 @@ _command(
 _command(
     "ab",
     "Measure two commits, interleaved, and compare them. A and B are commits, branches or tags; "
-    "B is the working tree as it is now unless given. Families: all unless given.",
+    "B is the working tree as it is now unless given. Families: the project's own, or all, unless "
+    "given.",
     click.argument("a", metavar="A"),
     click.argument("names", nargs=-1, metavar="[B] [FAMILY]..."),
     SELECTION,
@@ -242,7 +243,7 @@ _command(
 _command(
     "changes",
     "List every step in every series. SERIES selects series, as "
-    "'transfer.host_to_device[memory=pinned]@box'.",
+    "'transfer.host_to_device[memory=pinned]@box', or machine:NAME.",
     click.argument("series", nargs=-1, metavar="[SERIES]..."),
     _ONLY_MACHINE,
     _flag("--all", "list what is faster, recovered or temporary, too"),

@@ -5,7 +5,7 @@ from shlex import quote
 
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page
-from hostbench.cli.results import check_machines
+from hostbench.cli.results import check_machine
 from hostbench.core.errors import EXIT_FAILED
 from hostbench.report.comparison import compared, page
 from hostbench.report.sides import LEVEL, chosen
@@ -23,7 +23,7 @@ def execute(
 ) -> int:
     """Without `b`: `a` against the level of the runs before it."""
     history = open_history(results)
-    check_machines([machine], history.machines())
+    check_machine(machine, history.machines())
     runs = history.sides()
     if machine is not None:
         runs = runs[runs["machine"] == machine]

@@ -21,15 +21,14 @@ def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
     works = load(families or None).values()
     for why in broken().values():
         warn(why)
-    every = [(str(case), work.options(case).quick) for work in works for case in work.cases()]
-    if cases and format == "text":
-        show("\n".join(as_typed(case) for case, _ in every))
-        return EXIT_OK
-    table = Table(_WORKLOADS, list(map(_row, works)))
+    table = Table(_WORKLOADS, [*map(_row, works)])
     if cases:
+        every = [(str(case), work.options(case).quick) for work in works for case in work.cases()]
+        if format == "text":
+            show("\n".join(as_typed(case) for case, _ in every))
+            return EXIT_OK
         table = Table(_CASES, [{"case": case, "quick": quick} for case, quick in every])
-    document = [_document(work, cases) for work in works]
-    show_page(format, Page(blocks=lambda: [table], document=lambda: document))
+    show_page(format, Page(blocks=lambda: [table]))
     return EXIT_OK
 
 
@@ -47,13 +46,3 @@ def _row(work: Workload) -> dict[str, object]:
         "question": work.question or "no docstring says what is measured",
         "axes": "; ".join(axes),
     }
-
-
-def _document(work: Workload, with_cases: bool) -> dict[str, object]:
-    about: dict[str, object] = {
-        "workload": work.name,
-        "version": work.version,
-        "question": work.question,
-        "axes": {name: list(values) for name, values in work.axes.items()},
-    }
-    return {**about, "cases": [str(case) for case in work.cases()]} if with_cases else about

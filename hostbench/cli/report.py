@@ -5,7 +5,7 @@ import pandas as pd
 from hostbench import facts
 from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page
-from hostbench.cli.results import check_machines
+from hostbench.cli.results import check_machine
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import page as report
@@ -75,7 +75,7 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> AboutRun
                 f"no run of this machine ({machine}) is stored; `--machine NAME` shows that of "
                 f"another: {', '.join(stored)}"
             )
-        check_machines([machine], stored)
+        check_machine(machine, stored)
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(

@@ -1,7 +1,7 @@
 """The folder that `--results` names. To find it takes no pandas, which takes half a second."""
 
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench.core.errors import NothingMeasured, UsageError
@@ -40,15 +40,13 @@ def stored_results(named: str | None) -> Path:
     return folder
 
 
-def check_machines(names: Iterable[str | None], stored: Sequence[str]) -> None:
-    """`machine`, or `machine/environment`. Raises NothingMeasured for one of which nothing is
-    stored."""
-    for name in names:
-        if name is not None and name.partition("/")[0] not in stored:
-            raise NothingMeasured(
-                f"no run of machine {name!r} is stored{did_you_mean(name, stored)}; there are: "
-                f"{', '.join(stored) or 'none'}"
-            )
+def check_machine(name: str | None, stored: Sequence[str]) -> None:
+    """Raises NothingMeasured for a machine of which nothing is stored."""
+    if name is not None and name not in stored:
+        raise NothingMeasured(
+            f"no run of machine {name!r} is stored{did_you_mean(name, stored)}; there are: "
+            f"{', '.join(stored) or 'none'}"
+        )
 
 
 def _checked(path: Path) -> Path:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import main
-from hostbench.core.errors import EXIT_USAGE
 
 ROOT = Path(__file__).parent.parent.parent
 HANDSHAKE = (
@@ -118,10 +117,3 @@ def test_it_listens_where_the_environment_says(
         monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", named)
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
-
-
-@pytest.mark.parametrize("number", ["99999", "0", "-1"])
-def test_a_port_that_there_is_not(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dashboard", "--port", number]) == EXIT_USAGE
-    err = capsys.readouterr().err
-    assert "1<=x<=65535" in err and err.count("\n") == 1
