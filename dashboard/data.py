@@ -34,7 +34,7 @@ from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
 from hostbench.report.sides import LEVEL, Key, chosen
-from hostbench.report.trend import MOST_DRAWN, TimeOf, Trend, chart
+from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
@@ -176,6 +176,7 @@ def trends(
     by: str,
     days: tuple[date, ...],
     _rows: Sequence[pd.DataFrame],
+    height: int = TALL,
 ) -> tuple[dict[str, Trend], Spec]:
     """These series (case, group) by their id, over DATES, and their chart; the rows of each are
     those of the days."""
@@ -194,7 +195,7 @@ def trends(
             detectable.get(name),
             MOST_DRAWN // len(series),
         )
-    return drawn, chart([*drawn.values()], unit, f"{by}, UTC")
+    return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")

@@ -111,6 +111,11 @@ def machines(store: Store) -> list[str]:
     return [name for name in names if name in chosen]
 
 
+def days() -> tuple[date, ...]:
+    """The first and the last that are chosen, or none."""
+    return tuple(st.session_state.get("days") or ())
+
+
 def in_days(at: datetime) -> bool:
     """Whether it is of the days that are chosen."""
     span = _span()
@@ -119,10 +124,9 @@ def in_days(at: datetime) -> bool:
 
 def _span() -> tuple[pd.Timestamp, pd.Timestamp] | None:
     """From the first of the days that are chosen to the first after them."""
-    days: tuple[date, ...] = st.session_state.get("days") or ()
-    if len(days) < 2:
+    if len(days()) < 2:
         return None
-    first, last = (pd.Timestamp(day, tz="UTC") for day in days)
+    first, last = (pd.Timestamp(day, tz="UTC") for day in days())
     return first, last + pd.Timedelta(days=1)
 
 

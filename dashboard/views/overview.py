@@ -81,14 +81,13 @@ def trend_card(own: Series) -> None:
     """A series over its runs."""
     rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
     rows = rows[(rows["group"] == own.group) & (rows["status"] != "not measured")]
+    rows = rows[rows["committed_at"].notna()]
     st.markdown(f"**{plain(words.case(own.case))}**")
-    if rows["committed_at"].isna().all():
+    if rows.empty:
         st.caption("no run with a date")
         return
-    unit = trend.units_of([rows])[0]
-    events = [event for event in judged.events if event.id == own.id]
-    line = trend.trend(rows, own.id, unit, events=events, detectable=own.detectable)
-    spec = trend.chart([line], unit, "", HEIGHT)
+    series, unit = ((own.case, own.group),), trend.units_of([rows])[0]
+    _, spec = data.trends(store, series, unit, "commit date", parts.days(), [rows], HEIGHT)
     if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
     st.caption(plain(own.machine))

@@ -61,7 +61,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 series = tuple(lines)[: trend.MOST]
-days = tuple(st.session_state.get("days") or ())
+days = parts.days()
 drawn, spec = data.trends(store, series, unit, by, days, list(lines.values()))
 points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
 key = f"trend {days}"  # another chart for other days, without the old drag

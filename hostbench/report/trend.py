@@ -59,7 +59,7 @@ THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
 _LABELS = {"seconds": SECONDS, "bytes": BYTES}
-_HEIGHT = 400
+TALL = 400
 _MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
 """Rows of labels over a chart, the height of one, and letters of a label."""
 _LETTER = 0.019
@@ -219,7 +219,7 @@ def _levels(
 
 
 def chart(
-    trends: Sequence[Trend], unit: str, x_title: str = "time, UTC", height: int = _HEIGHT
+    trends: Sequence[Trend], unit: str, x_title: str = "time, UTC", height: int = TALL
 ) -> Spec:
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([series.points for series in trends], ignore_index=True)
