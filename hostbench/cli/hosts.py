@@ -75,7 +75,6 @@ def _hello(member: Member, options: Measuring) -> Hello:
 
 def _conduct(member: Member, options: Measuring) -> int:
     mail = launch.Mail(launch.connect(member, conducts=True))
-    was_measured = False
     try:
         setup = set_up(options)
         hellos = launch.greet(mail, member.num_ranks)
@@ -94,11 +93,10 @@ def _conduct(member: Member, options: Measuring) -> int:
         cases = cases if asked else cases_of_world(cases, member.num_ranks)
         setup = setup.with_cases(_over_ranks(cases, setup.workloads))
         mail.put("world", [hello.member for hello in hellos])
-        was_measured = True
         os.environ[launch.VARIABLE] = "1"
         return answer(options, setup, measure(setup), _COMMAND)
     finally:
-        launch.dismiss(mail, member.num_ranks, was_measured)
+        launch.dismiss(mail, member.num_ranks)
 
 
 def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[Case, ...]:

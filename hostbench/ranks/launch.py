@@ -29,8 +29,7 @@ VARIABLE = "HOSTBENCH_AGENTS"
 """Set for the workers of rank 0: their ranks are the agents' children, and not their own."""
 JOIN_S = 300.0  # for the ranks to start: importing torch from a shared disk takes minutes
 SILENT_S = 3600.0  # without a message: an agent takes rank 0 for dead
-LEAVE_S = 2.0  # for the agents to read the last message, while rank 0 keeps the store
-LATE_S = 30.0  # the same where nothing was measured: some may only start
+LEAVE_S = 10.0  # for the agents to read the last message, while rank 0 keeps the store
 STATES_SHARE = 0.15  # of an order's time: for the agents to say how far their ranks are
 LOOK_SHARE = 0.01  # of a case's deadline: an agent whose rank is busy looks for a message so often
 SIGNAL_S = 0.05  # while the ranks start or leave, rank 0 answers Ctrl-C so soon
@@ -182,11 +181,11 @@ def _carry_out(member: Member, mail: Mail) -> None:
             return
 
 
-def dismiss(mail: Mail, num_ranks: int, was_measured: bool) -> None:
+def dismiss(mail: Mail, num_ranks: int) -> None:
     """Let the agents end while their store is there, also where they had nothing to do."""
     with contextlib.suppress(dist.DistNetworkError):  # the launcher may be gone, and its store
         mail.drop("message", ("bye",))
-        mail.gather("left", num_ranks, LEAVE_S if was_measured else LATE_S)
+        mail.gather("left", num_ranks, LEAVE_S)
 
 
 def greet(mail: Mail, num_ranks: int) -> list[Hello]:

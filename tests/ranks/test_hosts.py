@@ -126,7 +126,7 @@ def test_a_store_that_is_gone_is_no_error_when_all_is_said() -> None:
     del server
     with pytest.raises(dist.DistNetworkError):
         mail.drop("message", ("end",))
-    launch.dismiss(mail, 2, was_measured=True)
+    launch.dismiss(mail, 2)
 
 
 def test_a_store_that_is_gone_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

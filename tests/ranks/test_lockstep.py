@@ -1,11 +1,16 @@
 """What the pool's parent decides: scripted ranks, no processes."""
 
+import os
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
@@ -15,7 +20,7 @@ from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
 from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
 from hostbench.measure.workload import Workload
-from hostbench.ranks import group, lockstep, rank
+from hostbench.ranks import group, lockstep, pool, rank
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
@@ -213,6 +218,21 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
         group.join(config)
+
+
+def test_a_rank_joins_with_the_deadline_of_the_case_and_the_interface_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {}
+    device = SimpleNamespace(torch_device=torch.device("cpu"), settle=int)
+    monkeypatch.setattr(group, "open_device", lambda name, index: device)
+    monkeypatch.setattr(group, "_current", None)
+    monkeypatch.setattr(dist, "init_process_group", lambda name, **options: asked.update(options))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    gloo, store = GroupConfig("cpu", "gloo", 1, 7.0), partial(pool._store, str(tmp_path / "s"), 1)
+    group.join(RankConfig(gloo, 0, store, local_rank=0, num_local=1))
+    assert asked["timeout"].total_seconds() == 7.0
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
 
 
 def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,9 @@ def serve(config: RankConfig, channel: Any, stack: int, recorder: Any) -> NoRetu
             time.sleep(LONG_S)
         elif config.group.device == "skips":
             channel.send(Reply(kind="skipped", text="no"))
-        elif config.rank != 1:
+        elif config.group.device == "last stays" or config.rank != 1:
             channel.send(Reply(kind="done", value=config.rank))
+            time.sleep(LONG_S * (config.group.device == "last stays" and config.rank == 2))
         elif config.group.device == "ends":
             os._exit(7)
         elif config.group.device == "aborts":
@@ -114,15 +115,22 @@ def test_ranks_leave_by_the_end_of_their_pipe_and_none_is_killed(
         kill(pid, number)
 
     monkeypatch.setattr(os, "kill", noted)
+    monkeypatch.setattr(pool, "LEAVE_S", LONG_S)
     ranks = opened("skips")
     with pytest.raises(NotImplementedError, match=r"^no$"):
         ranks.ask(Deadline.after(LONG_S), "join")
     ranks.close()
     assert killed == []
+    monkeypatch.setattr(pool, "LEAVE_S", 1.0)
+    ranks = opened("last stays")  # which has no end of the others' pipes
+    assert ranks.ask(Deadline.after(LONG_S), "join") == [0, 1, 2]
+    ranks.close()
+    assert killed == pids[5:]
+    killed.clear()
     ranks = opened("stays")
     with pytest.raises(RankFailure, match=r"rank 0, rank 1, rank 2 did not answer within 0\.2 s"):
         ranks.ask(Deadline.after(0.2), "join")
-    assert killed == pids[3:]
+    assert killed == pids[6:]
     ranks.close()
 
 
