@@ -188,8 +188,6 @@ class Answer:
     """The one that the question is about."""
     question: str
     """Its text, with the choices that this answer is about."""
-    template: str = ""
-    """Its text, in which `{axis}` stands for a choice."""
     verdict: str
     """One short sentence; the headline."""
     state: State

@@ -110,7 +110,6 @@ class Question:
             family=self.workload.partition(".")[0],
             workload=self.workload,
             question=text,
-            template=self.text,
             verdict=verdict,
             state=state,
             figures=(*figures, *self._without_number(lost)),
