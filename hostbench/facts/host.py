@@ -6,7 +6,7 @@ serial numbers or a user's paths.
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ _CONTAINERS = {"kubepods": "kubernetes", "docker": "docker", "containerd": "cont
 """By a word in the first process's cgroup."""
 _NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 says "no limit" with a huge number of bytes."""
-_CPUS = "sys/devices/system/cpu"
+CPUS = "sys/devices/system/cpu"
+HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -82,15 +83,19 @@ def entries(path: Path, pattern: str) -> list[Path]:
         return []
 
 
-def _flag(path: Path) -> bool | None:
+def flag(path: str) -> Callable[[Path], bool | None]:
     """Of a file that holds a number whether it is not 0."""
-    number = read_int(path)
-    return None if number is None else number != 0
+
+    def read(root: Path) -> bool | None:
+        number = read_int(root / path)
+        return None if number is None else number != 0
+
+    return read
 
 
-def _chosen(path: Path) -> str | None:
+def chosen(path: str) -> Callable[[Path], str | None]:
     """Of a file such as `always [madvise] never` the word in brackets."""
-    return (read_text(path) or "").partition("[")[2].partition("]")[0] or None
+    return lambda root: (read_text(root / path) or "").partition("[")[2].partition("]")[0] or None
 
 
 # ---- CPUs and memory ----------------------------------------------------------------------------
@@ -106,7 +111,7 @@ def cpu_model(root: Path) -> str | None:
 
 
 def num_online(root: Path) -> int | None:
-    return len(listed(read_text(root / _CPUS / "online"))) or None
+    return len(listed(read_text(root / CPUS / "online"))) or None
 
 
 def num_usable(root: Path) -> int | None:
@@ -169,29 +174,13 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def governors(root: Path) -> str | None:
-    cores = entries(root / _CPUS, "cpu[0-9]*/cpufreq/scaling_governor")
+    cores = entries(root / CPUS, "cpu[0-9]*/cpufreq/scaling_governor")
     return ",".join(sorted({name for path in cores if (name := read_text(path))})) or None
 
 
 def boost(root: Path) -> bool | None:
-    no_turbo = read_int(root / _CPUS / "intel_pstate/no_turbo")
-    return _flag(root / _CPUS / "cpufreq/boost") if no_turbo is None else no_turbo == 0
-
-
-def smt(root: Path) -> bool | None:
-    return _flag(root / _CPUS / "smt/active")
-
-
-def huge_pages(root: Path) -> str | None:
-    return _chosen(root / "sys/kernel/mm/transparent_hugepage/enabled")
-
-
-def numa_balancing(root: Path) -> bool | None:
-    return _flag(root / "proc/sys/kernel/numa_balancing")
-
-
-def aspm_policy(root: Path) -> str | None:
-    return _chosen(root / "sys/module/pcie_aspm/parameters/policy")
+    no_turbo = read_int(root / CPUS / "intel_pstate/no_turbo")
+    return flag(f"{CPUS}/cpufreq/boost")(root) if no_turbo is None else no_turbo == 0
 
 
 def load_average(root: Path) -> float | None:

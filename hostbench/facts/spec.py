@@ -72,6 +72,7 @@ def _fact(group: FactGroup, name: str, *read: Call, **options: Any) -> Spec:
 
 _host, _software = partial(_fact, "host"), partial(_fact, "software")
 _nvml, _gpu = partial(_fact, "nvml"), partial(_fact, "gpu")
+_clock = partial(_gpu, volatile=True, moved=by(relative=0.05), watched="low percentile under load")
 
 _CLOCKS = "no cpufreq: the hypervisor or the firmware sets the clocks"
 _SILENT = "the kernel does not say"
@@ -114,13 +115,13 @@ ROWS = (
     # settings
     _host("cpu_governor", host.governors, why=_CLOCKS),
     _host("cpu_boost", host.boost, why=_CLOCKS),
-    _host("smt", host.smt, why=_SILENT),
+    _host("smt", host.flag(f"{host.CPUS}/smt/active"), why=_SILENT),
     _gpu("power_limit_w", lambda n, h: float(n.nvmlDeviceGetEnforcedPowerLimit(h)) / 1000),
     _gpu("persistence", lambda n, h: switch(n.nvmlDeviceGetPersistenceMode(h))),
     _gpu("ecc", lambda n, h: switch(n.nvmlDeviceGetEccMode(h)[0])),
-    _host("transparent_huge_pages", host.huge_pages, why="the kernel has none"),
-    _host("numa_balancing", host.numa_balancing, why="not in this kernel"),
-    _host("pcie_aspm_policy", host.aspm_policy, why=_SILENT),
+    _host("transparent_huge_pages", host.chosen(host.HUGE_PAGES), why="the kernel has none"),
+    _host("numa_balancing", host.flag("proc/sys/kernel/numa_balancing"), why="not in this kernel"),
+    _host("pcie_aspm_policy", host.chosen("sys/module/pcie_aspm/parameters/policy"), why=_SILENT),
     _host("virtualized", host.virtualized, why="this CPU does not tell"),
     _host("container", host.container),
     _gpu("virtualization", nvml.virtualization),
@@ -133,20 +134,8 @@ ROWS = (
         moved=throttled_otherwise,
         watched="frequent under load",
     ),
-    _gpu(
-        "sm_clock_mhz",
-        lambda n, h: n.nvmlDeviceGetClockInfo(h, _SM),
-        volatile=True,
-        moved=by(relative=0.05),
-        watched="low percentile under load",
-    ),
-    _gpu(
-        "memory_clock_mhz",
-        lambda n, h: n.nvmlDeviceGetClockInfo(h, _MEMORY),
-        volatile=True,
-        moved=by(relative=0.05),
-        watched="low percentile under load",
-    ),
+    _clock("sm_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _SM)),
+    _clock("memory_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _MEMORY)),
     _gpu(
         "num_other_processes",
         lambda n, h: nvml.num_other(n.nvmlDeviceGetComputeRunningProcesses(h)),
