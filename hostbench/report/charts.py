@@ -168,6 +168,7 @@ def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spe
         "width": "container",
         "height": height,
         "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": dict.fromkeys(("left", "right", "top", "bottom"), 5),
         "layer": list(layers),
     }
 
