@@ -124,7 +124,8 @@ class Figure:
         """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
         if self.value is None or self.status != "ok":
             return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
-        text = f"{self.label} {in_unit(self.value, self.unit)}"
+        colon = ":" if self.label[-1:].isdigit() else ""
+        text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
         if self.unit == "share" and self.low is not None and self.high is not None:
             text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
         notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))

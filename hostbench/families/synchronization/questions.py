@@ -13,7 +13,7 @@ DRAWN = ("none", "item", "item_every_10", "print", "nonzero", "synchronize", "sh
 SHOWN = ("item", "print", "bool", "shape", "graph")
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "trap": {
-        "none": "nothing",
+        "none": "no wait",
         "item": ".item()",
         "item_every_10": ".item() every 10 steps",
         "print": "print(t)",
