@@ -211,7 +211,7 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     rows = [over_two("all_reduce", 1e-3), over_two("operation", 0.5e-3, sent, **more)]
     by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
     beside = by_text["What do other collectives cost over 2 ranks, beside an all-reduce?"]
-    assert beside.verdict == "reduce-scatter is 2x faster than all-reduce"
+    assert beside.verdict == "reduce-scatter is 2x faster than all-reduce (1 ms)"
     scale = by_text["Which bus bandwidth has reduce-scatter, by ranks?"]
     assert value(scale, "2 ranks") == pytest.approx(MIB / 0.5e-3 / 2 / 1e9)
     wire = by_text["Does each rank send as many bytes as documented?"]

@@ -1,7 +1,6 @@
 """What is asked of the family collectives: what operations cost, and how they scale."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from hostbench.core.case import AxisValue
@@ -9,7 +8,7 @@ from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts
-from hostbench.report.rows import Row, Rows, where
+from hostbench.report.rows import Row, Rows
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
@@ -38,15 +37,9 @@ def _over_several(rows: Rows) -> Rows:
     return [row for row in rows if row.axes.get("num_ranks") != 1]
 
 
-def _with_all_reduce(rows: Rows) -> Rows:
-    """The operations, and all-reduce, which has its own workload, over as many ranks and at the
-    same bytes."""
-    others = where(rows, ANY, operation=WITH_DATA[1:])
-    sizes = [(row.axes["num_ranks"], row.axes["nbytes"]) for row in others]
-    alone = [row.of(ANY).with_axes(operation="all_reduce") for row in where(rows, ALONE)]
-    same = [row for row in alone if (row.axes["num_ranks"], row.axes["nbytes"]) in sizes]
-    names = ("num_ranks", "nbytes", "operation")
-    return [replace(row, axes={name: row.axes[name] for name in names}) for row in same + others]
+def _all_reduce(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    """One over as many ranks, at the same bytes."""
+    return ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}
 
 
 def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
@@ -87,8 +80,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What does one synchronize after 20 small all-reduces save?", workload=QUEUED,
-        where={"nbytes": 4 * KIB}, beside_name="one each",
-        beside=lambda row: (ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}),
+        where={"nbytes": 4 * KIB}, beside=_all_reduce, beside_name="one each",
     ),
     Compare(
         text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
@@ -97,9 +89,9 @@ QUESTIONS = (
     ),
     Compare(
         text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
-        workload=ANY, select=_with_all_reduce, each=("num_ranks",), learnt="",
-        where={"operation": tuple(name for name in WITH_DATA if name != "all_to_all_uneven")},
-        baseline={"operation": "all_reduce"}, screen="collectives, {nbytes}, {num_ranks}",
+        workload=ANY, each=("num_ranks",), beside=_all_reduce, beside_name="all-reduce", learnt="",
+        where={"operation": tuple(name for name in WITH_DATA[1:] if name != "all_to_all_uneven")},
+        screen="collectives, {nbytes}, {num_ranks}",
     ),
     Compare(
         text="Which bus bandwidth has {operation}, by ranks?", workload=ANY, each=("operation",),

@@ -181,7 +181,8 @@ class Compare(Question):
         work = declared(self.workload)
         if (differ := varying(here)) or work is None:
             return differ
-        named = [self.over] if self.over else [] if self.beside else [*self._baseline()]
+        chosen = [axis for axis, values in self.where.items() if isinstance(values, tuple)]
+        named = [self.over] if self.over else chosen if self.beside else [*self._baseline()]
         return tuple(
             axis
             for axis in named

@@ -144,7 +144,8 @@ class Question:
 
     def name(self, row: Row, axes: Iterable[str]) -> str:
         """The choices of a row on these axes."""
-        return " ".join(filter(None, (self.word(axis, row.axes[axis]) for axis in axes)))
+        values = {axis: row.axes[axis] for axis in axes if axis in row.axes}
+        return " ".join(filter(None, (self.word(axis, value) for axis, value in values.items())))
 
     def span(self, axis: str, rows: Rows) -> str:
         """`from 1KiB to 1GiB`, or `at 1GiB`: of rows in the order of their numbers on the axis."""
