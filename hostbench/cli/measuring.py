@@ -115,7 +115,7 @@ class Measured:
         """The two runs, as `hostbench compare` has them."""
         history = open_history(results)
         runs = history.sides()
-        ends = (of_runs(runs, str(run.header.machine), [run.run_id]) for run in self.runs)
+        ends = (of_runs(runs, run.header.machine, [run.run_id]) for run in self.runs)
         return compared(history, *ends)
 
 

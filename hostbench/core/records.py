@@ -48,8 +48,7 @@ class RunHeader(Struct, frozen=True, kw_only=True):
 
     run_id: Name
     """`<UTC start>-<commit8 or nogit>-<4 hex digits>`."""
-    machine: Name | None
-    """None while asv measures by itself: which machine it files under shows only afterwards."""
+    machine: Name
     commit: CommitId | None
     """40 hex digits; None without git."""
     committed_at: str | None

@@ -28,7 +28,7 @@ SUFFIX = ".json.gz"
 
 
 def path_of(results: Path, run: Run) -> Path:
-    return results / str(run.header.machine) / "runs" / f"{run.header.run_id}{SUFFIX}"
+    return results / run.header.machine / "runs" / f"{run.header.run_id}{SUFFIX}"
 
 
 def write(results: Path, run: Run) -> Path:

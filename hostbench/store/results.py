@@ -133,7 +133,7 @@ class Results:
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
         every = [row.run for row in self._of_run.values() if row.run]
-        return sorted(every, key=lambda run: (run.started_at, run.machine or "", run.run_id))
+        return sorted(every, key=lambda run: (run.started_at, run.machine, run.run_id))
 
     def run(self, about: AboutRun) -> Run:
         """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
@@ -161,7 +161,7 @@ class Results:
     def _facts(self) -> dict[str, str]:
         return self._ask(lambda table: table.of_files("facts"))
 
-    def setups(self, machine: str | None) -> list[tuple[pd.Timestamp, Facts]]:
+    def setups(self, machine: str) -> list[tuple[pd.Timestamp, Facts]]:
         """When each run of a machine began and how the machine was set up in it, the oldest first,
         where that is stored. Runs of the same setup share the one."""
         decoded = cache(lambda setup: runs.facts_of(json.loads(setup)))
@@ -193,20 +193,20 @@ class Results:
         """The tidy frame of everything (hostbench.store.points), the oldest first."""
         return self._shown("true")
 
-    def rows(self, machine: str | None, run_ids: Sequence[str]) -> pd.DataFrame:
+    def rows(self, machine: str, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
         files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
-        return self._shown(f"{_is_of(machine)} and {is_in('file', files)}")
+        return self._shown(f"machine = {text(machine)} and {is_in('file', files)}")
 
-    def trend(self, machine: str | None, case: str) -> pd.DataFrame:
+    def trend(self, machine: str, case: str) -> pd.DataFrame:
         """The columns TREND of one series, the oldest first."""
-        where = f'{_is_of(machine)} and "case" = {text(case)}'
+        where = f'machine = {text(machine)} and "case" = {text(case)}'
         return self._shown(where, (*TREND, "position", "file"))
 
-    def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
+    def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, read = f"{_is_of(machine)} and {self._shown_since}", dict[str, Any]()
+        where, read = f"machine = {text(machine)} and {self._shown_since}", dict[str, Any]()
         for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
             some = columns[start : start + _AT_ONCE]
             rows = self._ask(lambda table, some=some: table.points(some, where))  # type: ignore[misc]
@@ -215,17 +215,17 @@ class Results:
             pa.default_memory_pool().release_unused()
         return pd.DataFrame(read, copy=False)
 
-    def series(self, machine: str | None) -> pd.DataFrame:
+    def series(self, machine: str) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
-        where = _is_of(machine) if self._of_machine(machine) else "false"
+        where = f"machine = {text(machine)}" if self._of_machine(machine) else "false"
         query = _SERIES.format(where=where)
         every = self._ask(lambda table: table.ask(query, ["workload", "case"]))
         rows = every.to_pandas().astype({"workload": object, "case": object})
         ordered: pd.DataFrame = rows.sort_values(["first", "position", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]
 
-    def _of_machine(self, machine: str | None) -> list[FileRow]:
+    def _of_machine(self, machine: str) -> list[FileRow]:
         return [row for row in self._files if row.machine == machine]
 
     def _shown(self, where: str, columns: Sequence[str] = SHOWN) -> pd.DataFrame:
@@ -293,10 +293,6 @@ def damage(results: Results) -> list[str]:
             nights.of_machine(folder, machine.parent.name, lines.append)
         lines += [f"{path}: {text}" for path, text in triage.read(folder).warnings]
     return lines
-
-
-def _is_of(machine: str | None) -> str:
-    return "machine is null" if machine is None else f"machine = {text(machine)}"
 
 
 def _when(row: FileRow) -> tuple[Any, ...]:

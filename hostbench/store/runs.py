@@ -60,7 +60,7 @@ class AboutRun:
     """A stored run in short."""
 
     run_id: str
-    machine: str | None
+    machine: str
     started_at: str
     profile: str
     launches: int
