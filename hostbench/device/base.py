@@ -334,9 +334,10 @@ class Device:
         """Until `reset`: no more device memory than so many bytes beyond what is reserved now."""
         raise self.refusal("segments of an allocator")
 
-    def observe(self, work: Step) -> list[Activity]:
-        """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:
-        never inside a timer. Raises Unavailable where it cannot be seen."""
+    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+        """Run `work` and a synchronize, and tell what the device did meanwhile; `ready` before it,
+        each time that it is run. Changes timings: never inside a timer. Raises Unavailable where it
+        cannot be seen."""
         raise self.refusal("record of what it did")
 
     def trace(self, work: Step) -> list[dict[str, Any]]:

@@ -144,7 +144,8 @@ class CpuDevice(TorchDevice):
         work()
         return self._waits.num - before
 
-    def observe(self, work: Step) -> list[Activity]:
+    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+        ready()
         self.synchronize()
         seen: list[Activity] = []
         self._seen = seen

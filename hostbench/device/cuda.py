@@ -239,10 +239,10 @@ class CudaDevice(TorchDevice):
     def reset_peak(self) -> None:
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
-    def observe(self, work: Step) -> list[Activity]:
+    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
         profiler = self._profiler
         self.synchronize()
-        return profiler.observe(work)
+        return profiler.observe(work, ready)
 
     def trace(self, work: Step) -> list[dict[str, Any]]:
         profiler = self._profiler

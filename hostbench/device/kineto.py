@@ -38,7 +38,7 @@ class Profiler:
         self._delay, self._synchronize, self._agree = delay, synchronize, agree
         self._refused: str | None = None
 
-    def observe(self, work: Step) -> list[Activity]:
+    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
         """Run `work` and a synchronize under the profiler, between two short waits.
 
         The profiler leaves out what it stamps before its beginning or after its end, and its stamps
@@ -47,15 +47,15 @@ class Profiler:
         where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
         the profiler does not list (copies between GPUs) is just not there.
         """
-        seen = activities(decode(self._seen(work)).events)
+        seen = activities(decode(self._seen(work, ready)).events)
         return sorted(seen, key=lambda activity: activity.start_s)
 
     def trace(self, work: Step) -> list[dict[str, Any]]:
         """The same as the events of the Chrome trace that the profiler writes: operations of torch,
         calls of CUDA's runtime, the work of each stream. Raises Unavailable so, too."""
-        return _all_events(self._seen(work))
+        return _all_events(self._seen(work, lambda: None))
 
-    def _seen(self, work: Step) -> bytes:
+    def _seen(self, work: Step, ready: Step) -> bytes:
         """The whole trace of `work`; see `observe`."""
         seen: list[TraceEvent] = []
         if not self._agree(self._refused is None):
@@ -63,6 +63,8 @@ class Profiler:
                 self._refused or "the profiler of another rank saw no work of its GPU"
             )
         for head_s in _HEADS_S:
+            ready()
+            self._synchronize()
             trace = self._trace(work, head_s)
             seen = [event for event in decode(trace).events if event.cat in _DEVICE_WORK]
             if self._agree(sum(map(_is_short_wait, seen)) == 2):

@@ -311,7 +311,8 @@ class SimulatedDevice(Device):
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
 
-    def observe(self, work: Step) -> list[Activity]:
+    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+        ready()
         self.synchronize()
         self._seen = []
         work()

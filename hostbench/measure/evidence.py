@@ -45,8 +45,7 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
     steps(prepared.depth)
     waits = _waits(device, prepared, work, num_steps) if prepared.counts_syncs else {}
     try:
-        prepared.get_ready(device)
-        seen = device.observe(work)
+        seen = device.observe(work, partial(prepared.get_ready, device))
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(findings=waits, proofs=proofs | _link_proof(device, prepared))

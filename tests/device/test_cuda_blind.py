@@ -130,12 +130,12 @@ def test_a_trace_becomes_activities() -> None:
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
     kineto = pytest.importorskip("hostbench.device.kineto")
-    runs: list[int] = []
+    runs: list[str] = []
     profiler = kineto.Profiler(lambda seconds: None, lambda: None)
     for num_runs in (3, 3):
         with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
-            profiler.observe(lambda: runs.append(1))
-        assert len(runs) == num_runs, "it is remembered"
+            profiler.observe(lambda: runs.append("run"), lambda: runs.append("ready"))
+        assert runs == ["ready", "run"] * num_runs, "it is remembered"
 
 
 def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:

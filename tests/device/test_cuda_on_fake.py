@@ -183,7 +183,7 @@ def test_nothing_is_enqueued_when_observing_begins(
     """Else it would be taken for a part of what is observed."""
     pending: list[bool] = []
 
-    def begin(self: Profiler, work: Step) -> list[object]:
+    def begin(self: Profiler, *_: Step) -> list[object]:
         pending.append(floor.gpus[0].queue.free_s > floor.now_s)
         return []
 

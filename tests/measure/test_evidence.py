@@ -195,7 +195,7 @@ def test_idle_is_what_the_host_takes_between_two_computes() -> None:
 
 def test_a_device_that_cannot_be_observed_says_why() -> None:
     class Blind(SimulatedDevice):
-        def observe(self, work: Step) -> list[Activity]:
+        def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
             raise Unavailable("no CUPTI here")
 
     device = Blind()
