@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 from hostbench.core.errors import RankFailure, Unavailable
 
+STOPPED = ("T", "t")
+"""The kernel's letters for a process that a signal or a debugger holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -82,7 +85,7 @@ def failure(
 ) -> RankFailure:
     """The failure that replies amount to of which not all are done, and none is skipped alone."""
     silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
-    stopped = [rank for rank, state in silent.items() if state.state in ("T", "t")]
+    stopped = [rank for rank, state in silent.items() if state.state in STOPPED]
     bad = [rank for rank, reply in replies.items() if reply.kind in ("lost", "raised")]
     bad.sort(key=lambda rank: (replies[rank].by_others, replies[rank].kind))
     if bad and not (stopped and replies[bad[0]].by_others):

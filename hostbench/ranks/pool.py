@@ -20,7 +20,7 @@ from hostbench.core import stacks
 from hostbench.core.errors import line_of
 from hostbench.core.processes import describe_exit, state_of, why_alive
 from hostbench.device import flight_recorder
-from hostbench.ranks.blame import RankState, Replies, Reply, answers
+from hostbench.ranks.blame import STOPPED, RankState, Replies, Reply, answers
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.rank import serve
 
@@ -102,8 +102,11 @@ class Child:
         state = RankState(entered=counters.entered, left=counters.left, operation=name)
         if not is_silent:
             return state
+        letter = state_of(self.pid)
+        if letter in STOPPED:  # it answers nothing
+            return replace(state, state=letter)
         recorded = flight_recorder.ask(self._recorder)
-        letter, frames = state_of(self.pid), stacks.main_thread(self.pid, self._stack)
+        frames = stacks.main_thread(self.pid, self._stack)
         lines = (line_of(Path(file), line) for file, line in frames if not _OURS.search(file))
         in_torch = "/torch/distributed/" in frames[0][0] if frames else None
         line = next(lines, "")
