@@ -33,7 +33,7 @@ soak: ## run the tests that have a long form, in their long form
 # USE=python3 takes that Python as it is: for a GPU machine without a network.
 gpu-check: ## everything that only a GPU can show, in one report under out/gpu-check
 	@$(if $(USE),,scripts/make-env bench dev)
-	@$(or $(USE),$(BIN)/python) -m tests.gpu.check -o out/gpu-check
+	@scripts/gpu-check $(or $(USE),$(BIN)/python)
 
 dashboard: ## open the dashboard
 	@scripts/make-env bench dashboard

@@ -1,5 +1,8 @@
 """Each script that is kept starts, with its shortest arguments, and prints what it is for."""
 
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,10 +25,26 @@ def script(name: str, *args: str | Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["lock", "make-env"])
+@pytest.mark.parametrize("name", ["gpu-check", "lock", "make-env"])
 def test_a_shell_script_can_be_read(name: str) -> None:
-    """`make` starts make-env before any test; lock asks a package index."""
+    """`make` starts make-env before any test; lock asks a package index, gpu-check a GPU."""
     subprocess.run(["bash", "-n", ROOT / "scripts" / name], check=True)
+
+
+def test_a_gpu_check_goes_on_after_a_failure_and_names_nobody(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    check = Path(shutil.copy(ROOT / "scripts" / "gpu-check", tmp_path / "scripts"))
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$*, in $HOME/x on $(uname -n), GPU-8e2a1f0b-1111-2222"\n')
+    python.write_text(python.read_text() + 'case "$*" in *test_run*) exit 1 ;; esac\n')
+    python.chmod(0o755)
+    env = {**os.environ, "HOME": "/home/zaphod"}
+    done = subprocess.run([check, python], env=env, capture_output=True, text=True)
+    said = (tmp_path / "out" / "gpu-check" / "report.md").read_text()
+    assert done.returncode == 4 and said.count("ended with 1 within 330 s") == 1, done.stderr
+    files = {path.stem for path in (ROOT / "tests" / "gpu").glob("test_*.py")}
+    assert {*re.findall(r"tests/gpu/(\w+)\.py", said)} == files
+    assert said.count("in ~/x on HOST, GPU-UUID") == len(files) + 1
 
 
 def test_simulate_history(tmp_path: Path) -> None:

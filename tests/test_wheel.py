@@ -11,10 +11,10 @@ import pytest
 
 from hostbench.vcs.build import environment
 from tests import own_project, scratch
-from tests.conftest import SOAK
 from tests.own_project import FIRST
 from tests.scratch import Scratch
 
+pytestmark = pytest.mark.soak  # to build and to install it takes a minute
 PORT = 8593
 ROOT = Path(__file__).parent.parent
 
@@ -49,42 +49,39 @@ def said(project: Scratch, line: str) -> str:
     return text
 
 
-if SOAK:  # to build and to install it, and to compare as the page does, takes a minute
+def test_a_newcomer_gets_to_a_comparison(project: Scratch) -> None:
+    inside = said(project, "python -P -c 'import hostbench; print(hostbench.__file__)'")
+    assert "/env/lib/" in inside
+    assert "torchrun" in said(project, "python -P -m hostbench.ranks --help")
+    found = ""
+    for language, text in own_project.blocks(FIRST):
+        if language == "python":
+            own_project.write(project.root, text)
+            continue
+        for line in text.splitlines():
+            found = said(project, line)
+    assert found.count("\nfaster ") == 2, found
+    assert "kept " in said(project, "hostbench run steps --quick --launches 1")
+    assert "What does the DataLoader cost?" in said(project, "hostbench report")
+    said(project, "hostbench init")
+    workflow = project.root / ".github" / "workflows" / "hostbench-nightly.yml"
+    assert "hostbench nightly" in workflow.read_text()
 
-    @pytest.mark.soak
-    def test_a_newcomer_gets_to_a_comparison(project: Scratch) -> None:
-        inside = said(project, "python -P -c 'import hostbench; print(hostbench.__file__)'")
-        assert "/env/lib/" in inside
-        assert "torchrun" in said(project, "python -P -m hostbench.ranks --help")
-        found = ""
-        for language, text in own_project.blocks(FIRST):
-            if language == "python":
-                own_project.write(project.root, text)
-                continue
-            for line in text.splitlines():
-                found = said(project, line)
-        assert found.count("\nfaster ") == 2, found
-        assert "kept " in said(project, "hostbench run steps --quick --launches 1")
-        assert "What does the DataLoader cost?" in said(project, "hostbench report")
-        said(project, "hostbench init")
-        workflow = project.root / ".github" / "workflows" / "hostbench-nightly.yml"
-        assert "hostbench nightly" in workflow.read_text()
 
-    @pytest.mark.soak
-    def test_a_newcomer_has_a_dashboard(project: Scratch, programs: Path) -> None:
-        (project.root / "results").mkdir(exist_ok=True)
-        shown = subprocess.Popen(
-            [programs / "hostbench", "dashboard", "--headless", "--port", str(PORT)],
-            cwd=project.root,
-            env=project.env(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            assert answers(f"http://localhost:{PORT}/_stcore/health")
-        finally:
-            shown.terminate()
-            shown.wait(30)
+def test_a_newcomer_has_a_dashboard(project: Scratch, programs: Path) -> None:
+    (project.root / "results").mkdir(exist_ok=True)
+    shown = subprocess.Popen(
+        [programs / "hostbench", "dashboard", "--headless", "--port", str(PORT)],
+        cwd=project.root,
+        env=project.env(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert answers(f"http://localhost:{PORT}/_stcore/health")
+    finally:
+        shown.terminate()
+        shown.wait(30)
 
 
 def answers(url: str) -> bool:

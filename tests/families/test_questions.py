@@ -15,7 +15,6 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
-from hostbench.device.simulated import Link
 from hostbench.limits import published
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Question, Scaling
@@ -29,7 +28,6 @@ from tests.fakes.builders import (
     failed,
     record,
     run,
-    simulated_records,
     skipped,
 )
 from tests.stored import frame_of
@@ -38,7 +36,6 @@ COPY = "transfer.host_to_device"
 PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"
 SNIPPET = "Does a copy stream overlap anything from pageable memory?"
-TRIP = "Do copies in, computes and copies out run at once?"
 CROSSINGS = tuple(
     f"From which size is pinned memory faster, {way}?"
     for way in ("host to device", "device to host")
@@ -140,14 +137,6 @@ def test_what_the_simulated_device_is_said_to_do() -> None:
     assert [*golden.lines()] == golden.GOLDEN.read_text().splitlines(), (
         "an answer has changed. If it shall be so, run `python -m tests.answers`"
     )
-
-
-def test_one_copy_engine_hides_less_of_a_round_trip() -> None:
-    records = simulated_records("overlap", launches=1, link=Link(num_copy_engines=1))
-    trip = [one for one in records if "round_trip" in one.case.workload]
-    answer = asked_of(repeated(trip))[TRIP]
-    assert answer.state == "yes"
-    assert value(answer, "3 streams, hidden share") == pytest.approx(0.58, abs=0.01)
 
 
 def reduced(kind: str, num_ranks: int, nbytes: int, seconds: float, **more: Any) -> Row:

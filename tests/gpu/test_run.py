@@ -11,10 +11,12 @@ import pytest
 
 from hostbench.core.records import Run
 from hostbench.store.runs import case_results
-from tests.gpu.check import FOLDER
 from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
+
+FOLDER = "HOSTBENCH_GPU_REPORT"
+"""Names the folder of `make gpu-check`."""
 
 ROOT = Path(__file__).parent.parent.parent
 MEASURE_S, DEADLINE_S = 200, 25

@@ -29,15 +29,20 @@ def wait_for(path: Path) -> None:
         time.sleep(0.05)
 
 
-def test_sigterm_is_passed_on(tmp_path: Path) -> None:
-    """To the script and to what it started; each may end by it, and is not killed."""
-    trap = f"trap 'kill $!; exit 115' TERM; {SLEEPS}"
+@pytest.mark.parametrize(
+    ("name", "code"), [("TERM", 115), ("INT", 117)], ids=["SIGTERM", "Ctrl-C of a terminal"]
+)
+def test_a_signal_is_passed_on(tmp_path: Path, name: str, code: int) -> None:
+    """SIGTERM to the script and to what it started; each may end by it, and is not killed. Ctrl-C a
+    terminal sends to all that runs; what the script says then is the answer."""
+    trap = f"trap 'kill $!; exit {code}' {name}; {SLEEPS}"
     argv = [sys.executable, "-m", "hostbench", "idle", "--", "bash", "-c", trap]
     started = subprocess.Popen(argv, cwd=tmp_path, start_new_session=True)
     wait_for(tmp_path / "pid")
-    started.send_signal(signal.SIGTERM)
-    assert started.wait(120) == 115
-    assert is_gone(tmp_path / "pid")
+    send = os.killpg if name == "INT" else os.kill
+    send(started.pid, signal.Signals[f"SIG{name}"])
+    assert started.wait(120) == code
+    assert name == "INT" or is_gone(tmp_path / "pid")
 
 
 def test_what_does_not_end_by_a_signal_is_killed(
@@ -49,16 +54,6 @@ def test_what_does_not_end_by_a_signal_is_killed(
     with recorded(["bash", "-c", f"trap '' TERM; {SLEEPS}"], stop=True, **SETTINGS) as done:
         assert (done.exit_code, done.was_stopped) == (128 + signal.SIGKILL, True)
     assert is_gone(tmp_path / "pid")
-
-
-def test_ctrl_c_of_a_terminal_is_for_the_script(tmp_path: Path) -> None:
-    """The terminal sends it to all that runs; what the script says then is the answer."""
-    trap = f"trap 'kill $!; exit 117' INT; {SLEEPS}"
-    argv = [sys.executable, "-m", "hostbench", "idle", "--", "bash", "-c", trap]
-    started = subprocess.Popen(argv, cwd=tmp_path, start_new_session=True)
-    wait_for(tmp_path / "pid")
-    os.killpg(started.pid, signal.SIGINT)
-    assert started.wait(120) == 117
 
 
 def test_a_command_that_cannot_be_started() -> None:

@@ -5,14 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from benchmarks.collectives import NUM_RANKS
 from hostbench.device import num_devices
-from hostbench.runner import journal
 from tests.conftest import SoakSeeds
 from tests.ranks.conftest import FAULTY, cases, culprit_of
-from tests.runner.test_faults import only_run, statuses, wait_for_records
+from tests.runner.test_faults import only_run, statuses
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
@@ -101,16 +98,3 @@ def test_whoever_goes_wrong_is_named_with_its_last_collective(soak_seeds: SoakSe
                 assert f" {where}, its collective {number}" in message, fault
             if fault["kind"] == "hangs":
                 assert message.endswith(f"(tests/ranks/faults.py:{line})"), fault
-
-
-@pytest.mark.asv
-def test_killed_asv_leaves_no_rank_running(checkout: Scratch) -> None:
-    running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
-    try:
-        wait_for_records(checkout.results, 1)
-    finally:
-        running.kill()
-        running.communicate()
-    assert checkout.wait_for_no_process() == []
-    (held,) = [journal.read(path) for path in journal.find(checkout.results)]
-    assert held.header.by == "asv" and held.finish is None
