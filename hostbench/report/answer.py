@@ -1,10 +1,8 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from typing import Literal
 
 from hostbench.core import units
@@ -221,22 +219,6 @@ class Answer:
         return self.state != "unavailable" or any(
             figure.value is not None for figure in self.figures
         )
-
-
-Unanswered = dict[str, list[str]]
-"""Reason -> the questions that have no answer for it."""
-
-
-def by_family(answers: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unanswered]]:
-    """Each family with its answers, and what of it is not answered."""
-    for family, group in groupby(answers, key=attrgetter("family")):
-        answered, unanswered = [], Unanswered()
-        for answer in group:
-            if answer.is_answered:
-                answered.append(answer)
-            else:
-                unanswered.setdefault(answer.verdict, []).append(answer.question)
-        yield family, answered, unanswered
 
 
 _FORMATS: dict[FigureUnit, Callable[[float], str]] = {

@@ -5,6 +5,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -14,7 +16,7 @@ from hostbench.core.case import as_typed
 from hostbench.core.records import PROOF_FAILED, Run
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
-from hostbench.report.answer import by_family, joined
+from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
@@ -45,9 +47,14 @@ def page(rows: pd.DataFrame, run: Run) -> Page:
 def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     """What is skipped or was not measured is a line for each reason."""
     yield from _head(rows, run)
-    for family, answered, unanswered in by_family(answers(rows_of(rows))):
+    for family, group in groupby(answers(rows_of(rows)), key=attrgetter("family")):
         yield from ("", Heading(family))
-        yield from answered
+        unanswered: dict[str, list[str]] = {}
+        for answer in group:
+            if answer.is_answered:
+                yield answer
+            else:
+                unanswered.setdefault(answer.verdict, []).append(answer.question)
         for why, questions in unanswered.items():
             yield f"Not answered ({why}):"
             yield from map(Item, questions)
