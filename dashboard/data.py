@@ -23,8 +23,6 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
-from hostbench.facts import spec
-from hostbench.facts.differences import over_time
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
@@ -32,6 +30,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.charts import Spec, drawn
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
+from hostbench.report.history import setup_changes as changes_of
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.sides import LEVEL, Key, chosen
@@ -251,20 +250,8 @@ def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def setup_changes(store: Store) -> pd.DataFrame:
-    """A row for each fact that changed on a machine, the newest first, of one moment the likeliest
-    cause first: `machine`, `since` (when the first run with the new value began), `fact`, `from`,
-    `to`, and `of`: the groups that it changed in alike, as `gpu0, gpu1`."""
-    stored, groups = history(store), dict[tuple[Any, ...], list[str]]()
-    for machine in stored.machines():
-        for since, change in over_time(stored.setups(machine)):
-            sides = (
-                "not set" if own is None else str(own) for own in (change.before, change.after)
-            )
-            groups.setdefault((machine, since, change.name, *sides), []).append(change.group)
-    found = [(*key, ", ".join(names)) for key, names in groups.items()]
-    found.sort(key=lambda row: (-row[1].value, spec.cause(row[2]), row[2]))
-    changes = pd.DataFrame(found, columns="machine since fact from to of".split())
-    return changes.astype({"since": "datetime64[us, UTC]"})
+    """Of hostbench.report.history.setup_changes."""
+    return changes_of(history(store))
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
