@@ -135,7 +135,9 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
         )
     if rows.empty:
         known = [value for value in dict.fromkeys(values) if value]
-        hint = f" ({name[:8]}; `hostbench run` there measures it)"
+        is_ours = runs["run_id"].map(environment_of, na_action="ignore").isna().any()
+        measures = "hostbench run` there" if is_ours else f"asv run {name[:8]}^!`"
+        hint = f" ({name[:8]}; `{measures} measures it)"
         raise NothingMeasured(
             f"no run{' that may be judged' * (column != 'run_id')} has {text!r}"
             f"{did_you_mean(name, known) if colon else hint}; the newest: "

@@ -317,6 +317,8 @@ def test_another_projects_tree_has_a_level_too(
         called = {row["series"] for row in rows if row["verdict"] == "slower"}
         assert exit_code == EXIT_REGRESSION and len(called) == 6
         assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
+    assert compare("HEAD") == EXIT_NOTHING_MEASURED
+    assert re.search(r"has 'HEAD' \((\w{8}); `asv run \1\^!` measures it\)", compare.err)
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
     why = "made one after the other; 3 more runs or both interleaved will decide"
