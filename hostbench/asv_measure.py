@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hostbench.core.asv_config import asv_results, project_root
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.clock import now
@@ -25,8 +26,7 @@ from hostbench.facts import (
 from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.measure.workload import Workload
-from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter, read
+from hostbench.runner.journal import JournalWriter, journal_path, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
@@ -45,7 +45,7 @@ def measure(family: str, file: Path) -> Cache:
     die_with_parent()  # killing asv must not leave a benchmark behind
     become_subreaper()
     # asv tells its own environments where the project is, and an `existing` one nothing.
-    project = places.project_root(file)
+    project = project_root(file)
     os.environ.setdefault("ASV_CONF_DIR", str(project or Path.cwd()))
     if family not in names():
         return {"records": {}, "unknown": f"there is no family {family!r} at this commit"}
@@ -73,11 +73,11 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         scratch=_scratch(root, plan.profile.launches, commit, asked),
         by="asv",
     )
-    path = places.journal_path(places.asv_results(root), header.run_id)
+    path = journal_path(asv_results(root), header.run_id)
     bar = Bar(sys.stdout)
     with bar, Launcher(bar.tick, bar.started) as launcher, JournalWriter(path, header) as journal:
         end, lost = keep(
-            ((0, record) for record in records(plan, workloads, launcher, bar)),
+            records(plan, [launcher], bar, observes=True),
             [journal],
             device,
             host_facts,

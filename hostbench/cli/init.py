@@ -12,12 +12,11 @@ from typing import Any
 import hostbench
 from hostbench.cli.output import program, show, warn
 from hostbench.core import asv_config
-from hostbench.core.asv_config import CONFIG
+from hostbench.core.asv_config import CONFIG, asv_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.user_project import benchmark_folder, is_hostbench, unbuilt, workload_files
 from hostbench.families import broken, user_families
-from hostbench.runner.places import asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError
 

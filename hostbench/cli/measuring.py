@@ -20,7 +20,7 @@ from hostbench import facts
 from hostbench.cli.history import open_history
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
-from hostbench.core.asv_config import without_plugin
+from hostbench.core.asv_config import asv_results, project_root, without_plugin
 from hostbench.core.case import Case, as_typed, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Interrupted, UsageError
@@ -35,8 +35,8 @@ from hostbench.measure.workload import Workload
 from hostbench.report.comparison import Compared, compared
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.report.sides import of_runs
-from hostbench.runner import places, session
-from hostbench.runner.journal import JournalWriter, read
+from hostbench.runner import session
+from hostbench.runner.journal import JournalWriter, journal_path, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device, fitting
 from hostbench.runner.progress import Bar
@@ -127,12 +127,12 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     UsageError for what cannot be run, before torch is asked, which takes seconds; BrokenError
     without torch, or where it cannot use the GPUs."""
     workloads, cases, device = chosen_cases(options)
-    results, root = results_folder(options.results), places.project_root(Path.cwd())
+    results, root = results_folder(options.results), project_root(Path.cwd())
     simulation = declared() if device == MARK else None
     if simulation is not None:
         for selector, _ in simulation.slower():
             check_selects(selector, load(), f"{os.environ[VARIABLE]}: slowdown: ")
-        if keeps and root is not None and _is_same(places.asv_results(root), results):
+        if keeps and root is not None and _is_same(asv_results(root), results):
             raise UsageError(
                 f"{VARIABLE} is set, and {results} is the folder of measured results that "
                 "asv.conf.json names: name another with --results"
@@ -249,7 +249,7 @@ def measure(
     """
     _archive_orphans(setup)
     headers = _headers(setup, sides, scratch)
-    paths = [places.journal_path(setup.results, header.run_id) for header in headers]
+    paths = [journal_path(setup.results, header.run_id) for header in headers]
     with terminate_as_interrupt():
         with ExitStack() as stack:
             journals = [
@@ -362,15 +362,12 @@ def _records(
             stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
             for side in sides
         ] or [stack.enter_context(Launcher(bar.tick, bar.started))]
-
-        def walk(plan: Plan, is_last: bool = True) -> Iterator[tuple[int, CaseRecord]]:
-            if sides or not is_last:
-                return session.timed_launches(plan, launchers, bar)
-            records = session.records(plan, setup.workloads, launchers[0], bar)
-            return ((0, record) for record in records)
-
-        plan = setup.plan
-        every = walk(plan) if most is None else _that_fit(plan, walk, len(launchers), end_s, most)
+        walk = partial(session.records, launchers=launchers, progress=bar)
+        every = (
+            walk(setup.plan, observes=not sides)
+            if most is None
+            else _that_fit(setup.plan, walk, len(launchers), end_s, most)
+        )
         for index, record in every:
             if sides and record.reason:
                 reason = record.reason.replace(sides[index].folder, "")
@@ -388,7 +385,7 @@ def _that_fit(
     """The first launch, timed; then as many launches of as many cases as fit."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     last_s, started = time.monotonic(), set()
-    for index, record in walk(plan.part(0, 1, plan.cases), is_last=False):
+    for index, record in walk(plan.part(0, 1, plan.cases)):
         if index in started:  # else it also started that side's server, which no later one does
             took_s.get(record.case, []).append(time.monotonic() - last_s)
         started.add(index)
@@ -403,7 +400,7 @@ def _that_fit(
     if num_sides == 1:
         random.Random(plan.seed).shuffle(ordered)
     launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
-    yield from walk(plan.part(1, launches, cases))
+    yield from walk(plan.part(1, launches, cases), observes=num_sides == 1)
 
 
 def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
@@ -414,7 +411,7 @@ def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
     wrong = ""
     try:
         entry = facts.asv_machine_entry(setup.machine, setup.facts)
-        if _is_same(places.asv_results(setup.root), setup.results):
+        if _is_same(asv_results(setup.root), setup.results):
             facts.register_with_asv(entry)
         if is_judged:
             wrong = without_plugin(setup.root) or ""

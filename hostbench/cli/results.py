@@ -4,10 +4,10 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from hostbench.core.asv_config import CONFIG, asv_results, project_root
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.files import is_url
 from hostbench.core.suggest import did_you_mean
-from hostbench.runner.places import CONFIG, asv_results, project_root
 
 
 def results_folder(named: str | None) -> Path:

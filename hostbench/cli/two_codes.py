@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hostbench.cli.measuring import Measured, Measuring, measure, set_up
 from hostbench.cli.results import results_folder
+from hostbench.core.asv_config import project_root
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
@@ -15,7 +16,6 @@ from hostbench.core.suggest import did_you_mean
 from hostbench.core.user_project import is_hostbench
 from hostbench.families import names as known_families
 from hostbench.families import user_families
-from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree

@@ -31,6 +31,11 @@ def text_of(root: Path, key: str, usual: str) -> str:
     return named
 
 
+def asv_results(root: Path) -> Path:
+    """The results folder that the asv.conf.json in `root` names; `results` when it names none."""
+    return root / text_of(root, "results_dir", "results")
+
+
 def commands_of(root: Path, key: str) -> tuple[str, ...] | None:
     """The same of commands, as asv takes them: one, or a list; None where it names none. Raises
     UsageError."""

@@ -11,12 +11,14 @@ import fcntl
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert, structs, to_builtins
 
+from hostbench.core.clock import stamp
 from hostbench.core.errors import BrokenError, DataError, UsageError
 from hostbench.core.files import open_stored, read_stored
 from hostbench.core.records import (
@@ -31,7 +33,19 @@ from hostbench.core.records import (
     RunHeader,
     encoded,
 )
-from hostbench.runner.places import SUFFIX
+
+JOURNALS = ".journals"
+SUFFIX = ".journal.jsonl"
+
+
+def run_id(commit: str | None, at: str | None = None, digits: str | None = None) -> str:
+    """`20261121T120805Z-1a2b3c4d-9f3e`: UTC start (`at` or now), commit, 4 digits (or random ones)
+    against collisions."""
+    return f"{stamp(at)}-{commit[:8] if commit else 'nogit'}-{digits or secrets.token_hex(2)}"
+
+
+def journal_path(results: Path, run: str) -> Path:
+    return results / JOURNALS / f"{run}{SUFFIX}"
 
 
 class JournalWriter:

@@ -28,8 +28,13 @@ from hostbench.core.records import (
     Started,
     encoded,
 )
-from hostbench.runner.boot import BOOT, environment
 
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); "
+    "from hostbench.asv_guard import drop_editable_finder; drop_editable_finder(); "
+)
+"""Code for `python -P -c`, which starts on the hostbench of one folder, the last argument, whatever
+else is installed or on the path."""
 _SERVE = BOOT + "from hostbench.runner.server import main; main()"
 _START_DEADLINE_S = 120.0
 _KILLED_S = 10.0
@@ -37,6 +42,11 @@ _KILLED_S = 10.0
 _TICK_S = 1.0
 _NOT_KILLED = "and its process cannot be killed"
 _EXIT = b'{"event": "exit"'
+
+
+def environment() -> dict[str, str]:
+    """This process's, without what would put another hostbench on the path."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
 class Launcher:

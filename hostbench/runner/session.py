@@ -14,9 +14,8 @@ from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord, Launch, Measurement, RunHeader
-from hostbench.measure.workload import ASYNCHRONOUS, Workload
-from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter
+from hostbench.measure.workload import ASYNCHRONOUS, registry
+from hostbench.runner.journal import JournalWriter, run_id
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -31,7 +30,7 @@ MAX_LOST = 3
 def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
     """Of a run that begins now; `more` are fields that no plan knows."""
     return RunHeader(
-        run_id=places.run_id(commit),
+        run_id=run_id(commit),
         commit=commit,
         profile=plan.profile.name,
         launches=plan.profile.launches,
@@ -90,70 +89,47 @@ def keep(
 
 
 def records(
-    plan: Plan,
-    workloads: Mapping[str, Workload],
-    launcher: Launcher,
-    progress: Bar,
-) -> Iterator[CaseRecord]:
-    """Measure the plan, then observe each case once in a pass of its own.
+    plan: Plan, launchers: Sequence[Launcher], progress: Bar, *, observes: bool = False
+) -> Generator[tuple[int, CaseRecord]]:
+    """Measure the plan on one or two sides, launch by launch: (side, record). One side `observes`
+    each case once afterwards, in a pass of its own.
 
-    A case that was skipped or failed is not tried in later launches.
+    Of two sides the two launches of a family follow each other, in the order of `Plan.turns`, and
+    walk the same cases in the same order. A case without a number is left out, on both, from the
+    next launch on.
     """
-    observed = _observed(plan, workloads)
-    progress.begin(plan.total() + len(observed), len(plan.cases))
-    out: set[Case] = set()
+    num_sides = len(launchers)
+    observed = {case for case in plan.cases if observes and _is_observed(case)}
+    progress.begin(num_sides * plan.total() + len(observed), num_sides * len(plan.cases))
     timed: dict[Case, CaseRecord] = {}
-    for _, record in _timed(plan, (launcher,), progress, out):
-        timed[record.case] = record
-        yield record
-    progress.dropped(len(observed & out))
-    wanted = {case: timed[case] for case in sorted(observed - out, key=str)}
-    yield from _observe(plan, launcher, progress, wanted)
-
-
-def timed_launches(
-    plan: Plan, launchers: Sequence[Launcher], progress: Bar
-) -> Iterator[tuple[int, CaseRecord]]:
-    """Measure the plan on one or two sides, launch by launch: (side, record).
-
-    The two launches of a family follow each other, in the order of `Plan.turns`, and walk the same
-    cases in the same order. A case without a number on one side is left out on both from the next
-    launch on. Nothing is observed.
-    """
-    progress.begin(len(launchers) * plan.total(), len(launchers) * len(plan.cases))
-    yield from _timed(plan, launchers, progress, set())
-
-
-def _timed(
-    plan: Plan, launchers: Sequence[Launcher], progress: Bar, out: set[Case]
-) -> Iterator[tuple[int, CaseRecord]]:
-    """Every launch on one or two sides; cases without a number join `out` and are left out. Of two
-    sides each family has its own worker."""
+    out: set[Case] = set()
     for launch in plan.launches():
-        for families, variables, ordered in plan.workers(launch, apart=len(launchers) > 1):
+        for families, variables, ordered in plan.workers(launch, apart=num_sides > 1):
             cases = tuple(case for case in ordered if case not in out)
-            progress.dropped((len(ordered) - len(cases)) * len(launchers))
+            progress.dropped((len(ordered) - len(cases)) * num_sides)
             if not cases:
                 continue
             asked = launch_of(plan, launch, cases, variables=variables)
-            for side in plan.turns(families[0], launch) if len(launchers) > 1 else (0,):
+            for side in plan.turns(families[0], launch) if num_sides > 1 else (0,):
                 progress.walk(f"launch {launch + 1} of {plan.profile.launches}", families)
                 for record in launchers[side].run(asked):
+                    timed[record.case] = record
                     if record.status != "ok":
                         out.add(record.case)
                     progress.case(record)
                     yield side, record
+    progress.dropped(len(observed & out))
+    left = {case: timed[case] for case in sorted(observed - out, key=str)}
+    for record in _observe(plan, launchers[0], progress, left):
+        progress.case(record)
+        yield 0, record
 
 
-def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
-    """Cases to observe: those that enqueue anything, if they are over ranks by a backend whose
-    collectives are work of the device."""
-    pairs = ((case, workloads[case.workload].options(case)) for case in plan.cases)
-    return {
-        case
-        for case, options in pairs
-        if not options.host_only and (not options.ranks or options.backend in ASYNCHRONOUS)
-    }
+def _is_observed(case: Case) -> bool:
+    """Whether it enqueues anything; over ranks, whether their backend's collectives are work of the
+    device."""
+    options = registry()[case.workload].options(case)
+    return not options.host_only and (not options.ranks or options.backend in ASYNCHRONOUS)
 
 
 def _observe(
@@ -162,7 +138,7 @@ def _observe(
     """The observing pass: a launch beyond the last, without times. `left`: a timed record of each
     case. A pass that breaks says nothing against the times: that is a proof which is unavailable. A
     profiler that breaks it again and again is left alone."""
-    number, num_broken = plan.profile.launches, 0
+    number, broken = plan.profile.launches, list[str]()
 
     def unavailable(record: CaseRecord, why: str) -> CaseRecord:
         measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
@@ -177,18 +153,13 @@ def _observe(
         asked = launch_of(plan, number, cases, observe=True, variables=variables)
         for record in launcher.run(asked):
             left.pop(record.case)
-            why = record.reason
             if record.status == "failed" and not record.measurement.proofs:
-                num_broken += 1
-                record = unavailable(record, f"the observing pass failed: {why}")
-            progress.case(record)
+                broken.append(str(record.reason))
+                record = unavailable(record, f"the observing pass failed: {record.reason}")
             yield record
-            if num_broken == MAX_LOST:
-                last = f"left out after {MAX_LOST} broken observing passes, the last: {why}"
-                for timed in left.values():
-                    record = unavailable(timed, last)
-                    progress.case(record)
-                    yield record
+            if len(broken) == MAX_LOST:
+                why = f"left out after {MAX_LOST} broken observing passes, the last: {broken[-1]}"
+                yield from (unavailable(record, why) for record in left.values())
                 return
 
 

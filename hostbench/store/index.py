@@ -30,7 +30,7 @@ from hostbench.core.units import number_of
 from hostbench.facts import differences
 from hostbench.facts.record import to_json
 from hostbench.limits import published
-from hostbench.runner import journal, places
+from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
 from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
@@ -113,9 +113,9 @@ def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
     pattern = rf".*{re.escape(archive.SUFFIX)}"
     files = dict(chain(*(_entries(results, folder, pattern, warn) for folder in archives)))
     archived = {Path(file).name.removesuffix(archive.SUFFIX) for file in files}
-    pattern = rf".*{re.escape(places.SUFFIX)}"
-    for file, stat in _entries(results, places.JOURNALS, pattern, warn):
-        if Path(file).name.removesuffix(places.SUFFIX) not in archived:
+    pattern = rf".*{re.escape(journal.SUFFIX)}"
+    for file, stat in _entries(results, journal.JOURNALS, pattern, warn):
+        if Path(file).name.removesuffix(journal.SUFFIX) not in archived:
             files[file] = stat
     return files | dict(chain(*(_entries(results, name, _OF_ASV, warn) for name in machines)))
 
@@ -211,7 +211,7 @@ class _Update:
         own, about, facts, digest = None, dict[str, Any](), None, ""
         self._on_file(path)
         try:
-            if file.endswith(places.SUFFIX):
+            if file.endswith(journal.SUFFIX):
                 run: Run = journal.read(path)
                 own, about, facts = self._of_run(file, run, warnings.append)
             else:
@@ -224,7 +224,7 @@ class _Update:
                     run = archive.parse(path, raw)
                     own, about, facts = self._of_run(file, run, warnings.append)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and file.endswith(places.SUFFIX):
+            if isinstance(error, FileNotFoundError) and file.endswith(journal.SUFFIX):
                 return None
             warnings.append(damaged(path, error))
         except DataError as error:
@@ -267,7 +267,7 @@ class _Update:
 
 
 def _is_of_asv(file: str) -> bool:
-    return not file.endswith((archive.SUFFIX, places.SUFFIX))
+    return not file.endswith((archive.SUFFIX, journal.SUFFIX))
 
 
 def digest_of(value: Any) -> str:

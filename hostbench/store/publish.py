@@ -8,7 +8,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.files import read_stored
-from hostbench.runner import places
+from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import open_url, reason
@@ -47,7 +47,7 @@ def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
         for row in rows
         if known.get(row.file) != (row.digest, row.rows)
         and (row.rows or row.file in known)
-        and not row.file.endswith(places.SUFFIX)
+        and not row.file.endswith(journal.SUFFIX)
     ]
 
 

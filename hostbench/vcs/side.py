@@ -15,7 +15,7 @@ from pathlib import Path
 
 import hostbench
 from hostbench.core import own_package
-from hostbench.core.asv_config import source_folder
+from hostbench.core.asv_config import asv_results, source_folder
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
@@ -26,8 +26,7 @@ from hostbench.core.user_project import (
     unbuilt,
     workload_folder,
 )
-from hostbench.runner.boot import BOOT, environment
-from hostbench.runner.places import asv_results
+from hostbench.runner.launcher import BOOT, environment
 from hostbench.runner.server import MESSAGES
 from hostbench.vcs import repo
 from hostbench.vcs.build import package_of
@@ -223,9 +222,11 @@ def _project_folder(root: Path) -> Path:
 
 def _workloads(root: Path) -> Path | None:
     """The folder of workloads, from the top of the repository on; None where it holds none."""
-    folder, top = workload_folder(), repo.top_level(root).resolve()
-    is_inside = folder is not None and folder.resolve().is_relative_to(top)
-    return folder.resolve().relative_to(top) if folder and is_inside else None
+    folder = workload_folder()
+    if folder is None:
+        return None
+    folder, top = folder.resolve(), repo.top_level(root).resolve()
+    return folder.relative_to(top) if folder.is_relative_to(top) else None
 
 
 def _workloads_differ(root: Path, commit: str | None) -> bool:

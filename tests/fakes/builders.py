@@ -29,8 +29,8 @@ from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
-from hostbench.runner import places, worker
-from hostbench.runner.journal import JournalWriter
+from hostbench.runner import worker
+from hostbench.runner.journal import JournalWriter, journal_path
 
 COPY, CREATE = (next(iter(load((family,)))) for family in ("transfer", "allocation"))
 """The first workload of each: a copy to the device, and a new tensor."""
@@ -129,7 +129,7 @@ def run(records: Sequence[CaseRecord], **changes: Any) -> Run:
 
 def write_journal(results: Path, part: Run, *, finish: bool = True) -> Path:
     """The journal that a run of these records leaves; nobody holds it."""
-    path = places.journal_path(results, part.header.run_id)
+    path = journal_path(results, part.header.run_id)
     with JournalWriter(path, part.header) as journal:
         for when, facts in part.facts.items():
             journal.facts(when, facts)

@@ -36,7 +36,7 @@ from hostbench.facts.record import known
 from hostbench.families import load as load_workloads
 from hostbench.limits import links
 from hostbench.measure.workload import Workload
-from hostbench.runner.places import run_id
+from hostbench.runner.journal import run_id
 from hostbench.store import archive
 from hostbench.vcs.repo import run_git
 

@@ -183,14 +183,19 @@ class Told:
             yield record(case, launch.number, position=place)
 
 
+def observed(whole: Plan, launcher: object) -> list[CaseRecord]:
+    """All records of a plan on one side that observes."""
+    found = session.records(whole, [launcher], Bar(), observes=True)  # type: ignore[list-item]
+    return [record for _, record in found]
+
+
 def families_of(told: Told) -> list[set[str]]:
     return [{case.family for case in launch.cases} for launch in told.launches]
 
 
 def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None:
     shared, told = quick_on_gpus(), Told()
-    works = load(("transfer", "allocation", "collectives"))
-    found = list(session.records(shared, works, told, Bar()))  # type: ignore[arg-type]
+    found = observed(shared, told)
     together = {"transfer", "allocation"}
     assert families_of(told) == [together, {"collectives"}] * 4
     for launch in told.launches:
@@ -207,7 +212,7 @@ def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None
 def test_two_sides_share_no_worker() -> None:
     """What is compared are the two launches of a family that follow each other."""
     sides = Told(), Told()
-    for _ in session.timed_launches(quick_on_gpus(), sides, Bar()):  # type: ignore[arg-type]
+    for _ in session.records(quick_on_gpus(), sides, Bar()):  # type: ignore[arg-type]
         pass
     for told in sides:
         assert families_of(told) == [{"transfer"}, {"allocation"}, {"collectives"}] * 3
@@ -219,7 +224,7 @@ def test_a_part_of_a_run_has_its_own_launches_and_cases() -> None:
     assert whole.total() == 3 * len(whole.cases)
     rest = whole.part(1, 3, whole.cases[:2])
     assert rest.total() == 4 and list(rest.launches()) == [1, 2]
-    found = list(session.records(rest, WORKLOADS, InProcess(), Bar()))  # type: ignore[arg-type]
+    found = observed(rest, InProcess())
     assert {record.launch for record in found} == {1, 2, 3}, "the last observes"
     assert {record.case for record in found} == set(whole.cases[:2])
 
@@ -239,7 +244,7 @@ def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPa
     launcher = InProcess()
     cases = chosen("transfer[nbytes=64KiB]")
     skipping = plan(cases=cases, device_override="simulated")
-    found = list(session.records(skipping, WORKLOADS, launcher, Bar()))  # type: ignore[arg-type]
+    found = observed(skipping, launcher)
     assert len(found) == len(cases)
     assert {(r.status, r.reason, r.launch) for r in found} == {("skipped", "no simulated", 0)}
     assert len(launcher.launches) == 1
@@ -259,11 +264,11 @@ class Breaking(InProcess):
 
 def test_observing_gives_up_but_says_so_of_every_case() -> None:
     whole = plan(device_override="simulated", cases=chosen(device="simulated", quick=True))
-    found = list(session.records(whole, WORKLOADS, Breaking(), Bar()))  # type: ignore[arg-type]
-    observed = [record for record in found if record.launch == whole.profile.launches]
-    assert {record.case for record in observed} == enqueueing(whole)
-    assert {record.status for record in observed} == {"ok"}
-    said = [str(record.measurement.proofs["copies"]) for record in observed]
+    found = observed(whole, Breaking())
+    passes = [record for record in found if record.launch == whole.profile.launches]
+    assert {record.case for record in passes} == enqueueing(whole)
+    assert {record.status for record in passes} == {"ok"}
+    said = [str(record.measurement.proofs["copies"]) for record in passes]
     assert (
         said[: session.MAX_LOST]
         == ["unavailable: the observing pass failed: the profiler broke"] * session.MAX_LOST

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import hostbench
+from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
-from hostbench.runner import places
+from hostbench.runner import journal
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, checkout, landed
 
@@ -127,22 +128,22 @@ def test_where_asv_keeps_results(
     root: Path, text: str, folder: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A base install has neither asv nor json5."""
-    assert places.project_root(root / "hostbench" / "deep") == root
+    assert asv_config.project_root(root / "hostbench" / "deep") == root
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     (root / "asv.conf.json").write_text(text)
     if folder is not None:
-        assert places.asv_results(root) == root / folder
+        assert asv_config.asv_results(root) == root / folder
         return
     with pytest.raises(UsageError, match=r"asv\.conf\.json"):
-        places.asv_results(root)
+        asv_config.asv_results(root)
 
 
 def test_run_ids_differ_and_name_the_commit() -> None:
-    ids = {places.run_id("1a2b3c4d" + "0" * 32) for _ in range(50)}
+    ids = {journal.run_id("1a2b3c4d" + "0" * 32) for _ in range(50)}
     assert len(ids) > 45
     assert all("-1a2b3c4d-" in one for one in ids)
-    assert "-nogit-" in places.run_id(None)
-    name = places.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
+    assert "-nogit-" in journal.run_id(None)
+    name = journal.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
     assert name == Path("results/.journals/20261121T120805Z-1a2b3c4d-9f3e.journal.jsonl")
 
 
