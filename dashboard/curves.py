@@ -145,21 +145,23 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
     varying = [name for name in names if rows[name].nunique() > 1]
     several = rows.groupby("machine")["run_id"].nunique().max() > 1
     where = rows["machine"] + (", " + rows["run"] if several else "")
-    ways = (
+    values = [*rows[varying].fillna("").astype(str).itertuples(index=False)]
+    ways = [
         " ".join(words.value(name, cell) for name, cell in zip(varying, cells, strict=True))
-        for cells in rows[varying].fillna("").itertuples(index=False)
-    )
+        for cells in values
+    ]
+    orders = {way: tuple(map(words.order, cells)) for way, cells in zip(ways, values, strict=True)}
+    ranks = {way: rank for rank, way in enumerate(sorted(orders, key=orders.__getitem__))}
     points = rows.assign(
         x=pd.to_numeric(rows[x], errors="coerce"),
         y=y,
         low=np.fmin(low, high),
         high=np.fmax(low, high),
-        way=list(ways),
+        way=ways,
         where=where if where.nunique() > 1 else "",
     )
     is_drawn = points["y"].gt(0) if number.axis.is_log else points["y"].notna()
     points = points[is_drawn & points["x"].notna()]
-    ranks = {way: rank for rank, way in enumerate(sorted({*points["way"]}, key=words.order))}
     return points.assign(rank=points["way"].map(ranks)).sort_values(["rank", "where", "x"])
 
 

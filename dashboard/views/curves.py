@@ -47,6 +47,7 @@ with choices:
         bind="query-params",
         placeholder="the newest of each machine",
         max_selections=8,
+        select_all=False,
         width=300,
     )
 chosen = [named[name] for name in picked] or parts.newest(store, question.workloads)

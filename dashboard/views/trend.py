@@ -29,19 +29,21 @@ longest = sorted(judged.series, key=lambda own: -own.points)
 likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))
 workloads = sorted(every["workload"].unique())
-workload = st.selectbox(
+choices = st.container(horizontal=True, vertical_alignment="bottom")
+workload = choices.selectbox(
     "Workload",
     workloads,
     index=workloads.index(first.partition("[")[0]),
     key="workload",
     bind="query-params",
     filter_mode="contains",
+    width=420,
 )
 here = every[every["workload"] == workload]
 here = here.sort_values("has_number", ascending=False, kind="stable")
 cases = {case: words.axes(case) for case in here["case"]}
 shown = cases.get(first) or next(iter(cases.values()))
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:

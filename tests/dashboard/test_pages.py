@@ -182,6 +182,8 @@ def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
         json.dumps(spec)
         assert spec["layer"][-1]["encoding"]["y"]["scale"]["type"] == "log"
         assert open_page("curves", quick, q=name, run="shelf, 2026-11-21 12:00, 1a2b3c4d")
+    by_ranks = curves.lines(rows, "num_ranks", unit)  # of All-reduce
+    assert by_ranks["way"].unique().tolist() == ["4KiB", "1MiB", "64MiB"]
 
 
 def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path: Path) -> None:
