@@ -1,11 +1,12 @@
 """The one reader of Chrome traces, as torch's profiler (Kineto) writes them: plain or gzip."""
 
+import contextlib
 import gzip
 import json
 import re
 import zlib
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 
@@ -49,21 +50,21 @@ class TraceEvent(msgspec.Struct, gc=False):
     args: EventArgs | None = None
 
 
-class ChromeTrace(NamedTuple):
+class ChromeTrace(msgspec.Struct):
     """A trace as it was read."""
 
-    events: list[TraceEvent]
-    rank: int | None
-    num_left_out: int
+    events: list[TraceEvent] = msgspec.field(name="traceEvents")
+    info: Any = msgspec.field(name="distributedInfo", default=None)
+    num_left_out: int = 0
     """Events of another shape, or with a number that is none."""
 
+    @property
+    def rank(self) -> int | None:
+        rank = self.info.get("rank") if isinstance(self.info, dict) else None
+        return rank if isinstance(rank, int) else None
 
-class _Document(msgspec.Struct):
-    traceEvents: list[TraceEvent]
-    distributedInfo: Any = None
 
-
-_DECODER = msgspec.json.Decoder(_Document | list[TraceEvent])
+_DECODER = msgspec.json.Decoder(ChromeTrace | list[TraceEvent])
 
 
 def read_chrome(path: Path) -> ChromeTrace:
@@ -86,7 +87,7 @@ def read_chrome(path: Path) -> ChromeTrace:
     except (ValueError, RecursionError) as error:
         if b'"ph"' in data:
             raise _damaged(path, error) from error
-        trace = ChromeTrace([], None, 1)
+        trace = ChromeTrace(events=[], num_left_out=1)
     if not trace.events and trace.num_left_out:
         raise DataError(
             f"{path} is no trace of PyTorch's profiler: it lists no events; write one with "
@@ -98,29 +99,21 @@ def read_chrome(path: Path) -> ChromeTrace:
 def decode(data: bytes) -> ChromeTrace:
     """The content of a file. Raises ValueError for what is no JSON, or lists nothing."""
     try:
-        document = _DECODER.decode(data)
-    except ValueError:
-        return _decode_odd(data)
-    if isinstance(document, list):
-        return ChromeTrace(document, None, 0)
-    return ChromeTrace(document.traceEvents, _rank(document.distributedInfo), 0)
-
-
-def _decode_odd(data: bytes) -> ChromeTrace:
-    """What msgspec refuses: bare words, line breaks in names, events of another shape."""
-    text = _BARE.sub(rb"\1null", data).decode(errors="replace")
+        trace = _DECODER.decode(data)
+        return ChromeTrace(events=trace) if isinstance(trace, list) else trace
+    except ValueError:  # bare words, line breaks in names, events of another shape
+        text = _BARE.sub(rb"\1null", data).decode(errors="replace")
     document = json.JSONDecoder(strict=False).decode(text)
-    rows = document.get("traceEvents") if isinstance(document, dict) else document
+    if not isinstance(document, dict):
+        document = {"traceEvents": document}
+    rows, events = document.get("traceEvents"), list[TraceEvent]()
     if not isinstance(rows, list):
         raise ValueError("it has no list traceEvents")
-    events = []
     for row in rows:
-        try:
+        with contextlib.suppress(msgspec.ValidationError):
             events.append(msgspec.convert(row, TraceEvent, strict=False))
-        except msgspec.ValidationError:
-            continue
-    rank = _rank(document.get("distributedInfo")) if isinstance(document, dict) else None
-    return ChromeTrace(events, rank, len(rows) - len(events))
+    info = document.get("distributedInfo")
+    return ChromeTrace(events=events, info=info, num_left_out=len(rows) - len(events))
 
 
 def copy_way(name: str) -> str:
@@ -137,11 +130,6 @@ def copy_way(name: str) -> str:
 def is_collective(kernel: str) -> bool:
     """By its name: such a kernel moves data between GPUs, and computes little."""
     return _COLLECTIVE.match(kernel) is not None
-
-
-def _rank(info: Any) -> int | None:
-    rank = info.get("rank") if isinstance(info, dict) else None
-    return rank if isinstance(rank, int) else None
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

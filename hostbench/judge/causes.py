@@ -6,8 +6,8 @@ and the same commit measured again. No files: the facts of runs are asked for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -43,16 +43,13 @@ Dates = tuple[float, float]
 """From one commit's date to another's, in seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Differences:
-    """What differs between two runs."""
+class _Differences(NamedTuple):
+    """What differs between two runs: possible causes, the likeliest first; hostbench's own
+    parameters, as `launches 10 -> 20`; and whether both sides have facts."""
 
     facts: Sequence[Difference] = ()
-    """Possible causes, the likeliest first."""
     measuring: Sequence[str] = ()
-    """hostbench's own parameters: `launches 10 -> 20`."""
     are_known: bool = False
-    """Both sides have facts."""
 
     @property
     def any(self) -> bool:

@@ -32,17 +32,18 @@ def test_events_and_rank(tmp_path: Path, packed: bool, is_list: bool) -> None:
     path = write(tmp_path / "trace.json", document)
     if packed:
         path.write_bytes(gzip.compress(path.read_bytes()))
-    events, rank, num_left_out = read_chrome(path)
-    assert [(one.name, one.args and one.args.nbytes) for one in events] == [
+    trace = read_chrome(path)
+    assert [(one.name, one.args and one.args.nbytes) for one in trace.events] == [
         ("k0", 0),
         ("k1", 1),
         ("k2", 2),
     ]
-    assert (rank, num_left_out) == (None if is_list else 3, 0)
+    assert (trace.rank, trace.num_left_out) == (None if is_list else 3, 0)
 
 
 def test_no_events(tmp_path: Path) -> None:
-    assert read_chrome(write(tmp_path / "trace.json", {"traceEvents": []})) == ([], None, 0)
+    trace = read_chrome(write(tmp_path / "trace.json", {"traceEvents": []}))
+    assert (trace.events, trace.rank, trace.num_left_out) == ([], None, 0)
 
 
 def k5(**more: Any) -> str:
@@ -69,10 +70,10 @@ def test_an_odd_event_does_not_hide_the_others(tmp_path: Path, odd: str) -> None
     path = tmp_path / "trace.json"
     text = '{"traceEvents": [' + ", ".join(texts) + '], "distributedInfo": {"rank": 2}}'
     path.write_bytes(text.encode(errors="surrogateescape"))
-    events, rank, num_left_out = read_chrome(path)
+    trace = read_chrome(path)
     is_read = not odd.startswith("another")
-    assert [str(one.name)[:2] for one in events] == ["k0", "k1", "k2", *["k5"] * is_read]
-    assert (rank, num_left_out) == (2, not is_read)
+    assert [str(one.name)[:2] for one in trace.events] == ["k0", "k1", "k2", *["k5"] * is_read]
+    assert (trace.rank, trace.num_left_out) == (2, not is_read)
 
 
 def test_facts_that_are_no_json_do_not_matter(tmp_path: Path) -> None:
