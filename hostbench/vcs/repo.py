@@ -146,8 +146,8 @@ def working_tree(root: Path, results: Path) -> Checkout:
 def committed_at(root: Path, commit: str | None) -> str | None:
     """When a commit was made, ISO 8601; None where git tells none that can be kept."""
     try:
-        said = git(root, "show", "-s", "--format=%cI", names=[commit]) if commit else None
-        return said if said and is_storable(epoch_s(said)) else None
+        at = git(root, "show", "-s", "--format=%cI", names=[commit]) if commit else None
+        return at if at and is_storable(epoch_s(at)) else None
     except (GitError, ValueError):
         return None
 
@@ -166,21 +166,18 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     if not all(_HASH.fullmatch(commit) for commit in (old, new)):
         return None
     try:
-        said = git(
-            *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
-            names=[f"{old}..{new}"],
-        )
+        log = ("log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s")
+        lines = git(root, *log, names=[f"{old}..{new}"]).splitlines()
     except GitError:
         return None
-    pairs = (line.partition("\t") for line in said.splitlines())
-    return [(commit, subject) for commit, _, subject in pairs]
+    return [(commit, subject) for commit, _, subject in (line.partition("\t") for line in lines)]
 
 
 def known_commits(root: Path, commits: Iterable[str]) -> set[str]:
     """Those, by their 40 or 64 digits, that git has here."""
-    asked = [commit for commit in commits if _HASH.fullmatch(commit)]
+    hashes = [commit for commit in commits if _HASH.fullmatch(commit)]
     try:
-        lines = run_git(root, "cat-file", "--batch-check", given="\n".join(asked).encode())
+        lines = run_git(root, "cat-file", "--batch-check", given="\n".join(hashes).encode())
     except GitError:
         return set()
     return {line.split()[0] for line in lines.decode().splitlines() if " commit " in line}

@@ -253,36 +253,21 @@ class Failing(InProcess):
             yield one if position else replace(one, status="failed", reason="it broke")
 
 
-class Interrupted(InProcess):
-    """Ctrl-C after two cases."""
+def ending(after: int, error: BaseException) -> type[InProcess]:
+    """It measures so many cases."""
 
-    after = 2
+    class Ending(InProcess):
+        def run(self, launch: Launch) -> Iterator[CaseRecord]:
+            for position, one in enumerate(super().run(launch)):
+                if position == after:
+                    raise error
+                yield one
 
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        for position, one in enumerate(super().run(launch)):
-            if position == self.after:
-                raise KeyboardInterrupt
-            yield one
-
-
-class Losing(InProcess):
-    """The device does not start again after two cases."""
-
-    after = 2
-
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        for position, one in enumerate(super().run(launch)):
-            if position == self.after:
-                raise DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
-            yield one
+    return Ending
 
 
-class LosingAtOnce(Losing):
-    after = 0
-
-
-class InterruptedAtOnce(Interrupted):
-    after = 0
+LOST = DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
+Losing, Interrupted = ending(2, LOST), ending(2, KeyboardInterrupt())
 
 
 QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick")
@@ -326,8 +311,8 @@ def test_exit_codes_of_a_run(
 @pytest.mark.parametrize(
     ("launcher", "code", "said"),
     [
-        (LosingAtOnce, EXIT_FAILED, "No CUDA GPUs are available; check nvidia-smi"),
-        (InterruptedAtOnce, EXIT_NOTHING_MEASURED, "interrupted before anything was measured"),
+        (ending(0, LOST), EXIT_FAILED, "No CUDA GPUs are available; check nvidia-smi"),
+        (ending(0, KeyboardInterrupt()), EXIT_NOTHING_MEASURED, "interrupted before anything was"),
     ],
 )
 def test_before_the_first_case_nothing_is_kept(
