@@ -40,7 +40,8 @@ def test_names_are_unique_and_what_is_watched_may_be_a_cause() -> None:
 
 
 def test_what_only_older_archives_hold_comes_last_among_the_causes() -> None:
-    old = {"gpu0": {"pci_max_payload_bytes": 256, "ecc": "on", "aer_fatal_total": 1}}
-    new = {"gpu0": {"pci_max_payload_bytes": 128, "ecc": "off", "aer_fatal_total": 9}}
+    rate = "memory_copy_all_cores_bytes_per_s"
+    old = {"gpu0": {"pci_max_payload_bytes": 256, "ecc": "on", "aer_fatal_total": 1, rate: 5.0}}
+    new = {"gpu0": {"pci_max_payload_bytes": 128, "ecc": "off", "aer_fatal_total": 9, rate: 6.0}}
     causes = possible({"before": from_json(old)}, {"before": from_json(new)})
     assert [cause.name for cause in causes] == ["ecc", "pci_max_payload_bytes"]
