@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from msgspec import to_builtins
 
 from hostbench.core import units
@@ -290,15 +289,12 @@ class Cause:
         return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
 
     def sparkline(self, series: Mapping[str, Series]) -> list[float]:
-        """Of the worst event's series, by id; where a machine moved as a whole the median of its
-        longest, each over its mean."""
-        for event in self.events:
-            if event.id in series:
-                return list(series[event.id].sparkline)
-        own = [every.sparkline for every in series.values() if every.group == self.worst.group]
-        length = max(map(len, own), default=0)
-        shares = [np.divide(values, np.mean(values)) for values in own if len(values) == length]
-        return [float(share) for share in np.median(shares, axis=0)] if length else []
+        """Of the worst event's series, by id; where a machine moved as a whole that of its longest
+        series."""
+        own = [series[event.id].sparkline for event in self.events if event.id in series]
+        others = [every.sparkline for every in series.values() if every.group == self.worst.group]
+        longest = max(others, key=len, default=())
+        return list(own[0] if own else longest)
 
 
 def causes(events: Iterable[Event]) -> list[Cause]:

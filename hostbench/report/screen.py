@@ -18,7 +18,7 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
-from hostbench.report.answer import Answer, ScreenLine, interval, times
+from hostbench.report.answer import Answer, ScreenLine, factor, interval, times
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import Row, rows_of
 from hostbench.report.write import StyledLine, draw
@@ -53,15 +53,13 @@ def screen(
     rows = rows_of(frame)
     answers = answers_of(rows)
     facts = facts_of(run.facts_before)
-    during = facts_of(run.facts.get("during", {}))
-    why = busy(facts, during)
+    why = busy(facts, facts_of(run.facts.get("during", {})))
     pairs = [*_rest(rows, answers)]
     if run.header.profile == "quick":
         pairs.append(("in a full run", f"more sizes and questions: {command}"))
     if why:
-        pairs.append(
-            ("busy", f"{why}: on a quiet machine launches agree more, fewer are undecided")
-        )
+        quiet = "on a quiet machine launches agree more, fewer are undecided"
+        pairs.append(("busy", f"{why}: {quiet}"))
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
     lines = [
         *map(StyledLine, _header(run, facts, why)),
@@ -110,22 +108,18 @@ def _header(run: Run, facts: Facts, why_busy: str) -> Iterator[str]:
 
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
-    """The largest established effects: what costs, what pays."""
+    """The largest established effects: what costs, what pays; a habit once, where it shows most."""
     known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
-    sure = [(name, conclusion) for name, conclusion in known if conclusion.is_different and name]
     if known and not any(conclusion.is_different for _, conclusion in known):
-        yield StyledLine(
-            "No difference between two habits is established by these launches.", "bold"
-        )
+        text = "No difference between two habits is established by these launches."
+        yield StyledLine(text, "bold")
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
-        effects = [
-            (name, max(conclusion.factor, 1 / conclusion.factor))
-            for name, conclusion in sure
-            if conclusion.verdict == verdict
-        ]  # a habit once, where it shows most
-        factors = {habit: max(f for name, f in effects if name == habit) for habit, _ in effects}
-        largest = sorted(factors, key=lambda name: -round(factors[name], 1))[:MOST_LEARNT]
-        named = [one_line(f"{name} {times(factors[name])}") for name in largest]
+        factors: dict[str, float] = {}
+        for habit, conclusion in known:
+            if habit and conclusion.verdict == verdict:
+                factors[habit] = max(factors.get(habit, 0.0), factor(conclusion))
+        largest = sorted(factors, key=lambda habit: -round(factors[habit], 1))[:MOST_LEARNT]
+        named = [one_line(f"{habit} {times(factors[habit])}") for habit in largest]
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
             named.pop()
         if named:
