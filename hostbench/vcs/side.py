@@ -34,8 +34,12 @@ from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
 """What a side of it is called."""
+_COPY = "working-tree"
+"""The folder beside those of the sides that has it as it was when the first of them was made."""
 _MEASURED = ("hostbench", "benchmarks")
 """Folders of hostbench itself that a commit brings to what is measured."""
+_OLDER = "No module named 'hostbench.runner'"
+"""How the import of a commit's workers ends that has none of that name."""
 _DECLARE = BOOT + "from hostbench.runner.server import declare; declare()"
 _NO_SUBMODULES = "submodules are left out: their folders are empty in what is measured"
 _CHANGED = "workloads with uncommitted changes"
@@ -103,8 +107,8 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         commit = known_commit(checkout, name)
         when = repo.committed_at(checkout, commit)
         code = Checkout(commit=commit, committed_at=when, scratch=None)
-        called = f"{name} ({commit[:8]})"
-    working = folder.parent / WORKING_TREE
+        called = name if commit.startswith(name) else f"{name} ({commit[:8]})"
+    working = folder.parent / _COPY
     tree = working if commit is None else folder / "tree"
     root, remarks, variables = Path(hostbench.__file__).parent.parent, list[str](), dict[str, str]()
     try:
@@ -183,7 +187,7 @@ def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str],
         declared = json.loads(done.stdout.rpartition("\n\n")[2])
     except ValueError as error:
         lines = done.stderr.strip().splitlines() or ["it declares nothing"]
-        if "cannot import name 'declare'" not in lines[-1]:
+        if not lines[-1].endswith(_OLDER) and "name 'declare'" not in lines[-1]:
             raise BrokenError(f"{lines[-1]:.200}") from error
         declared = {}
     if declared.get("messages") != MESSAGES:
@@ -202,16 +206,17 @@ def scratch(root: Path) -> str | None:
 
 def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
     """Of the workers that measure the package in `tree`. Raises UsageError or GitError."""
-    working, project = folder.parent / WORKING_TREE, _project_folder(root)
+    working, project = folder.parent / _COPY, _project_folder(root)
     if not (tree / project).is_dir():
         raise UsageError(f"it has no folder {project}, where asv.conf.json has the project")
     package = package_of(root, (tree / project).resolve(), folder / "build", commit)
     # What only the other side has must not be imported from wherever else it may be installed.
     names = {*package.names, *unbuilt(root, working / project).names}
     package = replace(package, names=tuple(sorted(names)))
-    workloads = _workloads(root)
-    copied = working / workloads if workloads else workload_folder() or ""
-    return {own_package.VARIABLE: package.encoded(), WORKLOADS: str(copied)}
+    inside = _workloads(root)
+    is_copied = inside is not None and (working / inside).is_dir()  # else git ignores it
+    workloads = working / inside if inside and is_copied else workload_folder() or ""
+    return {own_package.VARIABLE: package.encoded(), WORKLOADS: str(workloads)}
 
 
 def _project_folder(root: Path) -> Path:
