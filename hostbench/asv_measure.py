@@ -21,7 +21,6 @@ from hostbench.facts import (
     machine_of_asv,
     nvidia_hardware,
     probe_torch,
-    with_memory_copy,
 )
 from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
@@ -63,7 +62,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         seed=random.SystemRandom().getrandbits(32),
     )
     commit = os.environ.get("ASV_COMMIT")
-    host_facts = with_memory_copy(collect(torch_state=torch_state))
+    host_facts = collect(torch_state=torch_state)
     header = new_header(
         plan,
         device=device,

@@ -13,7 +13,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.scratch import Scratch
 
-os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
 # A block of megabytes is read and written in a few places: 2MiB would be cleared for each of them.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs behind it

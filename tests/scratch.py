@@ -118,7 +118,6 @@ class Scratch:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HOSTBENCH_", "GIT_"))}
         # A file that changes twice in a second and keeps its size would be read from an old .pyc.
         kept["PYTHONDONTWRITEBYTECODE"] = "1"
-        kept["HOSTBENCH_MEMORY_COPY"] = "0"
         return {**kept, "HOME": str(self.home), **self.environ, **more}
 
     def python(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:

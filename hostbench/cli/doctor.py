@@ -14,7 +14,6 @@ from hostbench.facts import (
     nvidia_hardware,
     probe_torch,
     to_json,
-    with_memory_copy,
 )
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
@@ -25,7 +24,7 @@ from hostbench.report.doctor import blocks, coverage, findings, is_broken, table
 def execute(*, format: str = "text") -> int:
     """Print the page. 0, or 4 where something is broken."""
     torch = probe_torch()
-    facts = with_memory_copy(collect(torch_state=torch))
+    facts = collect(torch_state=torch)
     hardware = nvidia_hardware()
     machine = machine_name(None, facts)
     diagnoses = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)

@@ -204,7 +204,7 @@ def _facts(device: str) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
     """Of this host, and how they are read once more; the simulated device needs no torch. Raises
     BrokenError where torch cannot be used."""
     if device == MARK:
-        return facts.with_memory_copy(facts.collect(torch_state=None)), facts.collect
+        return facts.collect(torch_state=None), facts.collect
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
     collect = partial(facts.collect, torch_state=torch)
@@ -213,7 +213,7 @@ def _facts(device: str) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
         wrong = without_cuda(host_facts, facts.nvidia_hardware(), torch)
     if wrong is not None:
         raise BrokenError(f"{wrong.text}; {wrong.remedy}")
-    return facts.with_memory_copy(host_facts), collect
+    return host_facts, collect
 
 
 def look(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:

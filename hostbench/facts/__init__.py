@@ -15,7 +15,6 @@ from hostbench.facts.machine import (
     machine_of_asv,
     register_with_asv,
 )
-from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import Facts, Group, from_json, known, to_json, unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
@@ -36,7 +35,6 @@ __all__ = [
     "probe_torch",
     "register_with_asv",
     "to_json",
-    "with_memory_copy",
 ]
 
 

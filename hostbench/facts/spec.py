@@ -142,10 +142,9 @@ ROWS = (
         lambda n, h: nvml.num_other(n.nvmlDeviceGetComputeRunningProcesses_v2(h)),
         volatile=True,
     ),
-    # read together by `watch` and `memory`
+    # read together by `watch`
     _host("foreign_cpu_share", volatile=True, moved=by(absolute=0.1)),
     _host("steal_share", volatile=True, moved=by(absolute=0.05)),
-    _host("memory_copy_bytes_per_s", volatile=True, moved=by(relative=0.1)),
     _gpu(
         "temperature_c",
         lambda n, h: n.nvmlDeviceGetTemperatureV(h, 0),
@@ -194,8 +193,8 @@ _BY_NAME = {row.name: row for row in ROWS}
 _RANKS = {row.name: rank for rank, row in enumerate(ROWS, 1)}
 NEVER = 0
 """Among the causes: none."""
-_MEASURED_ONCE = "memory_copy_all_cores_bytes_per_s"
-"""Of older archives, where it moves from run to run."""
+_MEASURED = ("memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s")
+"""Facts of older archives that move from run to run."""
 
 
 def rows_of(group: FactGroup) -> tuple[Spec, ...]:
@@ -213,7 +212,7 @@ def cause(name: str) -> int:
     last, and never where it is a counter."""
     spec = row(name)
     if spec is None:
-        return NEVER if "_total" in name or name == _MEASURED_ONCE else len(ROWS) + 1
+        return NEVER if "_total" in name or name in _MEASURED else len(ROWS) + 1
     return NEVER if spec.moved is None else _RANKS[spec.name]
 
 

@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from hostbench.core.units import GB, MIB, format_rate
+from hostbench.core.units import GB, MIB
 from hostbench.device.simulated_file import Link as SimulatedLink
-from hostbench.facts.memory import NAME as MEMORY_COPY
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
@@ -74,7 +73,7 @@ def ceiling(
 
 def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
     if device == "cpu":
-        return _host_memory(facts)
+        return "none on the cpu device"
     if device == "simulated":
         return _simulated(link, facts)
     if device != "cuda":
@@ -151,17 +150,6 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
     num = number_of(facts, group, "nvlink_links")
     text = f"NVLink, {num:.0f} links together" if num else "NVLink, all links together"
     return Ceiling(gb_per_s=links.nvlink(rate, num), text=text)
-
-
-def _host_memory(facts: Facts) -> str:
-    """A reference and no limit: what stays in a cache is faster than the memory, and streams use
-    more than one thread."""
-    rate = number_of(facts, "host", MEMORY_COPY)
-    if not rate:
-        why = _why(facts, "host", MEMORY_COPY)
-        return f"none on the cpu device; a memory copy was not measured{why}"
-    one_thread = f"by 1 thread {format_rate(rate / GB)}"
-    return f"none on the cpu device; for reference, a copy in the host's memory: {one_thread}"
 
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:

@@ -11,9 +11,8 @@ from typing import Literal
 
 from hostbench.core.case import Case
 from hostbench.core.errors import INSTALL_TABLE, TABLE, install
-from hostbench.core.units import GB, format_bytes, format_rate
+from hostbench.core.units import format_bytes
 from hostbench.facts.gpu import Hardware
-from hostbench.facts.memory import NAME as MEMORY_COPY
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of, why_unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.verdict import link_verdicts
@@ -253,8 +252,6 @@ def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
         "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
     ]
     yield "CPU", ", ".join(parts)
-    if (rate := number_of(facts, "host", MEMORY_COPY)) is not None:
-        yield "memory", f"copies {format_rate(rate / GB)} on 1 thread (measured)"
     for group in gpu_groups(facts):
         memory = number_of(facts, group, "memory_bytes")
         link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]

@@ -38,7 +38,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is no checkout, no GPU, no worker processes."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.setenv("HOSTBENCH_MEMORY_COPY", "0")
     monkeypatch.chdir(tmp_path)
     torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
