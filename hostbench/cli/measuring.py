@@ -139,11 +139,7 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
             )
     sources = {family: source(family) for family in dict.fromkeys(case.family for case in cases)}
     look_again = partial(look, root, results, sources)
-    if simulation is not None:
-        host_facts = simulation.all_facts()
-        collect: Callable[[], Any] = partial(dict, host_facts)
-    else:
-        host_facts, collect = _facts(device)
+    host_facts, collect = _facts(device, simulation)
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
         cases=cases,
@@ -200,9 +196,13 @@ def _machine(named: str | None, device: str, host_facts: facts.Facts) -> str:
     return machine
 
 
-def _facts(device: str) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
+def _facts(
+    device: str, simulation: Simulation | None
+) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
     """Of this host, and how they are read once more; the simulated device needs no torch. Raises
     BrokenError where torch cannot be used."""
+    if simulation is not None:
+        return simulation.all_facts(), simulation.all_facts
     if device == MARK:
         return facts.collect(torch_state=None), facts.collect
     torch = facts.probe_torch(device)

@@ -114,15 +114,15 @@ def another_installed(root: Path) -> str | None:
     compiled cannot be told apart."""
     if is_hostbench(root) or package() is not None:
         return None
-    source = asv_config.source_folder(root)
-    own = unbuilt(root, source)
+    own = unbuilt(root, asv_config.source_folder(root))
     for name in own.names:
         ours, theirs = Path(own.folder, *name.split(".")), _installed(name)
-        alone = ours.with_suffix(".py")
-        if theirs is None or (alone.is_file() and Path(own.folder) == source):
-            continue  # the latter is a script beside a package
+        if theirs is None:
+            continue
         pairs = [(path, theirs / path.relative_to(ours)) for path in ours.rglob("*.py")]
-        if any(_texts_differ(*pair) for pair in pairs or [(alone, theirs)]):
+        pairs = pairs or [(ours.with_suffix(".py"), theirs)]
+        both = [pair for pair in pairs if all(path.is_file() for path in pair)]  # else generated
+        if any(first.read_bytes() != second.read_bytes() for first, second in both):
             return f"another {name} is installed: `pip install -e .` puts this one there"
     return None
 
@@ -139,8 +139,3 @@ def _installed(name: str) -> Path | None:
             origin = Path(spec.origin)
             return origin.parent if spec.submodule_search_locations else origin
     return None
-
-
-def _texts_differ(ours: Path, theirs: Path) -> bool:
-    """What only one of them has is generated, or was left out."""
-    return ours.is_file() and theirs.is_file() and ours.read_bytes() != theirs.read_bytes()

@@ -163,8 +163,6 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
         path = top / layout.removeprefix("src/" if top == site else "")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("NUM_BYTES = 1\n")
-    write(root, noxfile_py="here")
-    write(site, noxfile_py="another's")
     monkeypatch.syspath_prepend(str(site))
     code = partial(measuring.look, root, root / "results", {})
     before = code()
