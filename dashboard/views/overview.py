@@ -53,7 +53,7 @@ def card(name: str) -> None:
     question = curves.QUESTIONS[name]
     workload = question.workloads[0]
     own = parts.newest(store, [workload])
-    st.markdown(f"**{question.title}**")
+    parts.link("curves", f"**{question.title}**", q=name)
     if not own:
         st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
@@ -66,7 +66,6 @@ def card(name: str) -> None:
     if spec and parts.chart(spec, f"card {name}", says):
         parts.go("curves", q=name)
     st.caption(plain(measured))
-    parts.link("curves", "over machines and runs", q=name)
 
 
 def own_card(answer: Answer) -> None:
@@ -82,7 +81,7 @@ def trend_card(own: Series) -> None:
     rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
     rows = rows[(rows["group"] == own.group) & (rows["status"] != "not measured")]
     rows = rows[rows["committed_at"].notna()]
-    st.markdown(f"**{plain(words.case(own.case))}**")
+    parts.link("trend", f"**{plain(words.case(own.case))}**", case=own.case)
     if rows.empty:
         st.caption("no run with a date")
         return
@@ -91,7 +90,6 @@ def trend_card(own: Series) -> None:
     if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
     st.caption(plain(own.machine))
-    parts.link("trend", "on every machine", case=own.case)
 
 
 workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]
