@@ -101,7 +101,7 @@ QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?", workload=CREATE,
         where={"fill": FILLS}, each=("fill",), note=peak, screen="{fill} {nbytes}, moved or direct",
-        both_ends=True, learnt="{fill} {choice}",
+        learnt="{fill} {choice}",
     ),
     Finding(
         text="Where the time of {fill} goes, created on the CPU and moved", workload=PART,

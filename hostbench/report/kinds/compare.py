@@ -75,8 +75,6 @@ class Compare(Question):
     `{choice}` in `screen` it has no further names."""
     learnt: str = "{what}: {choice}"
     """How the summary on top names a difference."""
-    both_ends: bool = False
-    """The first screen has a line for the smallest size too, not for the largest alone."""
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
         yield from (*Question.chosen(self), *(self.claim or {}).items())
@@ -117,7 +115,7 @@ class Compare(Question):
             verdict,
             [*figures, *alone],
             lost=lost,
-            lines=self.lines(group, here, rows) if self.screen else (),
+            lines=self.lines(self.measured(here), rows) if self.screen else (),
             notes=tuple(notes),
             chart=self._chart(group, here, rules, [*pairs.values()]),
         )
@@ -259,15 +257,7 @@ class Compare(Question):
             parts.append(f"{words} {at}")
         return f"{self.name(compared[0][0], self.claim or ())}: {', '.join(parts)}"
 
-    def lines(self, group: Rows, here: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
-        size, shown = size_axis(group), [here]
-        if size is not None and self.both_ends:
-            sizes = {int(row.axes[size]) for row in valid(group)}
-            shown = [where(group, **{size: n}) for n in dict.fromkeys((min(sizes), max(sizes)))]
-        for some in shown:
-            yield from self._lines(self.measured(some), rows)
-
-    def _lines(self, measured: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
+    def lines(self, measured: Rows, rows: Rows) -> Iterator[answers.ScreenLine]:
         """All choices of a few, or the one that differs most beside the other one."""
         pairs, axes = self.pairs(measured, rows), self._axes(measured)
         names = {row.case: self.name(row, axes) for row in measured}
