@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hostbench.core.arrays import Floats
 from hostbench.idle.host import Host
 from hostbench.idle.intervals import Intervals, spanned, union
 from hostbench.idle.trace import COPY, INSIDE, KERNEL, NONE, Trace
@@ -38,59 +37,6 @@ QUEUE_DEPTH = 1024
 """Launches that CUDA takes before a launch waits: no host is further ahead of its device."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceTime:
-    """One device of one trace, from its first activity to the end of its last."""
-
-    device: int
-    start_s: float
-    span_s: float
-    work: pd.DataFrame
-    """The rows of `trace.work` that are its own."""
-    busy: Intervals
-    computing: Intervals
-    """In which anything ran that neither copies nor talks to other devices."""
-    idle_s: dict[str, float]
-    """By cause."""
-    long_queued_s: float
-    """Of what was queued, in pieces of more than LAUNCH_S: something held the work up."""
-    late: Intervals
-    """What lies before the launch of the gaps of which the host being late has a part."""
-    wait_idle_s: Floats
-    """The idleness that each wait of the host caused."""
-
-
-def device_times(trace: Trace, host: Host) -> list[DeviceTime]:
-    return [_device_time(trace, host, rows) for _, rows in trace.work.groupby("device")]
-
-
-def _device_time(trace: Trace, host: Host, work: pd.DataFrame) -> DeviceTime:
-    busy, firsts = union(work["start_s"], work["end_s"])
-    next_work = work.iloc[firsts[1:]]
-    gaps = _Gaps(trace, host)
-    for start_s, end_s, call, kind in zip(
-        busy.ends[:-1].tolist(),
-        busy.starts[1:].tolist(),
-        next_work["call"].tolist(),
-        next_work["kind"].tolist(),
-        strict=True,
-    ):
-        gaps.add(start_s, end_s, call, kind == COPY)
-    late = np.array(gaps.late).reshape(-1, 2).T
-    return DeviceTime(
-        device=int(work["device"].iloc[0]),
-        start_s=float(busy.starts[0]),
-        span_s=float(busy.ends[-1] - busy.starts[0]),
-        work=work,
-        busy=busy,
-        computing=spanned(work[work["kind"].isin((KERNEL, INSIDE))]),
-        idle_s=gaps.idle_s,
-        long_queued_s=gaps.long_queued_s,
-        late=Intervals(late[0], late[1]),
-        wait_idle_s=np.array(gaps.wait_idle_s),
-    )
-
-
 @dataclass(slots=True)
 class _Owed:
     """Of a wait that is over: the seconds not yet used up."""
@@ -101,22 +47,59 @@ class _Owed:
     seconds: float
 
 
-class _Gaps:
-    """Adds up the gaps of one device, in the order of time."""
+class DeviceTime:
+    """One device of one trace, from its first activity to the end of its last."""
 
-    def __init__(self, trace: Trace, host: Host) -> None:
+    def __init__(self, trace: Trace, host: Host, work: pd.DataFrame) -> None:
+        """`work`: the rows of `trace.work` that are the device's."""
+        self.work = work
+        self.device = int(work["device"].iloc[0])
+        self.busy, firsts = union(work["start_s"], work["end_s"])
+        self.start_s = float(self.busy.starts[0])
+        self.span_s = float(self.busy.ends[-1] - self.busy.starts[0])
+        # In which anything ran that neither copies nor talks to other devices.
+        self.computing = spanned(work[work["kind"].isin((KERNEL, INSIDE))])
         self.idle_s = dict.fromkeys(IDLE_CAUSES, 0.0)
+        # Of what was queued, in pieces of more than LAUNCH_S: something held the work up.
         self.long_queued_s = 0.0
-        self.wait_idle_s = [0.0] * len(host.waits)
-        self.late: list[tuple[float, float]] = []
+        # The idleness that each wait of the host caused.
+        self.wait_idle_s = np.zeros(len(host.waits))
         self._calls = list(zip(trace.calls["start_s"], trace.calls["end_s"], strict=True))
         self._launch_starts = host.launches["start_s"].tolist()
         self._launch_ends = host.launches["end_s"].cummax().tolist()
         self._waits = list(zip(host.waits["start_s"], host.waits["end_s"], strict=True))
         self._num_over = 0
         self._owed = deque[_Owed]()
+        self._late: list[tuple[float, float]] = []
+        next_work = work.iloc[firsts[1:]]
+        ends, starts = self.busy.ends[:-1].tolist(), self.busy.starts[1:].tolist()
+        is_copy = next_work["kind"] == COPY
+        for gap in zip(ends, starts, next_work["call"], is_copy, strict=True):
+            self._add(*gap)
 
-    def add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
+    def late_in_s(self, spans: Intervals) -> float:
+        """Of the gaps of which a late host has a part, what these cover before the launch."""
+        starts, ends = np.array(self._late).reshape(-1, 2).T
+        return float(spans.within(starts, ends).sum())
+
+    @property
+    def idle_fraction(self) -> float:
+        idle_s = self.span_s - self.busy.length
+        return max(0.0, idle_s / self.span_s) if self.span_s else 0.0
+
+    def copies(self) -> pd.DataFrame:
+        """With the seconds of each, and those in which nothing was computed."""
+        rows = self.work[self.work["kind"] == COPY]
+        seconds = rows["end_s"] - rows["start_s"]
+        hidden_s = self.computing.within(rows["start_s"].to_numpy(), rows["end_s"].to_numpy())
+        return rows.assign(seconds=seconds, not_hidden_s=seconds - hidden_s)
+
+    def not_hidden_s(self, kind: str) -> float:
+        """In which work of this kind ran, and nothing was computed."""
+        spans = spanned(self.work[self.work["kind"] == kind])
+        return spans.length - float(self.computing.within(*spans).sum())
+
+    def _add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
         """A gap, and the call that launched the work that ended it. The call of a copy may last
         until the copy is done: had it begun before the gap, it does not keep the device waiting."""
         if call == NONE:
@@ -141,7 +124,7 @@ class _Gaps:
             is_late = called_s - self._last_s(index) > LAUNCH_S
             self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
             if is_late:
-                self.late.append((start_s, called_s))
+                self._late.append((start_s, called_s))
 
     def _last_s(self, index: int) -> float:
         """When the launch before, or the wait before, was over."""

@@ -75,7 +75,7 @@ class _Thread:
         def own(table: pd.DataFrame) -> pd.DataFrame:
             return table[table["thread"] == thread].sort_values("start_s", kind="stable")
 
-        self._lines, self._marks = trace.lines, own(trace.marks)
+        self._marks = own(trace.marks)
         ops = own(trace.ops)
         self._outer, firsts = union(ops["start_s"], ops["end_s"], joins=False)
         self._ops = ops.iloc[firsts]
@@ -140,9 +140,9 @@ class _Thread:
         next_call_s = called_s[np.searchsorted(called_s, done_s)]
         at = np.searchsorted(self._marks["start_s"], waits["end_s"])
         marked_s = np.append(self._marks["start_s"], np.inf)[at]
-        marked = np.append(self._marks["line"], NONE)[at]
-        numbers = np.where(marked_s <= next_call_s, marked, NONE)
-        return [None if number == NONE else self._lines[number] for number in numbers.tolist()]
+        marked = [*self._marks["line"], None]
+        is_its = marked_s <= next_call_s
+        return [marked[index] if its else None for index, its in zip(at, is_its, strict=True)]
 
 
 _NO_WAITS = pd.DataFrame(

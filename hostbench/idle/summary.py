@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hostbench.core.errors import UsageError
 from hostbench.core.units import about_bytes, format_seconds, number_of
 from hostbench.idle.causes import (
     COPY_NOT_HIDDEN,
@@ -20,10 +19,10 @@ from hostbench.idle.causes import (
     OTHER,
     QUEUED,
     SLOW_LAUNCH,
-    device_times,
+    DeviceTime,
 )
 from hostbench.idle.host import host_of
-from hostbench.idle.intervals import Intervals, spanned, union
+from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.lines import CodeLine
 from hostbench.idle.report import (
     Advice,
@@ -76,8 +75,7 @@ _QUEUED = "the device takes some time from one kernel to the next: fewer and lar
 _HELD_UP = "a stream waits for another's event, the device starts up, or the trace lacks work"
 _OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
 _READ_LATER = "read results into pinned memory on a side stream, or one step later"
-_NO_CALLS = "record with torch.profiler, ProfilerActivity.CPU and CUDA: the calls tell the causes"
-_BEFORE = "it was launched before the trace began, or the writer left it out: record more steps"
+_NO_LAUNCH = "record more steps, with ProfilerActivity.CPU and CUDA: the calls tell the causes"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
 
 _Costly = tuple[float, str, str]
@@ -90,49 +88,35 @@ class _Process:
     def __init__(self, trace: Trace) -> None:
         self.trace, self.steps = trace, trace.steps
         self.host = host_of(trace)
-        self.times = device_times(trace, self.host)
+        by_device = trace.work.groupby("device")
+        self.devices = [DeviceTime(trace, self.host, work) for _, work in by_device]
 
     def covered_s(self) -> float:
         """Of the spans of the devices, what the steps take, up to when devices were done with what
         was launched in each."""
         done_s = self.steps.ends.copy()
-        for time in self.times:
-            work = time.work[time.work["call"] != NONE]
+        for device in self.devices:
+            work = device.work[device.work["call"] != NONE]
             called_s = self.trace.calls["start_s"].to_numpy()[work["call"]]
             inside = self.steps.have(called_s)
             step = np.searchsorted(self.steps.starts, called_s[inside], side="right") - 1
             np.maximum.at(done_s, step, work["end_s"].to_numpy()[inside])
         covered, _ = union(self.steps.starts, done_s)
-        spans = np.array([[time.start_s, time.start_s + time.span_s] for time in self.times])
-        return float(covered.within(*spans.T).sum())
+        starts = np.array([device.start_s for device in self.devices])
+        spans = np.array([device.span_s for device in self.devices])
+        return float(covered.within(starts, starts + spans).sum())
 
     def waits(self) -> pd.DataFrame:
         """The host's, with the seconds, what devices idled for each, and whether in a step."""
         waits = self.host.waits
         return waits.assign(
             seconds=waits["end_s"] - waits["start_s"],
-            idle_s=sum((time.wait_idle_s for time in self.times), np.zeros(len(waits))),
+            idle_s=sum(device.wait_idle_s for device in self.devices),
             in_step=self.steps.have(waits["start_s"].to_numpy()),
         )
 
-    def copies(self) -> Iterator[pd.DataFrame]:
-        for time in self.times:
-            rows = time.work[time.work["kind"] == COPY]
-            seconds = rows["end_s"] - rows["start_s"]
-            hidden_s = time.computing.within(rows["start_s"].to_numpy(), rows["end_s"].to_numpy())
-            yield rows.assign(seconds=seconds, not_hidden_s=seconds - hidden_s)
-
     def late_in_s(self, spans: Intervals) -> float:
-        """Of the time in which a device waited for a late host, what these cover."""
-        return sum(float(spans.within(*time.late).sum()) for time in self.times)
-
-    def not_hidden_s(self, kind: str) -> float:
-        """In which work of this kind ran, and nothing was computed."""
-        total_s = 0.0
-        for time in self.times:
-            spans = spanned(time.work[time.work["kind"] == kind])
-            total_s += spans.length - float(time.computing.within(*spans).sum())
-        return total_s
+        return sum(device.late_in_s(spans) for device in self.devices)
 
 
 def idle_report(paths: Sequence[Path]) -> IdleReport:
@@ -141,8 +125,6 @@ def idle_report(paths: Sequence[Path]) -> IdleReport:
 
 
 def summary(traces: Sequence[Trace]) -> IdleReport:
-    if not traces:
-        raise UsageError("no trace is given")
     return _Summary([_Process(trace) for trace in traces]).report()
 
 
@@ -151,60 +133,53 @@ class _Summary:
 
     def __init__(self, processes: Sequence[_Process]) -> None:
         self._all = processes
-        self._parts = [part for part in processes if part.times]
-        self._times = [time for part in self._parts for time in part.times]
-        self._span_s = sum(time.span_s for time in self._times)
+        self._parts = [part for part in processes if part.devices]
+        self._devices = [device for part in self._parts for device in part.devices]
+        self._span_s = sum(device.span_s for device in self._devices)
         has_steps = all(len(part.steps.starts) for part in self._parts)
         marked = self._parts if has_steps else []
         self._num_steps = sum(len(part.steps.starts) for part in marked)
-        self._num_device_steps = sum(len(part.steps.starts) * len(part.times) for part in marked)
+        self._num_device_steps = sum(len(part.steps.starts) * len(part.devices) for part in marked)
         self._steps_share = self._share(sum(part.covered_s() for part in marked))
-        sums = {name: sum(time.idle_s[name] for time in self._times) for name in IDLE_CAUSES}
-        self._seconds = sums | {COPY_NOT_HIDDEN: self._not_hidden_s(COPY)}
+        self._seconds = {
+            name: sum(device.idle_s[name] for device in self._devices) for name in IDLE_CAUSES
+        }
 
     def report(self) -> IdleReport:
-        waits, copies = list(self._waits()), list(self._copies())
-        advice = [
-            *map(self._about_wait, waits),
-            *map(_about_copy, copies),
-            *self._about_host(),
-            *self._about_kernels(),
-            *self._about_the_trace(),
-        ]
+        waits, copies = tuple(self._waits()), tuple(self._copies())
+        costs = sorted(self._costs(waits, copies), key=lambda cost: -cost[0])
+        causes = self._seconds | {COPY_NOT_HIDDEN: self._not_hidden_s(COPY)}
+        length_s = sum(part.steps.length for part in self._parts)
         return IdleReport(
-            devices=tuple(self._devices()),
-            num_steps=self._num_device_steps,
-            step_s=self._step_s(),
-            steps_share=self._steps_share if self._num_steps else None,
-            causes=tuple(self._causes()),
-            waits=tuple(waits),
-            copies=tuple(copies),
-            advice=tuple(
-                Advice(what=what, remedy=remedy, **self._cost(cost_s))
-                for cost_s, what, remedy in sorted(advice, key=lambda row: -row[0])
-                if cost_s > 0
-            ),
-            likely_waits=() if self._times else tuple(self._likely_waits()),
-            warnings=tuple(text for part in self._all for text in part.trace.warnings),
-        )
-
-    def _devices(self) -> Iterator[IdleDevice]:
-        for part in self._parts:
-            for time in part.times:
-                idle_s = time.span_s - time.busy.length
-                yield IdleDevice(
-                    device=time.device,
+            devices=tuple(
+                IdleDevice(
+                    device=device.device,
                     rank=part.trace.rank,
                     file=part.trace.file,
-                    span_s=time.span_s,
-                    busy_s=time.busy.length,
-                    idle_fraction=max(0.0, idle_s / time.span_s) if time.span_s else 0.0,
+                    span_s=device.span_s,
+                    busy_s=device.busy.length,
+                    idle_fraction=device.idle_fraction,
                 )
-
-    def _step_s(self) -> float | None:
-        if not self._num_steps:
-            return None
-        return sum(part.steps.length for part in self._parts) / self._num_steps
+                for part in self._parts
+                for device in part.devices
+            ),
+            num_steps=self._num_device_steps,
+            step_s=length_s / self._num_steps if self._num_steps else None,
+            steps_share=self._steps_share if self._num_steps else None,
+            causes=tuple(
+                IdleCause(cause=name, is_idle=name in IDLE_CAUSES, **self._cost(seconds))
+                for name, seconds in sorted(causes.items(), key=lambda pair: -pair[1])
+            ),
+            waits=waits,
+            copies=copies,
+            advice=tuple(
+                Advice(what=what, remedy=remedy, **self._cost(seconds))
+                for seconds, what, remedy in costs
+                if seconds > 0
+            ),
+            likely_waits=() if self._devices else tuple(self._likely_waits()),
+            warnings=tuple(text for part in self._all for text in part.trace.warnings),
+        )
 
     def _cost(self, seconds: float) -> dict[str, Any]:
         per_step = self._num_steps and self._steps_share >= MOSTLY
@@ -215,11 +190,7 @@ class _Summary:
         return seconds / self._span_s if self._span_s else 0.0
 
     def _not_hidden_s(self, kind: str) -> float:
-        return sum(part.not_hidden_s(kind) for part in self._parts)
-
-    def _causes(self) -> Iterator[IdleCause]:
-        for name, seconds in sorted(self._seconds.items(), key=lambda pair: -pair[1]):
-            yield IdleCause(cause=name, is_idle=name in IDLE_CAUSES, **self._cost(seconds))
+        return sum(device.not_hidden_s(kind) for device in self._devices)
 
     def _waits(self) -> Iterator[WaitingLine]:
         """By line and call, the costliest first."""
@@ -235,28 +206,25 @@ class _Summary:
             nbytes=("nbytes", "sum"),
         )
         sums = sums.sort_values(["idle_s", "seconds"], ascending=False).droplevel("is_copy")
-        for row in _records(sums.reset_index()):
+        rows: Any = sums.reset_index().to_dict("records")
+        for row in rows:
             line = row.pop("line")
-            line = line if isinstance(line, CodeLine) else None
-            yield WaitingLine(
-                file=line.file if line else None,
-                line=line.line if line else None,
-                function=line.function if line else None,
-                **row,
-            )
+            is_line = isinstance(line, CodeLine)
+            where = line._asdict() if is_line else dict.fromkeys(CodeLine._fields)
+            yield WaitingLine(**where, **row)
 
     def _copies(self) -> Iterator[CopyWay]:
-        copies = [rows for part in self._parts for rows in part.copies()]
-        if copies:
-            ways = pd.concat(copies).groupby("name", sort=False)
-            sums = ways.agg(
-                count=("seconds", "size"),
-                nbytes=("nbytes", "sum"),
-                seconds=("seconds", "sum"),
-                not_hidden_s=("not_hidden_s", "sum"),
-            )
-            for row in _records(sums.rename_axis("way").reset_index()):
-                yield CopyWay(**row)
+        if not self._devices:
+            return
+        copies = pd.concat([device.copies() for device in self._devices])
+        sums = copies.groupby("name", sort=False).agg(
+            count=("seconds", "size"),
+            nbytes=("nbytes", "sum"),
+            seconds=("seconds", "sum"),
+            not_hidden_s=("not_hidden_s", "sum"),
+        )
+        rows: Any = sums.rename_axis("way").reset_index().to_dict("records")
+        yield from (CopyWay(**row) for row in rows)
 
     def _likely_waits(self) -> Iterator[LikelyWait]:
         """In the steps, where some are marked."""
@@ -267,51 +235,55 @@ class _Summary:
             marks = marks[marks["name"] != ""]  # the others are of waits for a GPU
             if num_steps:
                 marks = marks[part.steps.have(marks["start_s"].to_numpy())]
-            lines = [part.trace.lines[number] for number in marks["line"]]
-            counts.update(zip(lines, marks["name"], strict=True))
+            counts.update(zip(marks["line"], marks["name"], strict=True))
         for (line, call), count in counts.most_common():
+            per_step = count / num_steps if num_steps else None
             yield LikelyWait(
-                file=line.file,
-                line=line.line,
-                function=line.function,
-                call=call,
-                count=count,
-                per_step=count / num_steps if num_steps else None,
-                remedy=_remedy(call),
+                **line._asdict(), call=call, count=count, per_step=per_step, remedy=_remedy(call)
             )
 
-    def _about_wait(self, line: WaitingLine) -> _Costly:
-        where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
-        where += f" ({line.function})" if line.function else ""
-        call, times = _SPOKEN.get(line.call, line.call), self._times_of(line)
-        if line.nbytes:
-            size = about_bytes(line.nbytes / line.count)
+    def _costs(self, waits: Sequence[WaitingLine], copies: Sequence[CopyWay]) -> Iterator[_Costly]:
+        """All that costs time."""
+        yield from map(self._of_wait, waits)
+        for copy in copies:
+            size = f"{about_bytes(copy.nbytes / copy.count)} on average"
+            of_size = size if copy.nbytes else "a size that the trace lacks"
+            what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
+            remedy = _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
+            yield copy.not_hidden_s, what, remedy
+        yield self._not_hidden_s(COLLECTIVE), "collectives not hidden", _ALONE
+        yield from self._of_host()
+        yield from self._of_kernels()
+
+    def _of_wait(self, wait: WaitingLine) -> _Costly:
+        where = f"{wait.file}:{wait.line}" if wait.file else "a line that the trace lacks"
+        where += f" ({wait.function})" if wait.function else ""
+        call, outside = _SPOKEN.get(wait.call, wait.call), wait.count - wait.num_in_steps
+        if self._num_steps:
+            each = f"{wait.num_in_steps / self._num_steps:.3g} a step"
+            rest = f"{number_of(outside, 'time', 'times')} outside the steps"
+            times = " and ".join([each] * (wait.num_in_steps > 0) + [rest] * (outside > 0))
+        else:
+            times = number_of(wait.count, "time", "times")
+        if wait.nbytes:
+            size = about_bytes(wait.nbytes / wait.count)
             what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
-            return line.idle_s, what, _PIN
-        what = f"{where}: {call} waits for the device, {times}"
-        return line.idle_s, what, _remedy(line.call)
+            return wait.idle_s, what, _PIN
+        return wait.idle_s, f"{where}: {call} waits for the device, {times}", _remedy(wait.call)
 
-    def _times_of(self, line: WaitingLine) -> str:
-        if not self._num_steps:
-            return number_of(line.count, "time", "times")
-        inside, outside = line.num_in_steps, line.count - line.num_in_steps
-        counts = [f"{inside / self._num_steps:.3g} a step"] if inside else []
-        counts += [f"{number_of(outside, 'time', 'times')} outside the steps"] if outside else []
-        return " and ".join(counts)
-
-    def _about_host(self) -> Iterator[_Costly]:
+    def _of_host(self) -> Iterator[_Costly]:
         late_s = self._seconds[HOST_LATE]
-        loader_s = sum(part.late_in_s(part.trace.loads) for part in self._parts)
-        loader_s = min(loader_s, late_s)
+        loader_s = min(late_s, sum(part.late_in_s(part.trace.loads) for part in self._parts))
+        late_s -= loader_s
         allocation_s = sum(part.late_in_s(part.host.allocating) for part in self._parts)
-        allocation_s = min(allocation_s, late_s - loader_s)
+        allocation_s = min(late_s, allocation_s)
         yield loader_s, "host late: waiting for the DataLoader", _LOADER
         yield allocation_s, "host late: allocating memory", _ALLOCATION
-        rest_s = late_s - loader_s - allocation_s
+        rest_s = late_s - allocation_s
         yield rest_s, "host late: the launch came after the queue was empty", _LATE
 
-    def _about_kernels(self) -> Iterator[_Costly]:
-        kernels = [time.work[time.work["kind"] == KERNEL] for time in self._times]
+    def _of_kernels(self) -> Iterator[_Costly]:
+        kernels = [device.work[device.work["kind"] == KERNEL] for device in self._devices]
         long_s = np.concatenate([[], *(rows["end_s"] - rows["start_s"] for rows in kernels)])
         size, tiny = "no kernels", 0.0
         if len(long_s):
@@ -324,32 +296,13 @@ class _Summary:
         yield self._seconds[LAUNCH_BOUND], what, _LAUNCHES
         long = f"longer than {format_seconds(LAUNCH_S)}"
         yield self._seconds[SLOW_LAUNCH], f"slow launch: launch calls of {long}", _SLOW_LAUNCH
-        held_s = sum(time.long_queued_s for time in self._times)
+        held_s = sum(device.long_queued_s for device in self._devices)
         what = f"queued {long}: the launch had returned, and the work did not begin"
         yield held_s, what, _HELD_UP
         queued_s = self._seconds[QUEUED] - held_s
         yield queued_s, f"between kernels that were queued; {size}", _QUEUED
-        yield self._not_hidden_s(COLLECTIVE), "collectives not hidden", _ALONE
-
-    def _about_the_trace(self) -> Iterator[_Costly]:
-        lacks_s = {True: 0.0, False: 0.0}
-        for part in self._parts:
-            has_calls = bool((part.trace.work["call"] != NONE).any())
-            lacks_s[has_calls] += sum(time.idle_s[OTHER] for time in part.times)
-        yield lacks_s[False], "other: the trace lacks the calls of CUDA's runtime", _NO_CALLS
-        yield lacks_s[True], "other: the trace lacks the launch of some work", _BEFORE
-
-
-def _about_copy(copy: CopyWay) -> _Costly:
-    size = f"{about_bytes(copy.nbytes / copy.count)} on average"
-    of_size = size if copy.nbytes else "a size that the trace lacks"
-    what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
-    return copy.not_hidden_s, what, _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
+        yield self._seconds[OTHER], "other: the trace lacks the launch of some work", _NO_LAUNCH
 
 
 def _remedy(call: str) -> str:
     return next(remedy for pattern, remedy in _REMEDIES if re.search(pattern, call))
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): row[key] for key in row} for row in table.to_dict("records")]

@@ -9,7 +9,7 @@ import pandas as pd
 from hostbench.core.units import number_of
 from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, is_collective, read_chrome
 from hostbench.idle.intervals import Intervals, spanned
-from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark
+from hostbench.idle.lines import BORDER, MARK, read_mark
 
 NONE = -1
 """In a column of whole numbers: there is none."""
@@ -29,7 +29,8 @@ _KINDS = {
 _COLUMNS = {
     **dict.fromkeys(("kind", "name", "thread"), "str"),
     **dict.fromkeys(("start_us", "long_us"), "float"),
-    **dict.fromkeys(("device", "nbytes", "correlation", "line"), "int64"),
+    **dict.fromkeys(("device", "nbytes", "correlation"), "int64"),
+    "line": "object",
 }
 _STEP = "ProfilerStep#"
 _LOADER = "enumerate(DataLoader)"
@@ -38,12 +39,11 @@ _LOADER = "enumerate(DataLoader)"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """One process's trace: tables of one row an event. Times are seconds from its first event, a
-    `thread` is a text, a `line` an index into `lines` or NONE."""
+    `thread` is a text."""
 
     file: str
     rank: int | None
     warnings: tuple[str, ...]
-    lines: tuple[CodeLine, ...]
     work: pd.DataFrame
     """What devices did: start_s, end_s, kind (as above), name (of a copy its way), device, nbytes;
     call, the row of `calls` that launched it, or NONE."""
@@ -52,8 +52,8 @@ class Trace:
     ops: pd.DataFrame
     """Operations of torch: start_s, end_s, name, thread."""
     marks: pd.DataFrame
-    """What hostbench writes beside a wait: start_s, thread, line; the name is the call, where that
-    would wait if there were a GPU."""
+    """What hostbench writes beside a wait: start_s, thread, line, a CodeLine; the name is the call,
+    where that would wait if there were a GPU."""
     steps: Intervals
     """The annotations ProfilerStep#N, or what lies between two of our own marks; they may touch."""
     loads: Intervals
@@ -65,9 +65,7 @@ def read_trace(path: Path) -> Trace:
     chrome = read_chrome(path)
     counted = [event for event in chrome.events if event.cat in _KINDS and event.ph in ("X", "B")]
     whole = [event for event in counted if event.ph == "X" and event.ts is not None]
-    lines: dict[CodeLine, int] = {}
-    rows = [_row(event, lines) for event in whole]
-    table = pd.DataFrame.from_records(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
+    table = pd.DataFrame.from_records(map(_row, whole), columns=list(_COLUMNS)).astype(_COLUMNS)
     # Whole nanoseconds, so that what touches does so exactly.
     start_ns = ((table["start_us"] - table["start_us"].iloc[:1].sum()) * 1e3).round()
     table["start_s"] = start_ns / 1e9
@@ -75,7 +73,7 @@ def read_trace(path: Path) -> Trace:
     kind, name = table["kind"], table["name"]
     is_step, is_mark = name.str.startswith(_STEP), name.str.startswith(MARK)
     is_note = is_step | is_mark | (name == BORDER) | (kind == _NOTE)
-    marks = table[is_mark & (table["line"] != NONE)]
+    marks = table[is_mark & table["line"].notna()]
     calls = table[kind == _CALL].reset_index(drop=True)
     num_left_out = chrome.num_left_out + len(counted) - len(whole)
     warning = (
@@ -86,7 +84,6 @@ def read_trace(path: Path) -> Trace:
         file=path.name,
         rank=chrome.rank,
         warnings=(warning,) if num_left_out else (),
-        lines=tuple(lines),
         work=_with_calls(table[kind.isin((KERNEL, COLLECTIVE, COPY, INSIDE))], calls),
         calls=calls,
         ops=table[(kind == _OP) & ~is_note],
@@ -96,7 +93,7 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-def _row(event: TraceEvent, lines: dict[CodeLine, int]) -> tuple[Any, ...]:
+def _row(event: TraceEvent) -> tuple[Any, ...]:
     """As _COLUMNS names it."""
     kind, name, line = _KINDS[str(event.cat)], str(event.name), None
     args = event.args or EventArgs()
@@ -118,7 +115,7 @@ def _row(event: TraceEvent, lines: dict[CodeLine, int]) -> tuple[Any, ...]:
         device if isinstance(device, int) else 0,
         args.nbytes or 0,
         NONE if args.correlation is None else args.correlation,
-        NONE if line is None else lines.setdefault(line, len(lines)),
+        line,
     )
 
 
