@@ -145,12 +145,9 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
     varying = [name for name in names if rows[name].nunique() > 1]
     several = rows.groupby("machine")["run_id"].nunique().max() > 1
     where = rows["machine"] + (", " + rows["run"] if several else "")
-    values = [*rows[varying].fillna("").astype(str).itertuples(index=False)]
-    ways = [
-        " ".join(words.value(name, cell) for name, cell in zip(varying, cells, strict=True))
-        for cells in values
-    ]
-    orders = {way: tuple(map(words.order, cells)) for way, cells in zip(ways, values, strict=True)}
+    values = [*rows[varying].fillna("").astype(str).itertuples(index=False, name=None)]
+    ways = [" ".join(map(words.value, varying, cells)) for cells in values]
+    orders = {way: [*map(words.order, varying, own)] for way, own in zip(ways, values, strict=True)}
     ranks = {way: rank for rank, way in enumerate(sorted(orders, key=orders.__getitem__))}
     points = rows.assign(
         x=pd.to_numeric(rows[x], errors="coerce"),

@@ -96,7 +96,9 @@ def change(event: Event) -> str:
     return "" if event.is_reset else format_change(event.effect)
 
 
-def order(text: str) -> list[tuple[float, str]]:
-    """A key to sort by: `2 ranks` before `16 ranks`."""
-    parts = re.split(r"(\d+)", text)
+def order(axis: str, text: str) -> list[tuple[float, str]]:
+    """A key to sort by: what has a word as in WORDS, what others are held against first; 2 before
+    16."""
+    known = [*WORDS.get(axis, ())]
+    parts = [str(known.index(text))] if text in known else re.split(r"(\d+)", text)
     return [(float(part), "") if part.isdigit() else (0.0, part) for part in parts]

@@ -1,5 +1,6 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
+from functools import partial
 from typing import Any
 
 import curves
@@ -66,7 +67,7 @@ with choices:
     x = parts.one("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
     unit = parts.one("Unit", units, "unit")
     for axis in ("workload", *axes):
-        values = sorted(rows[axis].dropna().unique(), key=words.order)
+        values = sorted(rows[axis].dropna().unique(), key=partial(words.order, axis))
         if axis != x and len(values) > 1:
             usual = [value for value in values if value in question.usual.get(axis, values[:5])]
             some = parts.some(axis, values, usual or values[:1])

@@ -1,5 +1,7 @@
 """Series over their runs: a workload, its axes as pills, every machine that is chosen."""
 
+from functools import partial
+
 import data
 import pandas as pd
 import parts
@@ -47,7 +49,7 @@ with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            some = parts.some(axis, sorted(values, key=words.order), [shown[axis]])
+            some = parts.some(axis, sorted(values, key=partial(words.order, axis)), [shown[axis]])
             cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
     by = parts.one("X axis", list(data.DATES), "x")
     date = data.DATES[by]

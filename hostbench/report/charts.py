@@ -143,7 +143,8 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    strokes = legend(dashed, orient="bottom", symbolSize=900, symbolStrokeWidth=2)
+    wide = max(1, 48 // (9 + max(map(len, dashed), default=0)))  # a dash is longer than a dot
+    strokes = legend(dashed, orient="bottom", columns=wide, symbolSize=900, symbolStrokeWidth=2)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
     line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
