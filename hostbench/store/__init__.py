@@ -1,8 +1,4 @@
 """asv's results tree and the run archive as one tidy frame. Sole owner of asv's file format."""
 
-import os
-
-os.environ.setdefault("RUST_LOG", "error")  # deltalake's, else it warns of each try to find a login
-
 TRIAGE_STATES = ("accepted", "expected", "noise", "investigating")
 """What people say of an event. Here, for the command line imports nothing that reads files."""

@@ -4,7 +4,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.files import read_stored
@@ -12,7 +11,15 @@ from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import open_url, reason
-from hostbench.store.table import DAMAGE, SCHEMA, FileRow, ResultTable, is_in
+from hostbench.store.table import (
+    DAMAGE,
+    SCHEMA,
+    CommitFailedError,
+    DeltaError,
+    FileRow,
+    ResultTable,
+    is_in,
+)
 
 _ATTEMPTS = 10
 _AT_ONCE = 100

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from deltalake.exceptions import TableNotFoundError
 from msgspec import DecodeError
 
 from hostbench.core.errors import UsageError
@@ -29,6 +28,7 @@ from hostbench.store.table import (
     SHOWN,
     FileRow,
     ResultTable,
+    TableNotFoundError,
     is_in,
     text,
     to_frame,

@@ -6,6 +6,7 @@ and hold the facts of its run. `file` joins them. What Parquet has no type for i
 """
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,13 +15,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import ColumnProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError
 from msgspec import Struct
 from msgspec import json as structs_json
 
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import AboutRun
+
+os.environ.setdefault("RUST_LOG", "error")  # else deltalake warns of each try to find a login
+
+from deltalake import ColumnProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError as CommitFailedError
+from deltalake.exceptions import DeltaError as DeltaError
+from deltalake.exceptions import TableNotFoundError as TableNotFoundError
 
 FORMAT = 13
 """To be raised by hand when the columns change, or what is in them: a table of another format is
