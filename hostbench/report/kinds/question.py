@@ -165,7 +165,8 @@ class Question:
         """`At 64MiB, async.`: the size and the further choices that all these rows share."""
         size = size_axis(here)
         shared = [axis for axis in axes if axis != size and axis in here[0].axes]
-        words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
+        named = [size, *shared] if size and here[0].axes[size] else shared  # a barrier has no size
+        words = [self.word(axis, here[0].axes[axis]) for axis in named]
         return (f"At {', '.join(words)}.",) if words else ()
 
 
