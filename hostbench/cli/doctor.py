@@ -18,7 +18,7 @@ from hostbench.facts import (
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.blocks import Page
-from hostbench.report.doctor import blocks, coverage, findings, is_broken, table_of
+from hostbench.report.doctor import blocks, coverage, findings, table_of
 
 
 def execute(*, format: str = "text") -> int:
@@ -50,4 +50,4 @@ def execute(*, format: str = "text") -> int:
         document=document,
     )
     show_page(format, page)
-    return EXIT_FAILED if is_broken(diagnoses) else EXIT_OK
+    return EXIT_FAILED if any(line.level == "broken" for line in diagnoses) else EXIT_OK

@@ -204,14 +204,13 @@ class Answer:
 
     def figures_in_words(self) -> list[str]:
         """What the verdict says already is not said again; the table of cases has each skip."""
-        return [str(figure) for figure in self.figures if self._has_more(figure)]
-
-    def _has_more(self, figure: Figure) -> bool:
-        if figure.status == "skipped":
-            return False
-        if figure.status in ("refused", "undecided"):
-            return figure.reason is not None and figure.reason not in self.verdict
-        return str(figure) not in self.verdict
+        words = []
+        for figure in self.figures:
+            is_reason = figure.status in ("refused", "undecided")
+            adds = figure.reason if is_reason else str(figure)
+            if figure.status != "skipped" and adds and adds not in self.verdict:
+                words.append(str(figure))
+        return words
 
     @property
     def is_answered(self) -> bool:

@@ -52,17 +52,14 @@ class Compared:
     """What has to be known to read the verdicts."""
 
     @property
-    def broke(self) -> bool:
-        """Whether a series failed on the second side that has a number on the first."""
-        return any(one.verdict == "failed" and one.before for one in self.comparisons.values())
-
-    @property
     def exit_code(self) -> int:
-        """4 where it broke, 1 where a series got slower, 3 where nothing could be decided, else
-        0."""
+        """4 where a series failed on the second side that has a number on the first, 1 where one
+        got slower, 3 where nothing could be decided, else 0."""
         verdicts = {one.verdict for one in self.comparisons.values()}
-        if self.broke or "slower" in verdicts:
-            return EXIT_FAILED if self.broke else EXIT_REGRESSION
+        if any(one.verdict == "failed" and one.before for one in self.comparisons.values()):
+            return EXIT_FAILED
+        if "slower" in verdicts:
+            return EXIT_REGRESSION
         return EXIT_OK if verdicts & {"faster", "same"} else EXIT_NOTHING_MEASURED
 
 
@@ -236,10 +233,6 @@ def _verdict(verdict: str, is_provisional: bool) -> str:
     return f"{verdict}?" if is_provisional and verdict != "undecided" else verdict
 
 
-def _num(first: int, second: int, unit: str) -> str:
-    return f"{first}+{second}{' runs' * (unit == 'run')}"
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
@@ -250,7 +243,12 @@ _COLUMNS = (
     Column(("after_s", "after_bytes"), "after", format_level, right=True),
     Column(("effect",), "change", format_change, right=True),
     Column(("low", "high"), "99 % interval", format_interval, right=True),
-    Column(("num_first", "num_second", "unit"), "n", _num, right=True),
+    Column(
+        ("num_first", "num_second", "unit"),
+        "n",
+        lambda first, second, unit: f"{first}+{second}{' runs' * (unit == 'run')}",
+        right=True,
+    ),
     Column(("why",), "why", _short, code=True),
     Column(("series",), "series", as_typed, code=True),
 )

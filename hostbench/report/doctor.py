@@ -56,10 +56,6 @@ def findings(
     return sorted(lines, key=lambda line: _ORDER.index(line.level))
 
 
-def is_broken(lines: list[Diagnosis]) -> bool:
-    return any(line.level == "broken" for line in lines)
-
-
 def without_torch(torch: TorchState) -> Diagnosis | None:
     """Why nothing can be measured at all; None where torch can be imported."""
     if torch.importable:

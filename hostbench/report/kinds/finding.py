@@ -41,7 +41,8 @@ class Finding(Question):
         axes = [axis for axis in varying(group) if axis != size]
         series = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
         known = [(name, ordered(some, size)) for name, some in series if valid(some)]
-        figures = [shown for row in valid(group) for shown in (self.figures or _none)(row, rows)]
+        of_each = self.figures or (lambda row, rows: ())
+        figures = [shown for row in valid(group) for shown in of_each(row, rows)]
         counted = [figure for figure in figures if figure.value is not None]
         if self.finding:
             state, verdict = self._by_size(known, size)
@@ -145,7 +146,3 @@ class Finding(Question):
         is_early = 1 - row.call_s / row.seconds > 0.5
         odd = "" if self._shows(row) in (None, is_early) else ", which the delay probe contradicts"
         return f"the call returns after {call} of {whole}{odd}"
-
-
-def _none(row: Row, rows: Rows) -> Iterable[Figure]:
-    return ()
