@@ -19,8 +19,8 @@ def test_cases_that_were_not_reached_are_failures_with_the_reason(
     """asv would take a case without an entry for one that this commit lacks: a skip."""
     why = "device cuda: No CUDA GPUs are available; check nvidia-smi"
 
-    def records(plan: Any, *_: Any) -> Iterator[CaseRecord]:
-        yield record(plan.cases[0])
+    def records(plan: Any, *_: Any, **__: Any) -> Iterator[tuple[int, CaseRecord]]:
+        yield 0, record(plan.cases[0])
         raise DeviceLost(why)
 
     monkeypatch.setenv("ASV_CONF_DIR", str(tmp_path))
