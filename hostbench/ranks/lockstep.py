@@ -40,7 +40,8 @@ class Ranks:
         self._group: GroupConfig | None = None
         self._findings: dict[str, FindingValue] = {}
         self._refused: dict[GroupConfig, Unavailable | RankFailure] = {}
-        """Why ranks cannot join, or did not in all their time: they are not waited for again."""
+        """Why ranks cannot join, or failed to twice: they are not asked again."""
+        self._failed: set[GroupConfig] = set()
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
@@ -84,8 +85,9 @@ class Ranks:
                 try:
                     ranks = self._pool.ask(deadline, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
-                    if isinstance(reason, Unavailable) or time.monotonic() >= deadline.at:
+                    if isinstance(reason, Unavailable) or group in self._failed:
                         self._refused[group] = reason
+                    self._failed.add(group)
                     raise
                 self._findings = {name: any(own.get(name) for own in ranks) for name in ranks[0]}
             yield partial(self._pool.ask, deadline)
