@@ -333,10 +333,8 @@ def _measure_into(
     budget_s: float,
     most: int | None,
 ) -> End:
-    bar, end_s = Bar(), time.monotonic() + budget_s
-    if math.isfinite(end_s):
-        bar.until(end_s)
-    with bar:
+    end_s = time.monotonic() + budget_s
+    with Bar(end_s=end_s) as bar:
         end, lost = session.keep(
             _records(setup, sides, bar, end_s, most),
             journals,

@@ -1,15 +1,19 @@
 """Progress on a terminal: a bar with what runs now and the time left; plain lines elsewhere."""
 
+import math
 import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hostbench.core import units
 from hostbench.core.case import Case, typed_value
 from hostbench.core.records import CaseRecord
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _BAR = 24
 _LINE_EVERY_S = 9.0  # asked about once a second: 10 s are never passed
@@ -21,14 +25,16 @@ class Bar:
     As a context manager it leaves the terminal as it was, also after an error.
     """
 
-    def __init__(self, out: TextIO | None = None) -> None:
+    def __init__(self, out: TextIO | None = None, end_s: float = math.inf) -> None:
+        """`end_s`, of time.monotonic: when it ends in any case, which alone is told then, for how
+        much is left to measure shows only meanwhile."""
         self._out = out or sys.stderr
         live = self._out.isatty() and os.environ.get("TERM") != "dumb"
-        self._drawn = _Drawn(self._out) if live else None
+        self._drawn = _drawn(self._out) if live else None
         self._total = self._done = self._min_for_eta = 0
         self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
-        self._late_s: float | None = None
+        self._end_s = end_s
 
     def __enter__(self) -> "Bar":
         return self
@@ -45,11 +51,6 @@ class Bar:
         another's."""
         self._total, self._min_for_eta, self._done = total, min_for_eta, 0
         self._began_s = time.monotonic()
-
-    def until(self, late_s: float) -> None:
-        """How much is left to measure shows only meanwhile: tell the time until `late_s` (of
-        time.monotonic), when it ends in any case."""
-        self._late_s = late_s
 
     def walk(self, what: str, families: Sequence[str]) -> None:
         """A worker is about to walk the cases of these families."""
@@ -81,18 +82,21 @@ class Bar:
 
     def _say(self, always: bool = False) -> None:
         now_s = time.monotonic()
-        left = self._left(now_s)
+        share, left = self._share(), self._left(now_s)
         if self._drawn:
-            self._drawn.draw(self._share(), left, self._what)
+            (task,) = self._drawn.task_ids
+            self._drawn.update(task, completed=share, left=left, description=self._what)
+            self._drawn.start()
+            self._drawn.refresh()
         elif always or now_s - self._said_s >= _LINE_EVERY_S:
-            filled = round(_BAR * self._share())
+            filled = round(_BAR * share)
             bar = "#" * filled + "." * (_BAR - filled)
             self._line(", ".join(filter(None, (f"[{bar}] {self._what}", left))))
             self._said_s = now_s
 
     def _line(self, text: str) -> None:
         if self._drawn:
-            self._drawn.line(text)
+            self._drawn.console.print(text, soft_wrap=True)
             return
         with suppress(OSError):  # nobody can read it: the measurement goes on
             self._out.write(text + "\n")
@@ -102,46 +106,32 @@ class Bar:
         return self._done / self._total if self._total else 1.0
 
     def _left(self, now_s: float) -> str:
-        if self._late_s is not None:
-            return f"at most {units.format_duration(self._late_s - now_s)} left"
+        if math.isfinite(self._end_s):
+            return f"at most {units.format_duration(self._end_s - now_s)} left"
         if not self._done or self._done < self._min_for_eta:
             return ""
         share, spent_s = self._share(), now_s - self._began_s
         return f"{units.format_duration(spent_s / share - spent_s)} left"
 
 
-class _Drawn:
+def _drawn(out: TextIO) -> "Progress":
     """rich's progress bar, of which nothing is markup; rich is imported only on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
-    def __init__(self, out: TextIO) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-        from rich.table import Column
+    def text(field: str, **column: Any) -> TextColumn:
+        return TextColumn(field, markup=False, table_column=Column(no_wrap=True, **column))
 
-        def text(field: str, **column: Any) -> TextColumn:
-            return TextColumn(field, markup=False, table_column=Column(no_wrap=True, **column))
-
-        self._progress = Progress(
-            BarColumn(bar_width=_BAR),
-            text("{task.fields[left]}"),
-            text("{task.description}", overflow="ellipsis"),
-            console=Console(file=out, highlight=False),
-            auto_refresh=False,  # no thread beside the measurement
-            transient=True,
-            redirect_stdout=out is sys.stdout,
-            redirect_stderr=out is sys.stderr,
-        )
-        self._task = self._progress.add_task("", total=1.0, left="")
-
-    def draw(self, share: float, left: str, what: str) -> None:
-        self._progress.update(self._task, completed=share, left=left, description=what)
-        self._progress.start()
-        self._progress.refresh()
-
-    def line(self, text: str) -> None:
-        from rich.text import Text
-
-        self._progress.console.print(Text(text), soft_wrap=True)
-
-    def stop(self) -> None:
-        self._progress.stop()
+    progress = Progress(
+        BarColumn(bar_width=_BAR),
+        text("{task.fields[left]}"),
+        text("{task.description}", overflow="ellipsis"),
+        console=Console(file=out, highlight=False, markup=False, emoji=False),
+        auto_refresh=False,  # no thread beside the measurement
+        transient=True,
+        redirect_stdout=out is sys.stdout,
+        redirect_stderr=out is sys.stderr,
+    )
+    progress.add_task("", total=1.0, left="")
+    return progress

@@ -18,12 +18,12 @@ import sys
 import traceback
 from contextlib import suppress
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import hostbench
 from hostbench import families
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
-from hostbench.core.records import AnyMessage, Exited, Launch, Message, Process, decoded, encoded
+from hostbench.core.records import Exited, Launch, Message, Process, decoded, encoded
 
 _BEFORE_THE_FIRST_FORK = (
     "torch",
@@ -34,8 +34,6 @@ _BEFORE_THE_FIRST_FORK = (
 )
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
 _OF_A_SIMULATION = ("hostbench.device.simulated",)
-MESSAGES = sorted(str(kind.__struct_config__.tag) for kind in get_args(AnyMessage))
-"""What workers of this hostbench say; those of another commit may say otherwise."""
 
 
 def main() -> None:
@@ -55,8 +53,7 @@ def declare() -> None:
     """Print what the workers of this hostbench can measure, for `ab`: JSON after an empty line."""
     works = families.load().values()
     versions = {str(case): work.version for work in works for case in work.cases()}
-    declared = {"messages": MESSAGES, "versions": versions, "broken": families.broken()}
-    print(f"\n\n{json.dumps(declared)}")
+    print(f"\n\n{json.dumps({'versions': versions, 'broken': families.broken()})}")
 
 
 def _leave(number: int, frame: object) -> None:

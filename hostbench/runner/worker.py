@@ -80,26 +80,24 @@ def _begun(launch: Launch, work: Workload | None, case: Case, position: int) -> 
 
 @dataclass(slots=True)
 class _Worker:
-    """What the cases of a launch share: the devices and the ranks that were started for them."""
+    """What the cases of a launch share: their device, and the ranks that were started for them."""
 
     launch: Launch
     emit: Emit
     settings: measure.Settings
-    _devices: dict[str, Device | Unavailable] = field(default_factory=dict, init=False)
+    _device: Device | None = field(default=None, init=False)
+    _refusal: Unavailable | None = field(default=None, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
 
-    def measure(self, work: Workload | None, record: CaseRecord) -> tuple[CaseRecord, bool]:
+    def measure(self, work: Workload | None, begun: CaseRecord) -> tuple[CaseRecord, bool]:
         """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
         where the device should work and does not start."""
-        record, is_fatal = self._measured(work, record)
-        if not is_fatal:
-            try:
-                for device in self._opened():
-                    device.reset()  # also after a failed case
-            except Exception as error:
-                is_fatal = True
-                if record.status != "failed":
-                    record = _failed(_begun(self.launch, work, record.case, record.position), error)
+        record, is_fatal = self._measured(work, begun)
+        try:
+            if self._device is not None and not is_fatal:
+                self._device.reset()  # also after a failed case
+        except Exception as error:
+            return record if record.status == "failed" else _failed(begun, error), True
         return record, is_fatal
 
     def _measured(self, work: Workload | None, record: CaseRecord) -> tuple[CaseRecord, bool]:
@@ -116,9 +114,8 @@ class _Worker:
                 seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
                 measurement=measurement.rounded(),
             )
-            return decoded(
-                encoded(measured), CaseRecord
-            ), False  # as it will be read: it may not be
+            as_read = decoded(encoded(measured), CaseRecord)  # it may not be readable
+            return as_read, False
         except Unavailable as reason:
             return replace(record, status="skipped", reason=str(reason)), False
         except DeviceLost:
@@ -127,8 +124,8 @@ class _Worker:
             traceback = Measurement(traceback=failure.traceback)
             return replace(record, reason=str(failure), measurement=traceback), False
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
-            refusals = (device.refused_pinning(error) for device in self._opened())
-            if refusal := next(filter(None, refusals), None):
+            refusal = self._device.refused_pinning(error) if self._device else None
+            if refusal is not None:
                 return replace(record, status="skipped", reason=str(refusal)), False
             is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
             return _failed(record, error, work.raised_at(error) if work else ""), is_fatal
@@ -142,7 +139,7 @@ class _Worker:
             if launch.observe:
                 return ranks.observe(work, case)
             return ranks.measure(work, case, self.settings)
-        device = self._device(record)
+        device = self._open(record)
         prepared = prepare(work, device, case)
         if launch.observe:
             return evidence.gather(device, prepared)
@@ -159,39 +156,35 @@ class _Worker:
             self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
         return self._ranks
 
-    def _device(self, record: CaseRecord) -> Device:
+    def _open(self, record: CaseRecord) -> Device:
         """Opened and settled, the same for all cases of the launch; a refusal is remembered too.
         Raises DeviceLost where it should work and does not."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self._device is not None:
+            return self._device
         name = self.launch.device or str(record.case.values["device"])
-        if name not in self._devices:
-            self.emit(Started(record=record, opening=name))
-            try:
-                device = open_device(name, launch=self.launch.number)
-                device.settle()
-                self._devices[name] = device
-            except Unavailable as reason:
-                self._devices[name] = reason
-            except BrokenError as error:
-                raise DeviceLost(str(error)) from error
-            except Exception as error:
-                if fatal_reason(error) is None:
-                    raise
-                why = in_words(error, "")
-                raise DeviceLost(f"device {name} does not start: {why}") from error
-            self.emit(Started(record=record))
-        opened = self._devices[name]
-        if isinstance(opened, Unavailable):
-            raise opened
-        return opened
+        self.emit(Started(record=record, opening=name))
+        try:
+            device = open_device(name, launch=self.launch.number)
+            device.settle()
+        except Unavailable as refusal:
+            self._refusal = refusal
+            raise
+        except BrokenError as error:
+            raise DeviceLost(str(error)) from error
+        except Exception as error:
+            if fatal_reason(error) is None:
+                raise
+            raise DeviceLost(f"device {name} does not start: {in_words(error, '')}") from error
+        self.emit(Started(record=record))
+        self._device = device
+        return device
 
     def close(self) -> None:
-        if self._ranks is not None:
-            self._ranks.close()
-        for device in self._opened():
-            device.close()
-
-    def _opened(self) -> list[Device]:
-        return [device for device in self._devices.values() if not isinstance(device, Unavailable)]
+        for opened in (self._ranks, self._device):
+            if opened is not None:
+                opened.close()
 
 
 def _traced(device: Device, prepared: Prepared, measurement: Measurement) -> Measurement:

@@ -27,7 +27,6 @@ from hostbench.core.user_project import (
     workload_folder,
 )
 from hostbench.runner.launcher import BOOT, environment
-from hostbench.runner.server import MESSAGES
 from hostbench.vcs import repo
 from hostbench.vcs.build import package_of
 from hostbench.vcs.repo import Checkout, GitError
@@ -186,12 +185,10 @@ def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str],
     try:
         declared = json.loads(done.stdout.rpartition("\n\n")[2])
     except ValueError as error:
-        lines = done.stderr.strip().splitlines() or ["it declares nothing"]
-        if not lines[-1].endswith(_OLDER) and "name 'declare'" not in lines[-1]:
-            raise BrokenError(f"{lines[-1]:.200}") from error
-        declared = {}
-    if declared.get("messages") != MESSAGES:
-        raise BrokenError("its workers talk otherwise than this hostbench's; name a later commit")
+        why = (done.stderr.strip().splitlines() or ["it declares nothing"])[-1]
+        if why.endswith(_OLDER) or "name 'declare'" in why:
+            why = "its workers talk otherwise than this hostbench's; name a later commit"
+        raise BrokenError(f"{why:.200}") from error
     return declared["versions"], declared["broken"]
 
 
