@@ -56,7 +56,7 @@ def empty(why: str, command: str = "") -> NoReturn:
     """Why there is nothing to draw, the command that changes it, and the end of the page."""
     st.info(words.plain(why))
     if command:
-        st.code(command, language=None)
+        st.code(command, language=None, wrap_lines=True)
     st.stop()
 
 

@@ -81,7 +81,8 @@ def trend_card(own: Series) -> None:
     rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
     rows = rows[(rows["group"] == own.group) & (rows["status"] != "not measured")]
     rows = rows[rows["committed_at"].notna()]
-    parts.link("trend", f"**{plain(words.case(own.case))}**", case=own.case)
+    name = words.workload(own.case.partition("[")[0])  # its choices are below: a link has one line
+    parts.link("trend", f"**{plain(name)}**", case=own.case)
     if rows.empty:
         st.caption("no run with a date")
         return
@@ -89,7 +90,8 @@ def trend_card(own: Series) -> None:
     _, spec = data.trends(store, series, unit, "commit date", parts.days(), [rows], HEIGHT)
     if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
-    st.caption(plain(own.machine))
+    choices = words.case(own.case).removeprefix(name).strip()
+    st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
 
 
 workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]

@@ -83,7 +83,8 @@ if len(gaps):
     title = f"{number_of(len(gaps), 'case')} without a number, and why"
     parts.folded(title, "gaps", lambda: parts.table(reasons), is_open=is_bad)
 parts.folded(number_of(len(rows), "case"), "cases", lambda: parts.table(rows[CASES]))
-parts.folded("Answers", "answers", answers)
+if run["source"] != "asv":
+    parts.folded("Answers", "answers", answers)
 if len(mine):
     title = number_of(len(mine), "environment change")
     parts.folded(title, "changes", lambda: parts.table(mine.drop(columns="machine")))
