@@ -1,5 +1,6 @@
 """What every command says: results on standard output, warnings on stderr."""
 
+import math
 import os
 import shutil
 import sys
@@ -48,13 +49,14 @@ def drop_output() -> None:
 
 def on_reading() -> Callable[[Path], None]:
     """To be told of each file that is read: says now and then how far that has come."""
-    num, last_s = 0, time.monotonic()
+    num, last_s = 0, math.inf
 
     def count(path: Path) -> None:
         nonlocal num, last_s
-        num += 1
-        if time.monotonic() - last_s >= _LINE_EVERY_S:
-            last_s = time.monotonic()
+        num, now_s = num + 1, time.monotonic()
+        last_s = min(last_s, now_s)  # the first file, not the imports before it
+        if now_s - last_s >= _LINE_EVERY_S:
+            last_s = now_s
             warn(f"reading: {num} files, now {path}")
 
     return count

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,8 +41,17 @@ def test_plain_lines_name_the_files_that_are_read(
 
 
 def test_a_small_tree_is_read_without_a_word(
-    results: Path, capsys: pytest.CaptureFixture[str]
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Or more than five seconds, from its first file on."""
+    times = iter((100.0, 200.0))
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    count = output.on_reading()
+    count(results)
+    assert capsys.readouterr().err == ""
+    count(results)
+    assert "reading: 2 files" in capsys.readouterr().err
+    monkeypatch.undo()
     main(["changes", "--results", str(results)])
     assert "reading" not in capsys.readouterr().err
 
