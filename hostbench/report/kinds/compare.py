@@ -2,7 +2,7 @@
 axis of numbers; scaling: the fewest workers, ranks or items in a batch that are enough."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -103,7 +103,7 @@ class Compare(Question):
         if size and size != self.over:  # what failed at a larger size is said, too
             lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
         if self.unit == "GB/s":
-            notes += marks.limits_in_words(self._limited(measured))
+            notes += marks.limits_in_words(measured, self._times)
         alone = []
         if self.ideal is not None:
             workload, at = self.ideal(measured[0])
@@ -294,17 +294,9 @@ class Compare(Question):
 
     # ---- the chart ------------------------------------------------------------------------------
 
-    def _limited(self, rows: Rows) -> list[Row]:
-        """With limits as they are for this rate."""
-        names = (
-            "gb_per_s", "ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s",
-        )  # fmt: skip
-        limited = []
-        for row in rows:
-            times = (self.value(row) or 0.0) / row.gb_per_s if row.gb_per_s else 0.0
-            known = ((name, getattr(row, name)) for name in names)
-            limited.append(replace(row, **{name: limit and limit * times for name, limit in known}))
-        return limited
+    def _times(self, row: Row) -> float:
+        """This rate over the stored one, which all bytes count in."""
+        return (self.value(row) or 0.0) / row.gb_per_s if row.gb_per_s else 0.0
 
     def _ideal(self, pairs: Sequence[Pair]) -> list[answers.Point]:
         """Where nothing is lost along an axis: the time of what the rows are held against, for as
@@ -340,7 +332,7 @@ class Compare(Question):
             *ideal,
         ]
         if self.unit == "GB/s":
-            rules = marks.near_limits(self._limited(self.measured(drawn)), points)
+            rules = marks.near_limits(self.measured(drawn), points, self._times)
         return marks.lines(x, y, points, rules=tuple(rules))
 
 

@@ -1,6 +1,6 @@
 """What the charts of answers are made of: axes, marks, and the limits beside them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from hostbench.core.case import counts_bytes
 from hostbench.report.answer import Axis, Chart, Figure, FigureUnit, Point, Rule, in_unit
 from hostbench.report.rows import Row, Rows, size_axis
 
+Times = Callable[[Row], float]
 LANES = Axis(title="")
 TIME = Axis(title="seconds per step", unit="s", better="lower")
 ABOVE = 1.005
@@ -80,34 +81,35 @@ def point(
     )
 
 
-def _limits(rows: Rows) -> Iterator[tuple[str, str | None, float, float | None]]:
+def _limits(rows: Rows, times: Times) -> Iterator[tuple[str, str | None, float, float | None]]:
     """The largest limit, unless a rate exceeds it, and the published band of these rows: kind,
     words, GB/s from and to."""
-    limited = [row for row in rows if row.ceiling_gb_per_s]
-    if limited:
-        best = max(limited, key=lambda row: row.ceiling_gb_per_s or 0)
-        limit, since = best.ceiling_gb_per_s or 0.0, ""
-        size = size_axis(limited)
-        if size and len(limited) < len(rows):  # small copies may stay in a cache
-            least = min(int(row.axes[size]) for row in limited)
+    limits = [(row.ceiling_gb_per_s * times(row), row) for row in rows if row.ceiling_gb_per_s]
+    if limits:
+        limit, best = max(limits, key=lambda known: known[0])
+        size, since = size_axis([best]), ""
+        if size and len(limits) < len(rows):  # small copies may stay in a cache
+            least = min(int(row.axes[size]) for _, row in limits)
             since = f" from {units.format_bytes(least)} on"
-        if max(row.gb_per_s or 0.0 for row in limited) < ABOVE * limit:
+        if max((row.gb_per_s or 0.0) * times(row) for _, row in limits) < ABOVE * limit:
             yield f"limit{since}", best.ceiling, limit, None
     cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
     if cited:
-        low = min(row.published_low_gb_per_s or 0 for row in cited)
-        high = max(row.published_high_gb_per_s or 0 for row in cited)
+        low = min((row.published_low_gb_per_s or 0) * times(row) for row in cited)
+        high = max((row.published_high_gb_per_s or 0) * times(row) for row in cited)
         yield "published", cited[0].published, low, high
 
 
-def near_limits(rows: Rows, points: Iterable[Point | None]) -> tuple[Rule, ...]:
-    """Those that do not squash the marks."""
+def near_limits(
+    rows: Rows, points: Iterable[Point | None], times: Times = lambda row: 1.0
+) -> tuple[Rule, ...]:
+    """Those that do not squash the marks. `times`: a row's rate as drawn over the stored one."""
     top = max((point.y for point in points if point is not None), default=0.0)
-    known = ((f"{kind}: {what}", low, high) for kind, what, low, high in _limits(rows))
+    known = ((f"{kind}: {what}", low, high) for kind, what, low, high in _limits(rows, times))
     return tuple(Rule(*rule) for rule in known if (rule[2] or rule[1]) <= FAR * top)
 
 
-def limits_in_words(rows: Rows) -> Iterator[str]:
-    for kind, what, low, high in _limits(rows):
+def limits_in_words(rows: Rows, times: Times = lambda row: 1.0) -> Iterator[str]:
+    for kind, what, low, high in _limits(rows, times):
         rate = f"{units.format_rate(low)}, " if high is None else ""
         yield f"{kind[:1].upper()}{kind[1:]}: {rate}{what}."
