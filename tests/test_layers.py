@@ -1,4 +1,4 @@
-"""The layers hold: imports point down, no function is endless, the wheel is whole."""
+"""The layers hold: imports point down, the wheel is whole."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain
@@ -51,7 +51,6 @@ OWNERS = {
     "pyarrow": {"store"},
 }
 HEAVY = ("torch", "msgspec", "numpy", "pandas", "streamlit", "pynvml", "deltalake", "pyarrow")
-MAX_FUNCTION_LINES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +60,6 @@ class Source:
     path: Path
     imports: tuple[tuple[int, str], ...]
     """Line and dotted name of everything that it imports, wherever in the file it does so."""
-    functions: tuple[tuple[int, str, int], ...] = field(repr=False)
-    """Line, name and number of lines of each function."""
 
     @property
     def name(self) -> str:
@@ -113,7 +110,6 @@ def of(folder: str) -> Iterator[Source]:
 def _parse(path: Path) -> Source:
     package = path.relative_to(ROOT).parent.parts
     imports: list[tuple[int, str]] = []
-    functions = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             imports += ((node.lineno, alias.name) for alias in node.names)
@@ -121,10 +117,7 @@ def _parse(path: Path) -> Source:
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join((*above, *filter(None, [node.module])))
             imports += ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            functions.append((node.lineno, node.name, lines))
-    return Source(path=path, imports=tuple(imports), functions=tuple(functions))
+    return Source(path=path, imports=tuple(imports))
 
 
 def test_imports_point_down() -> None:
@@ -170,16 +163,6 @@ def test_dashboard_reads_only() -> None:
         for source in of("dashboard")
         for where, room in source.rooms()
         if room not in FOR_THE_DASHBOARD
-    ]
-    assert not wrong
-
-
-def test_no_function_is_endless() -> None:
-    wrong = [
-        f"{source.name}:{line} {name}: {lines} lines"
-        for source in sources()
-        for line, name, lines in source.functions
-        if lines > MAX_FUNCTION_LINES
     ]
     assert not wrong
 

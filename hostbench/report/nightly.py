@@ -105,13 +105,13 @@ class Tonight:
 
 
 def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) -> Run | None:
-    """The run of the newest undisturbed night that has numbers of all these cases, or the newest of
-    all where none has: what moved them is since. None before the first night."""
+    """The run of the newest night, neither disturbed nor open, that has numbers of all these cases,
+    or the newest of all where none has: what moved them is since. None before the first night."""
     cases, newest = set(cases), None
     stored = {(about.machine, about.run_id): about for about in results.runs()}
     for night in reversed(nights):
         about = stored.get((night.machine, night.run_id))
-        if about is not None and not night.disturbed_runs:
+        if about is not None and not (night.disturbed_runs or night.is_open):
             run = results.run(about)
             newest = newest or run
             if cases <= {str(record.case) for record in run.records if record.status == "ok"}:
@@ -125,7 +125,7 @@ def not_concluded(runs: pd.DataFrame, nights: Sequence[Night]) -> list[str]:
     if not nights:
         return []
     is_later = runs["started_at"] >= pd.Timestamp(nights[0].started_at)
-    is_concluded = runs["run_id"].isin([night.run_id for night in nights])
+    is_concluded = runs["run_id"].isin([night.run_id for night in nights if not night.is_open])
     return runs.loc[is_later & ~is_concluded, "run_id"].tolist()
 
 

@@ -51,6 +51,13 @@ class Night(Struct, frozen=True, kw_only=True):
         is_disturbed = any(own.cause == "disturbed" and own.effect > 0 for own in self.changes)
         return (self.run_id, *self.again) if is_disturbed else ()
 
+    @property
+    def is_open(self) -> bool:
+        """Series moved and none was measured again: the next night tells why, held against those
+        before this one."""
+        causes = {change.cause for change in self.changes}
+        return causes == {"not measured again"}
+
     def confirmed(self) -> list[NightChange]:
         return [change for change in self.changes if change.cause in CONFIRMED]
 

@@ -286,6 +286,19 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
+def test_what_could_not_be_measured_again_is_the_next_nights(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+    story.quiet_nights()
+    story.commit("Copy twice", times=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "measure_sides", _raises(UsageError("it was killed")))
+        assert story.night(3) == EXIT_OK
+    assert story.answer.startswith("Moved in one run, not measured again: 1 series")
+    assert story.night(4) == EXIT_REGRESSION and "(code: " in story.answer
+
+
 def test_a_commit_that_touches_nothing_measured_is_the_same_code(story: Story) -> None:
     """What its torch has done, and is undone the next night, is told, too: a series is not held
     against runs from before its last confirmed change."""

@@ -24,7 +24,6 @@ from hostbench.core.errors import (
 from hostbench.core.records import Run
 from hostbench.device import open_device, simulated_file
 from hostbench.device.simulated_file import Link
-from hostbench.facts.differences import possible
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.judge.two_sides import LEAST_RUNS
@@ -160,17 +159,8 @@ def test_exactly_the_slowed_workload_is_slower(
     for case, before in times[0].items():
         factor = 1.2 if case.startswith("transfer.host_to_device") else 1.0
         assert times[1][case] == pytest.approx(tuple(factor * s for s in before), rel=1e-9)
-    for one, commit in ((first, OLD), (second, NEW)):
-        header = one.header
-        assert (header.commit, header.scratch, header.device) == (commit, None, "simulated")
-        assert one.facts.keys() == {"before", "after"}
-    setups = [{"before": facts.from_json(one.facts_before)} for one in (first, second)]
-    assert not possible(*setups)
     rows = read_tree(Path("results")).frame
     assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated GPU"}
-    assert rows["scratch"].isna().all() and rows["published"].isna().all()
-    copies = rows[rows["ceiling"] == "the simulated link"]
-    assert set(copies["ceiling_gb_per_s"]) == {14.0}
     check_out(monkeypatch, OLD)  # as many runs as a level needs
     declare(STORY)
     for _ in range(LEAST_RUNS - 1):

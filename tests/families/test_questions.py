@@ -301,26 +301,6 @@ def test_a_quick_run_answers_what_it_can() -> None:
     }
 
 
-def test_each_case_alone_has_its_answer() -> None:
-    """Only it was selected, or the run ended after it. Nothing breaks, nothing is compared."""
-    for one in [*simulated("transfer"), *simulated("overlap")]:
-        row = Row(
-            family=one.case.family,
-            workload=one.case.workload,
-            case=str(one.case),
-            axes={name: value for name, value in one.case.axes if name != "device"},
-            device="simulated",
-            status="ok",
-            seconds=one.seconds,
-            gb_per_s=1.0 if one.nbytes else None,
-            nbytes=one.nbytes,
-            findings=one.measurement.findings,
-        )
-        for answer in answers([row]):
-            assert "cannot be told: the stored" not in answer.verdict, answer
-            assert not any(each.ratio for each in answer.figures)
-
-
 # overlap, simulated
 
 
