@@ -98,6 +98,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     [
         ({}, None),
         ({"hostbench": "0.0"}, "rank 1 on b has hostbench: 0.0, rank 0 on a 1.0: every host"),
+        ({"wrong": "unknown family 'x'"}, "rank 1 on b: unknown family 'x'"),
         ({"collectives.go": "a case"}, "rank 1 on b has collectives.go: a case, rank 0 on a none"),
         (None, "of 2 ranks these did not start within 0.5 s, or have another's number: 1"),
     ],
@@ -110,7 +111,8 @@ def test_who_differs_or_is_missing_is_named(
     mail = Mail(dist.HashStore())  # type: ignore[attr-defined]
     if second is not None:
         alike = {"hostbench": "1.0", **second}
-        mail.drop("hello", Hello(member=Member(1, 2, 1, "b", "b"), alike=alike))
+        wrong = alike.pop("wrong", "")
+        mail.drop("hello", Hello(member=Member(1, 2, 1, "b", "b"), alike=alike, wrong=wrong))
     mail.drop("hello", Hello(member=Member(0, 2, 0, "a", "a"), alike={"hostbench": "1.0"}))
     with pytest.raises(HostbenchError, match=error) if error else nullcontext():
         hellos = greet(mail, 2)

@@ -35,7 +35,7 @@ def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
 
 def of(wrong: str | None, sent: Any = (), **findings: FindingValue) -> Measurement:
     """What a rank learned of its case."""
-    proofs = {"data": "passed" if wrong is None else f"failed: {wrong}"}
+    proofs = {"data": "passed" if wrong is None else wrong}
     memory = {"peak_allocated": 3}
     return Measurement(findings=findings, proofs=proofs, memory=memory, sent=dict(sent))
 
@@ -135,12 +135,18 @@ def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
 
 
 def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
-    Script.wrong = "element 17 is 3, not 5"
+    Script.wrong = "failed: element 17 is 3, not 5"
     result = measured(ranks)
     assert result.proofs == {"data": "failed: rank 1 on b: element 17 is 3, not 5"}
     assert result.end_to_end_s == () and result.ranks == {}
     seen = ranks.observe(WORK, Case.of(WORK.name, {"device": "cpu", "kind": "fine"}))
     assert seen.proofs == result.proofs and seen.findings == {"kernels_per_step": 20}
+
+
+def test_a_proof_that_one_rank_could_not_make_is_not_passed_by_the_others(ranks: Ranks) -> None:
+    Script.wrong = "unavailable: no room"
+    result = measured(ranks)
+    assert result.proofs == {"data": "unavailable: no room"} and result.end_to_end_s
 
 
 def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(

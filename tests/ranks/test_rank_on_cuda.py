@@ -178,8 +178,11 @@ def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_ho
     rank: Rank, floor: Machine
 ) -> None:
     assert rank.build(case_of("all_reduce_queued")) is None
+    before = num_entered(rank)
     for reading_s in rank.device_clock(COUNT, BUSY_S):
         assert reading_s == pytest.approx(sum_s(), rel=1e-6)
+    in_one = 1 + 1 + rank.prepared.depth  # a barrier, and behind the delay what they begin with
+    assert num_entered(rank) - before == COUNT * in_one
 
 
 def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None:
