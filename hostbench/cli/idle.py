@@ -45,15 +45,14 @@ def execute(
         return _show(format, trace)
     settings = {"warmup": warmup, "steps": steps, "seconds": seconds}
     with recorded(command, keep=keep, stop=stop, quiet=format != "text", **settings) as run:
-        failed = run.exit_code and not run.was_stopped
-        if failed:
+        if run.exit_code:
             warn(f"`{join(command)}` ended with exit code {run.exit_code}")
         if not run.traces:
-            if failed:
+            if run.exit_code:
                 return run.exit_code
             raise NothingMeasured(f"nothing was recorded: {_why_nothing(run, warmup)}")
         code = _show(format, run.traces, [process for process in run.processes if process.trace])
-    return run.exit_code if failed else code
+    return run.exit_code or code
 
 
 def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()) -> int:

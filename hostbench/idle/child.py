@@ -60,8 +60,7 @@ class RecordedRun:
     """A command that has ended."""
 
     exit_code: int
-    was_stopped: bool
-    """By us, once all of it was recorded."""
+    """0 where it was ended once all of it was recorded."""
     processes: tuple[RecordedProcess, ...]
     """Those that ended by themselves."""
 
@@ -101,10 +100,9 @@ def recorded(
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
         }
         output = sys.stderr if quiet else None
-        code, was_stopped = _run(command, env, output, lambda: stop and _all_recorded(notes))
+        code = _run(command, env, output, lambda: stop and _all_recorded(notes))
         yield RecordedRun(
             exit_code=128 - code if code < 0 else code,
-            was_stopped=was_stopped,
             processes=tuple(process for process in processes_of(notes) if process.is_done),
         )
 
@@ -121,10 +119,10 @@ def _write_plugin(folder: Path) -> None:
 
 def _run(
     command: Sequence[str], env: dict[str, str], stdout: Any, is_enough: Callable[[], bool]
-) -> tuple[int, bool]:
-    """The exit code, and whether it was ended because it `is_enough`. A terminal sends Ctrl-C to
-    the command, too, which may write what it has; SIGTERM, as of a CI job that is cancelled, is
-    passed on. One that is ignored stays so. Raises UsageError where it cannot be started."""
+) -> int:
+    """The exit code; 0 where it was ended because it `is_enough`. A terminal sends Ctrl-C to the
+    command, too, which may write what it has; SIGTERM, as of a CI job that is cancelled, is passed
+    on. One that is ignored stays so. Raises UsageError where it cannot be started."""
     terminated: list[int] = []
     handlers = {
         number: signal.signal(number, handler)
@@ -149,7 +147,7 @@ def _run(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    return child.returncode, was_stopped
+    return 0 if was_stopped else child.returncode
 
 
 def _end(child: subprocess.Popen[bytes], bystanders: set[int]) -> None:

@@ -88,10 +88,8 @@ class _Thread:
     def waits(self, pageable: pd.Series, busy: Sequence[Intervals]) -> pd.DataFrame:
         """Synchronizes, copies and frees. They bear the name of the operation; a free its own."""
         waits, frees = self._blocking(pageable), self._frees(busy)
-        ops = self._ops["name"].to_numpy()
-        in_op = waits["op"] != NONE
-        waits = waits.assign(call=waits["name"])
-        waits.loc[in_op, "call"] = ops[waits.loc[in_op, "op"]]
+        ops = np.append(self._ops["name"], "")[waits["op"]]
+        waits = waits.assign(call=waits["name"].where(waits["op"] == NONE, ops))
         waits = pd.concat([waits, frees.assign(call=frees["name"], nbytes=0)])
         waits = waits.sort_values("start_s", kind="stable")
         lines = pd.Series(self._lines_of(waits), waits.index, object)

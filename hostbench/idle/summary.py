@@ -279,8 +279,7 @@ class _Summary:
         allocation_s = min(late_s, allocation_s)
         yield loader_s, "host late: waiting for the DataLoader", _LOADER
         yield allocation_s, "host late: allocating memory", _ALLOCATION
-        rest_s = late_s - allocation_s
-        yield rest_s, "host late: the launch came after the queue was empty", _LATE
+        yield late_s - allocation_s, IDLE_CAUSES[HOST_LATE], _LATE
 
     def _of_kernels(self) -> Iterator[_Costly]:
         kernels = [device.work[device.work["kind"] == KERNEL] for device in self._devices]

@@ -4,15 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from hostbench.core.units import format_seconds, format_share, number_of
-from hostbench.idle.causes import (
-    COPY_NOT_HIDDEN,
-    HOST_LATE,
-    LAUNCH_BOUND,
-    OTHER,
-    QUEUED,
-    SLOW_LAUNCH,
-    SYNCHRONIZATION,
-)
+from hostbench.idle.causes import COPY_NOT_HIDDEN, IDLE_CAUSES
 from hostbench.idle.report import Advice, IdleDevice, IdleReport
 from hostbench.idle.summary import MOSTLY
 from hostbench.report.blocks import Block, Column, Heading, Table
@@ -21,15 +13,7 @@ _SHOWN = 8
 _WORTH = 0.001
 """Of the span: less is left out of text."""
 
-_CAUSES = {
-    SYNCHRONIZATION: "synchronization: the host had waited for the device",
-    HOST_LATE: "host late: the launch came after the queue was empty",
-    LAUNCH_BOUND: "launch-bound: launches back to back, and the device waits for each",
-    SLOW_LAUNCH: "slow launch: the launch call itself took long",
-    QUEUED: "queued: the work was launched, and had not begun",
-    OTHER: "other: the trace lacks the launch",
-    COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed",
-}
+_CAUSES = IDLE_CAUSES | {COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed"}
 
 
 def _cost(seconds: float, ms_per_step: float | None) -> str:

@@ -46,7 +46,7 @@ _EXIT = b'{"event": "exit"'
 
 def environment() -> dict[str, str]:
     """This process's, without what would put another hostbench on the path."""
-    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 class Launcher:
@@ -71,8 +71,7 @@ class Launcher:
         self._variables = dict(variables or {})
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
-        self._apart: dict[tuple[tuple[str, str], ...], Launcher] = {}
-        self._is_apart = False
+        self._of_variables: dict[tuple[tuple[str, str], ...], Launcher] = {}
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
         self._pipe: _Pipe
@@ -82,7 +81,7 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for other in self._apart.values():
+        for other in self._of_variables.values():
             other.__exit__()
         self._stop()
         kill_strays(keep=self._bystanders)
@@ -96,9 +95,17 @@ class Launcher:
         them, of a launcher of its own, kept for the next launch: the server has imported torch,
         which reads some as it is loaded. Where it does not start with those, these cases fail.
         """
-        if launch.variables:
-            yield from self._with(launch.variables).run(replace(launch, variables={}))
-            return
+        launcher = self._isolated(launch.variables) if launch.variables else self
+        yield from launcher._run(launch)
+
+    def _isolated(self, variables: Mapping[str, str]) -> "Launcher":
+        key = tuple(sorted(variables.items()))
+        if key not in self._of_variables:
+            joined = {**self._variables, **variables}
+            self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
+        return self._of_variables[key]
+
+    def _run(self, launch: Launch) -> Iterator[CaseRecord]:
         self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
         while left:
@@ -109,14 +116,6 @@ class Launcher:
             kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:
                 raise BrokenError(f"the worker ended before its first case: {self._tail()}")
-
-    def _with(self, variables: Mapping[str, str]) -> "Launcher":
-        key = tuple(sorted(variables.items()))
-        if key not in self._apart:
-            joined = {**self._variables, **variables}
-            self._apart[key] = Launcher(self._tick, self._started, self._root, joined)
-            self._apart[key]._is_apart = True
-        return self._apart[key]
 
     def _attempt(self, launch: Launch, cases: Sequence[Case]) -> Iterator[CaseRecord]:
         """One worker, until it has walked the cases or ended otherwise."""
@@ -148,7 +147,7 @@ class Launcher:
                     self._stop()
                     why = f"{missed}, {_NOT_KILLED}{stuck and f': {stuck}'}"
                 if begun is not None:
-                    yield _lost(begun, why, is_fatal=not self._is_apart)
+                    yield _lost(begun, why, is_fatal=not launch.variables)
                 return
 
     def _request(self, launch: Launch) -> None:
@@ -169,12 +168,13 @@ class Launcher:
 
     def _start(self) -> None:
         self._stop()
+        variables = environment() | self._variables
         self._server = subprocess.Popen(
             [sys.executable, "-P", "-c", _SERVE, str(self._root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=self._environment(),
+            env={name: variables[name] for name in variables if self._variables.get(name) != ""},
         )
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
@@ -187,12 +187,6 @@ class Launcher:
                 f"the worker imported {message.hostbench}, it was to measure {wanted}; "
                 "uninstall one of the two"
             )
-
-    def _environment(self) -> dict[str, str]:
-        """Of the server: an empty variable of ours unsets it."""
-        unset = {name for name, value in self._variables.items() if not value}
-        joined = environment() | self._variables
-        return {name: value for name, value in joined.items() if name not in unset}
 
     def _next(self, deadline: float) -> AnyMessage | None:
         """The next message; None at the deadline. A server that is gone reads as an exit. Raises

@@ -77,7 +77,11 @@ class Plan:
         A worker has one family; or all that need no ranks, in an order drawn by the seed, where the
         profile shares workers and they are not to be kept `apart`.
         """
-        shared = [] if apart else [name for name in self.families() if self._is_shared(name)]
+        shared = []
+        is_slow = self.cases[0].values["device"] in SLOW_TO_START and self.device_override is None
+        if self.profile.shares_workers and is_slow and not apart:
+            ranked = {case.family for case in self.cases if _ranks(case)[0]}
+            shared = [family for family in self.families() if family not in ranked]
         random.Random(f"{self.seed}-{launch}-walk").shuffle(shared)
         alone = [(family,) for family in self.families() if family not in shared]
         for families in [tuple(shared), *alone] if shared else alone:
@@ -87,12 +91,6 @@ class Plan:
                 cases_of.setdefault(variables, []).append(case)
             for variables, cases in cases_of.items():
                 yield families, dict(variables), tuple(cases)
-
-    def _is_shared(self, family: str) -> bool:
-        if not self.profile.shares_workers or self.device_override is not None:
-            return False
-        cases = [case for case in self.cases if case.family == family]
-        return all(case.values["device"] in SLOW_TO_START and not _ranks(case)[0] for case in cases)
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.

@@ -187,7 +187,7 @@ def test_why_nothing_was_recorded(
 ) -> None:
     @contextmanager
     def recorded(*_: object, **__: object) -> Iterator[RecordedRun]:
-        yield RecordedRun(exit_code=0, was_stopped=False, processes=processes)
+        yield RecordedRun(exit_code=0, processes=processes)
 
     monkeypatch.setattr(command, "recorded", recorded)
     assert main(["idle", "--", "python", "train.py"]) == EXIT_NOTHING_MEASURED
