@@ -8,6 +8,7 @@ import parts
 import streamlit as st
 import words
 
+from hostbench.core.units import number_of
 from hostbench.report import trend
 from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
@@ -106,8 +107,9 @@ moved = causes(
     if parts.in_days(getattr(event.first, date))
 )
 if moved:
-    st.subheader("What changed", anchor=False)
-    row = parts.clicked(parts.causes(moved, judged.series), "trend changes")
+    table = parts.causes(moved, judged.series)
+    title = number_of(len(moved), "change")
+    row = parts.folded(title, "changes", lambda: parts.clicked(table, "trend changes"))
     if row is not None:
         parts.go("changes", change=moved[row].key)
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))

@@ -249,7 +249,7 @@ def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
-    app = open_page("trend", history, points="true")
+    app = open_page("trend", history, points="true", changes="true")
     assert app.selectbox(key="workload").value == SLOWER
     (points,) = tables(app, "kind")
     assert set(points["machine"]) == {"simulated-gen4", "simulated-gen5"} and set(
@@ -324,7 +324,7 @@ def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history
 
 def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     case = "sorting.time_sort[order=a, b]"
-    app = open_page("trend", foreign, case=case, points="true")
+    app = open_page("trend", foreign, case=case, points="true", changes="true")
     assert set(app.pills(key="is-order").options) == {
         r"order a\, b",
         r"order \[it\'s\]\(x\)",
