@@ -72,14 +72,13 @@ class Session:
         with self._profiler.record_function(BORDER):
             pass
 
-    def stop(self) -> None:
+    def stop(self, trace: Path | None = None) -> None:
+        """Also writes the trace, if there is a file for it."""
         self._stack.close()
         with _quiet():
             self._profile.stop_trace()
-
-    def write(self, path: Path) -> None:
-        with _quiet():
-            self._profile.export_chrome_trace(str(path))
+            if trace is not None:
+                self._profile.export_chrome_trace(str(trace))
 
 
 @contextmanager
@@ -168,11 +167,11 @@ class Recorder:
         """What goes wrong is told, as in `_begin`."""
         session, self._session, self._is_done = self._session, None, True
         try:
-            if session is not None:
+            if session is not None and _is_loader_worker():
                 session.stop()
-            if session is not None and not _is_loader_worker():
-                trace = Path(self._settings.traces) / f"{self._process}.json"
-                session.write(trace)
+            elif session is not None:
+                trace = Path(self._settings.traces, f"{self._process}.json")
+                session.stop(trace)
                 self._trace = trace
         except Exception as error:
             self._error = f"the trace was not written: {error}"

@@ -46,12 +46,12 @@ class watch:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._hook.remove()
-        self._session.stop()
         if kind is not None:
+            self._session.stop()
             return
         with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
             path = Path(self._trace or Path(folder) / "trace.json")
-            self._session.write(path)
+            self._session.stop(path)
             self.report = idle_report([path])
         if self._show:
             print(text(blocks(self.report)))

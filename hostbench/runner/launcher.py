@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-import selectors
+import select
 import subprocess
 import sys
 import tempfile
@@ -74,7 +74,8 @@ class Launcher:
         self._of_variables: dict[tuple[tuple[str, str], ...], Launcher] = {}
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
-        self._pipe: _Pipe
+        self._poll = select.poll()
+        self._buffer = b""
         self.worker: int | None = None
 
     def __enter__(self) -> "Launcher":
@@ -177,7 +178,8 @@ class Launcher:
             env={name: variables[name] for name in variables if self._variables.get(name) != ""},
         )
         assert self._server.stdout is not None
-        self._pipe = _Pipe(self._server.stdout.fileno())
+        self._poll, self._buffer = select.poll(), b""
+        self._poll.register(self._server.stdout, select.POLLIN)
         message = self._next(time.monotonic() + _START_DEADLINE_S)
         if not isinstance(message, Process):
             raise BrokenError(f"the fork server did not start: {self._tail()}")
@@ -191,24 +193,28 @@ class Launcher:
     def _next(self, deadline: float) -> AnyMessage | None:
         """The next message; None at the deadline. A server that is gone reads as an exit. Raises
         BrokenError for what no worker of this hostbench says."""
-        while (wait_s := min(_TICK_S, deadline - time.monotonic())) > 0:
-            line = self._pipe.line(wait_s)
-            if line == b"":
-                return self._ended()
-            if line is None:
+        assert self._server is not None and self._server.stdout is not None
+        while b"\n" not in self._buffer:
+            wait_s = min(_TICK_S, deadline - time.monotonic())
+            if wait_s <= 0:
+                return None
+            if not self._poll.poll(wait_s * 1e3):
                 self._tick()
-                continue
-            half, is_exit, rest = line.rpartition(_EXIT)  # a killed worker may leave half a line
-            try:
-                said = json.loads(is_exit + rest if half else line)
-                message: AnyMessage = convert(said, AnyMessage)
-                return message
-            except ValueError as error:
-                raise BrokenError(
-                    f"the hostbench in {self._root} talks to its workers otherwise than this one "
-                    f"({error}); compare commits that both talk like {hostbench.__version__}"
-                ) from error
-        return None
+            elif chunk := os.read(self._server.stdout.fileno(), 1 << 16):
+                self._buffer += chunk
+            else:
+                return self._ended()
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        half, is_exit, rest = line.rpartition(_EXIT)  # a killed worker may leave half a line
+        try:
+            said = json.loads(is_exit + rest if half else line)
+            message: AnyMessage = convert(said, AnyMessage)
+            return message
+        except ValueError as error:
+            raise BrokenError(
+                f"the hostbench in {self._root} talks to its workers otherwise than this one "
+                f"({error}); compare commits that both talk like {hostbench.__version__}"
+            ) from error
 
     def _ended(self) -> Exited:
         assert self._server is not None
@@ -228,12 +234,8 @@ class Launcher:
         if self.worker is not None:
             kill_group(self.worker)
             self.worker = None
-        self._server.kill()
-        self._server.wait()
-        for stream in (self._server.stdin, self._server.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        with contextlib.suppress(BrokenPipeError), self._server:  # closes its pipes, and waits
+            self._server.kill()
         self._server = None
 
     def _server_pids(self) -> set[int]:
@@ -243,29 +245,6 @@ class Launcher:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
-
-
-class _Pipe:
-    """Lines from a file descriptor with a timeout."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._buffer = b""
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(fd, selectors.EVENT_READ)
-
-    def line(self, timeout_s: float) -> bytes | None:
-        """One line with its newline, b"" at the end of the pipe, None when the time is over."""
-        end = time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, end - time.monotonic())):
-                return None
-            chunk = os.read(self._fd, 1 << 16)
-            if not chunk:
-                return b""
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line + b"\n"
 
 
 def _lost(begun: Started, why: str, *, is_fatal: bool) -> CaseRecord:
