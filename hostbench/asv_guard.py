@@ -1,4 +1,4 @@
-"""Run as a script: start another script or `-m module` so that it dies when its parent dies.
+"""Run as a script: start another script so that it dies when its parent dies.
 
 asv leaves its servers and setup_cache processes alive when it is killed. Imports no package
 `hostbench`: the script under test chooses which one is imported.
@@ -64,11 +64,7 @@ def main() -> None:
     if "HOSTBENCH_PACKAGE" in os.environ:
         import_the_commits_package()
     del sys.argv[0]
-    if sys.argv[0] == "-m":
-        del sys.argv[0]
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

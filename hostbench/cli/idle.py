@@ -14,7 +14,8 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.units import number_of
-from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
+from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.summary import summary
 from hostbench.idle.trace import Trace, read_trace
 from hostbench.idle.words import advice_table, blocks, overhead
@@ -56,9 +57,9 @@ def execute(
 
 
 def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()) -> int:
-    notes = [overhead(process.free_s, process.recorded_s) for process in processes]
-    notes = [text for text in notes if text][:1]
     steps_s = [{"free_s": own.free_s, "recorded_s": own.recorded_s} for own in processes]
+    told = [(own.free_s, own.recorded_s) for own in processes]
+    notes = [overhead(free, recorded) for free, recorded in told if free and recorded][:1]
     report = summary(_read(files))
     page = Page(
         blocks=lambda: [*blocks(report), *(notes if report.devices else ())],

@@ -16,7 +16,7 @@ from typing import Any
 import hostbench
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, children, kill_strays, with_descendants
-from hostbench.idle.recording import VARIABLE, RecordSettings
+from hostbench.idle.recording import VARIABLE, RecordedProcess, RecordSettings
 
 _LOOK_EVERY_S = 0.2
 _TO_END_S = 30.0
@@ -37,22 +37,6 @@ def start():
         sys.path.remove({root!r})
 """
 """The script's environment need not have hostbench, nor what it needs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedProcess:
-    """What a process wrote of itself."""
-
-    is_done: bool
-    trace: str | None
-    """A file; None: it recorded nothing."""
-    error: str | None
-    """Why it did not, where something went wrong."""
-    steps: int
-    free_s: float | None
-    """Of a step before recording began, the median; None for fewer than three."""
-    recorded_s: float | None
-    """Of a step that was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,22 @@ class RecordSettings(NamedTuple):
     after_s: float = 20.0
     """Where nothing steps: how long after CUDA was started recording begins; without a GPU after
     torch was imported."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordedProcess:
+    """What a process writes of itself."""
+
+    is_done: bool = False
+    trace: str | None = None
+    """A file; None: it recorded nothing."""
+    error: str | None = None
+    """Why it did not, where something went wrong."""
+    steps: int = 0
+    free_s: float | None = None
+    """Of a step before recording began, the median; None for fewer than three."""
+    recorded_s: float | None = None
+    """Of a step that was recorded."""
 
 
 class Session:
@@ -110,9 +127,8 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._session: Session | None = None
-        self._is_done, self._is_busy = False, False
-        self._trace: Path | None = None
-        self._error: str | None = None
+        self._note = RecordedProcess()
+        self._is_busy = False
         self._times_s: list[float] = []
         """When each step ended."""
         self._recorded_from = 0
@@ -132,7 +148,7 @@ class Recorder:
 
     def _do(self, work: Callable[[], None]) -> None:
         """Unless it is done, or in the middle of something: a signal comes at any time."""
-        if self._is_done or self._is_busy or os.getpid() != self._process:
+        if self._note.is_done or self._is_busy or os.getpid() != self._process:
             return
         self._is_busy = True
         try:
@@ -155,48 +171,43 @@ class Recorder:
     def _begin(self) -> None:
         """What goes wrong is told, and is no business of the script's."""
         try:
-            self._note()
+            self._write_note()
             self._session = Session()
         except Exception as error:  # as where the script has a profiler of its own
-            self._error = f"torch's profiler does not start: {error}"
+            self._note.error = f"torch's profiler does not start: {error}"
             self._finish()
             return
         self._recorded_from, self._started_s = len(self._times_s), time.perf_counter()
 
     def _finish(self) -> None:
         """What goes wrong is told, as in `_begin`."""
-        session, self._session, self._is_done = self._session, None, True
+        session, self._session, self._note.is_done = self._session, None, True
         try:
             if session is not None and _is_loader_worker():
                 session.stop()
             elif session is not None:
                 trace = Path(self._settings.traces, f"{self._process}.json")
                 session.stop(trace)
-                self._trace = trace
+                self._note.trace = str(trace)
         except Exception as error:
-            self._error = f"the trace was not written: {error}"
+            self._note.error = f"the trace was not written: {error}"
         with suppress(OSError):  # the folder is gone
-            self._note()
+            self._write_note()
 
-    def _note(self) -> None:
+    def _write_note(self) -> None:
         """What the parent cannot know; the file is there only once all of it is written."""
         ends_s, at = self._times_s, self._recorded_from
-        about = {
-            "is_done": self._is_done,
-            "trace": self._trace and str(self._trace),
-            "error": self._error,
-            "steps": len(ends_s),
-            "free_s": _median_step(ends_s[:at]),
-            "recorded_s": _median_step(ends_s[max(0, at - 1) :]) if self._started_s else None,
-        }
-        note = Path(self._settings.notes) / f"{self._process}.json"
-        half = note.with_suffix(".half")
-        half.write_text(json.dumps(about))
-        half.replace(note)
+        self._note.steps, self._note.free_s = len(ends_s), _median_step(ends_s[:at])
+        if self._started_s:
+            self._note.recorded_s = _median_step(ends_s[max(0, at - 1) :])
+        path = Path(self._settings.notes) / f"{self._process}.json"
+        half = path.with_suffix(".half")
+        half.write_text(json.dumps(asdict(self._note)))
+        half.replace(path)
 
     def _watch(self) -> None:
         """Have the main thread look at the clock, for the profiler is that thread's."""
-        while not self._is_done:
+        while not self._note.is_done:
             time.sleep(_LOOK_EVERY_S)
             if self._is_due():
                 _thread.interrupt_main(getattr(signal, _SIGNAL))

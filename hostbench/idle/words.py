@@ -59,10 +59,8 @@ def advice_table(advice: Sequence[Advice]) -> Table:
     return Table(columns, list(map(asdict, advice)))
 
 
-def overhead(free_s: float | None, recorded_s: float | None) -> str:
-    """What recording cost; empty where too few steps tell."""
-    if free_s is None or recorded_s is None:
-        return ""
+def overhead(free_s: float, recorded_s: float) -> str:
+    """What recording cost."""
     free, recorded = format_seconds(free_s), format_seconds(recorded_s)
     return (
         f"A step took {free} before the recording and {recorded} in it. The profiler slows the "

@@ -89,16 +89,13 @@ class JournalWriter:
         if not self.path.exists():
             raise BrokenError(f"{self.path} was deleted while the run went on: nothing is kept")
 
-    def close(self) -> None:
-        os.close(self._fd)
-
     def __enter__(self) -> "JournalWriter":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None and not self._holds_cases:
             self.path.unlink(missing_ok=True)
-        self.close()
+        os.close(self._fd)
 
     def _write(self, kind: str, record: Struct, **more: int) -> None:
         data = encoded({"kind": kind, **more, **to_builtins(record)})

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hostbench.cli import idle as command
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
-from hostbench.idle.child import RecordedProcess, RecordedRun
+from hostbench.idle.child import RecordedRun
+from hostbench.idle.recording import RecordedProcess
 from tests.made_trace import MadeTrace
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -150,33 +150,23 @@ def test_text_of_a_trace_stays_text(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "\\<b\\>" in out
 
 
-def told(**more: Any) -> RecordedProcess:
-    """A process that recorded nothing."""
-    nothing: dict[str, Any] = {
-        "is_done": True,
-        "trace": None,
-        "error": None,
-        "steps": 0,
-        "free_s": None,
-        "recorded_s": None,
-    }
-    return RecordedProcess(**nothing | more)
-
-
 @pytest.mark.parametrize(
     ("processes", "said"),
     [
         ((), "no Python process of the command imported torch"),
         (
-            (told(steps=1),),
+            (RecordedProcess(steps=1),),
             "1 step of an optimizer, and recording begins after 5: --warmup 0",
         ),
         (
-            (told(steps=4),),
+            (RecordedProcess(steps=4),),
             "4 steps of an optimizer, and recording begins after 5: --warmup 2",
         ),
-        ((told(error="no room"), told(steps=9)), "nothing was recorded: no room"),
-        ((told(),), "it ended within 20 s of CUDA's start"),
+        (
+            (RecordedProcess(error="no room"), RecordedProcess(steps=9)),
+            "nothing was recorded: no room",
+        ),
+        ((RecordedProcess(),), "it ended within 20 s of CUDA's start"),
     ],
 )
 def test_why_nothing_was_recorded(

@@ -14,7 +14,8 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
-from hostbench.idle.child import RecordedProcess, processes_of
+from hostbench.idle.child import processes_of
+from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.summary import idle_report
 from hostbench.idle.trace import read_trace
 
