@@ -43,8 +43,7 @@ CASES = sorted(
 SHAPE = Shape(rows=32, layers=8, width=256)  # two buckets of DDP, of 1MiB each
 SMALL = {"LAYERS": (32, 4, 256), "BLOCK": (32, 0, 256)}
 """Rows, layers and width in place of those that are measured, but in `make soak`."""
-SPLIT = ("fsdp2", "tensor_parallel", "training.reshard", "training.tensor_parallel")
-OWN_PART = "unavailable: each rank holds a part of its own, which parity sees"
+OWN_ROWS = "unavailable: each rank computes a part of the rows, which parity sees"
 FOUR = {"replicas", "sent", "memory", "parity"}
 
 
@@ -78,8 +77,8 @@ def test_every_case_passes_its_proofs_or_says_why_it_is_skipped(ranks: Ranks, ca
         wanted = wanted | {"samples"}
     if axes.get("part", "step") != "step":
         wanted = {"sent"}
-    split = {"replicas"} & wanted if axes.get("wrap", case.workload) in SPLIT else set()
-    assert proofs == dict.fromkeys(wanted, "passed") | dict.fromkeys(split, OWN_PART)
+    own = {"replicas"} if axes.get("layout") == "by_sequence" else set()
+    assert proofs == dict.fromkeys(wanted, "passed") | dict.fromkeys(own, OWN_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +143,12 @@ def update_once(trainer: Trainer) -> None:
         trainer.optimizer.step = lambda *_: None
 
 
+def compute_otherwise(trainer: Trainer) -> None:
+    """Rank 1 has outputs of its own, as where what others send does not reach it."""
+    if trainer.rank == 1:
+        trainer.module.register_forward_hook(lambda module, inputs, outputs: 2 * outputs)
+
+
 def hold_more(trainer: Trainer) -> None:
     """A gradient with as much again behind it."""
     update = trainer.update
@@ -206,7 +211,7 @@ def build(device: Device, wrap: str, fault: str) -> Prepared:
 FAULTS: dict[str, Callable[[Trainer], None]] = {
     fault.__name__: fault
     for fault in (lose_a_bucket, wrong_mean, count_twice, leave_stale, update_once, hold_more,
-                  lose_a_gradient, unshard_momentum)
+                  compute_otherwise, lose_a_gradient, unshard_momentum)
 }  # fmt: skip
 FAULTY = Workload(
     name="faulty.step",
@@ -242,6 +247,8 @@ def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
         ("leave_stale", "zero1", {"replicas", "sent", "parity"}),
         ("update_once", "ddp", {"replicas", "parity"}),
         ("update_once", "fsdp2", {"parity"}),
+        ("compute_otherwise", "fsdp2", {"replicas", "parity"}),
+        ("compute_otherwise", "tensor_parallel", {"replicas", "parity"}),
         ("hold_more", "ddp", {"memory"}),
         ("lose_a_gradient", "ddp", {"memory", "parity"}),
         ("unshard_momentum", "zero1", {"sent", "memory"}),
@@ -353,7 +360,7 @@ def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
         ),
     )  # fmt: skip
     held = found["Over 2 ranks, does each hold what the formulas say?"]
-    zero1 = "ZeRO-1 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB)"
+    zero1 = "ZeRO-1: 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB)"
     assert str(held.figures[0]) == zero1 and held.chart is not None
     assert [bar.x for bar in held.chart.points] == ["ZeRO-1"]
     waits = found["What do workers of a DataLoader save over 2 ranks?"]

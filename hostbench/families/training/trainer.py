@@ -135,14 +135,21 @@ class Trainer:
         return None if held["held_by_formula"] else f"{held} of {self.shape.nbytes} bytes"
 
     def disagree(self) -> str | None:
-        """After all steps that were timed every rank has the same parameters: the sums of their
-        bits as whole numbers are the same. Raises Unavailable where each holds a part of its own:
-        put together from the same parts, they would agree whatever is in them."""
-        if any(isinstance(parameter, DTensor) for parameter in self.model.parameters()):
-            raise Unavailable("each rank holds a part of its own, which parity sees")
-        every = gathered([int(w.float().view(torch.int32).sum()) for w in self.wholes()])
+        """After all steps that were timed every rank has the same parameters; where each holds a
+        part of its own, the same outputs for the same rows, for it computes with what the others
+        send it. Compared are the sums of their bits as whole numbers. Raises Unavailable where
+        each computes on rows of its own alone."""
+        mine, what = self.wholes(), "parameters"
+        if self.way.shared == KINDS:
+            if self.way.data == "sequence":
+                raise Unavailable("each rank computes a part of the rows, which parity sees")
+            rows, what = batches(self.shape, self.num, self.where)[0][0], "outputs"
+            outputs = self.module(rows if self.way.data == "all" else rows.chunk(self.num)[0])
+            outputs.sum().backward()  # FSDP2 gives up what it has gathered
+            mine = [outputs]
+        every = gathered([int(t.detach().float().view(torch.int32).sum()) for t in mine])
         odd = [rank for rank, sums in enumerate(every) if sums != every[0]]
-        return f"ranks {odd} have other parameters than rank 0" if odd else None
+        return f"ranks {odd} have other {what} than rank 0" if odd else None
 
     def differs(self) -> str | None:
         """Steps from whole numbers give what one process gets on all ranks' rows, bit for bit.
