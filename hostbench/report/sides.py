@@ -13,7 +13,7 @@ from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.samples import few_launches, median
 from hostbench.core.suggest import did_you_mean
 from hostbench.judge.grid import SIMULATED, of_few_launches
-from hostbench.judge.two_sides import LEVEL_RUNS, Comparison, Lacking, TwoSides
+from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides
 from hostbench.store import nights
 from hostbench.store.asv_tree import environment_of
 from hostbench.store.results import Results
@@ -295,15 +295,19 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
         rows["number"] = _number(rows)
         counts = rows["number"].notna() & rows["scratch"].isna() & ~of_few_launches(rows)
         rows = rows[counts & is_alike & is_before].sort_values("order", kind="stable")
-        recent = set(rows["run_id"].drop_duplicates().tail(LEVEL_RUNS))
+        recent = rows["run_id"].drop_duplicates().tail(LEVEL_RUNS)
+        rows["is_recent"] = rows["run_id"].isin(recent)
         names = {run: where_of(str(machine), str(run)) for run in rows["run_id"].unique()}
         rows["where"] = rows["run_id"].astype(object).map(names)
-        for key, own in rows.groupby(["where", "case", "version"], observed=True):
-            if not first.is_level or own["run_id"].isin(recent).any():
+        series = ["where", "case", "version"]
+        rows = rows.groupby(series, observed=True).tail(SEARCHED_RUNS)
+        for key, own in rows.groupby(series, observed=True):
+            if not first.is_level or own["is_recent"].any():
+                moved = moved_in.get(key[1:])
                 levels[tuple(map(str, key))] = {
                     "older": int(is_turned),
                     "before": own["number"].tolist(),
-                    "resets": np.flatnonzero(own["run_id"].isin(moved_in[key[1:]])).tolist(),
+                    "resets": np.flatnonzero(own["run_id"].isin(moved)).tolist() if moved else [],
                 }
     return levels
 
