@@ -85,19 +85,13 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
             )
         self._requirements = requirements  # asv's constructor reads it before it sets it
         super().__init__(conf, self._python, requirements, tagged_env_vars)
+        self._site = Path(self._path) / "site"
+        # Where a project's package is built, and what came of it is noted.
+        self._own = Path(self._path) / "own"
 
     @classmethod
     def matches(cls, python: str) -> bool:
         return True
-
-    @property
-    def _site(self) -> Path:
-        return Path(self._path) / "site"
-
-    @property
-    def _own(self) -> Path:
-        """Where a project's package is built, and what came of it is noted."""
-        return Path(self._path) / "own"
 
     def check_presence(self) -> bool:
         return Path(self._path).is_dir()
@@ -142,17 +136,16 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         util.check_call(["cp", "-rp", str(package), str(site)])
         if not (site / "_benchmarks").is_dir():  # what is installed has them inside
             util.check_call(["cp", "-rp", str(our_benchmarks(package)), str(site / "_benchmarks")])
-        if is_own:
-            self._install_own(commit_hash, Path(build_dir))
-
-    def _install_own(self, commit: str, tree: Path) -> None:
+        if not is_own:
+            return
         self._own.mkdir()
+        commit = commit_hash[:8]
         try:
-            found = package_of(Path.cwd(), tree, self._own, commit)
+            built = package_of(Path.cwd(), Path(build_dir), self._own, commit_hash)
         except HostbenchError as error:  # asv does not say why a build failed
-            print(f"hostbench: {commit[:8]}: {error}", file=sys.stderr, flush=True)
-            raise util.ProcessError([f"building {commit[:8]}"], 1, str(error), "") from error
-        (self._own / "package.json").write_text(found.encoded())
+            print(f"hostbench: {commit}: {error}", file=sys.stderr, flush=True)
+            raise util.ProcessError([f"building {commit}"], 1, str(error), "") from error
+        (self._own / "package.json").write_text(built.encoded())
 
     def _uninstall_project(self) -> None:
         shutil.rmtree(self._site, ignore_errors=True)

@@ -49,9 +49,7 @@ def import_the_commits_package() -> None:
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    package = module.declared(os.environ)
-    if package is not None:
-        module.import_from(package)
+    module.import_from(module.declared(os.environ))
 
 
 def main() -> None:
@@ -61,7 +59,7 @@ def main() -> None:
         sys.exit("the parent died")
     drop_editable_finder()
     import_pympler_late()
-    if "HOSTBENCH_PACKAGE" in os.environ:
+    if os.environ.get("HOSTBENCH_PACKAGE"):
         import_the_commits_package()
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")

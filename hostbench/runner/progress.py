@@ -42,8 +42,6 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._drawn:
             self._drawn.stop()
-        with suppress(OSError):
-            self._out.flush()
 
     def begin(self, total: int, min_for_eta: int = 1) -> None:
         """`total`: cases times launches. `min_for_eta`: how many of them tell the time that the
