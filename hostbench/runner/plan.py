@@ -78,8 +78,9 @@ class Plan:
         profile shares workers and they are not to be kept `apart`.
         """
         shared = []
-        is_slow = self.cases[0].values["device"] in SLOW_TO_START and self.device_override is None
-        if self.profile.shares_workers and is_slow and not apart:
+        is_slow = all(case.values["device"] in SLOW_TO_START for case in self.cases)
+        may_share = self.profile.shares_workers and self.device_override is None and not apart
+        if is_slow and may_share:
             ranked = {case.family for case in self.cases if _ranks(case)[0]}
             shared = [family for family in self.families() if family not in ranked]
         random.Random(f"{self.seed}-{launch}-walk").shuffle(shared)

@@ -224,6 +224,7 @@ def test_a_part_of_a_run_has_its_own_launches_and_cases() -> None:
     assert whole.total() == 3 * len(whole.cases)
     rest = whole.part(1, 3, whole.cases[:2])
     assert rest.total() == 4 and list(rest.launches()) == [1, 2]
+    assert list(whole.part(1, 3, ()).workers(1)) == [], "no case fits into the time that is left"
     found = observed(rest, InProcess())
     assert {record.launch for record in found} == {1, 2, 3}, "the last observes"
     assert {record.case for record in found} == set(whole.cases[:2])
