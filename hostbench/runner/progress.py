@@ -54,7 +54,7 @@ class Bar:
         """A worker is about to walk the cases of these families."""
         self._launch = what
         self._what = f"{what}, {', '.join(families)}"
-        self._say(always=True)
+        self.tick(always=True)
 
     def started(self, case: Case) -> None:
         """A worker begins with this case."""
@@ -62,23 +62,20 @@ class Bar:
             self._began_s = time.monotonic()  # the worker's start is paid once
         axes = ",".join(typed_value(name, value) for name, value in case.axes)
         self._what = f"{self._launch}, {case.workload}[{axes}]"
-        self._say()
+        self.tick()
 
     def case(self, record: CaseRecord) -> None:
         self._done += 1
         if record.status == "failed":
             self._line(units.one_line(f"failed: {record.case}: {record.reason}"))
-        self._say()
+        self.tick()
 
     def dropped(self, count: int) -> None:
         """So many readings will not be taken: their case was skipped or failed."""
         self._done += count
 
-    def tick(self) -> None:
-        """About once a second, while a worker is busy."""
-        self._say()
-
-    def _say(self, always: bool = False) -> None:
+    def tick(self, always: bool = False) -> None:
+        """What runs now, and the time left: about once a second, while a worker is busy."""
         now_s = time.monotonic()
         share, left = self._share(), self._left(now_s)
         if self._drawn:
