@@ -1,7 +1,7 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
@@ -84,20 +84,26 @@ class Ratio:
     share_of: str = field(default="", kw_only=True)
     """Of what a share is said instead of a factor of times: `that` where rates are compared."""
 
-    def __str__(self) -> str:
-        """A factor only where the difference is established."""
+    @property
+    def brief(self) -> str:
+        """Without what it is held against; a factor only where the difference is established."""
         conclusion = self.conclusion
         if conclusion.is_different and self.share_of:
             low, high = conclusion.low or 0.0, conclusion.high or math.inf
-            share = f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%})"
-            return f"{share} of {self.share_of} of {self.to}"
+            return f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%}) of {self.share_of}"
         if conclusion.is_different:
-            times_more = units.format_factor(factor(conclusion))
-            return f"{times_more} {conclusion.verdict} than {self.to}"
-        if conclusion.verdict == "same":
-            return f"the same as {self.to}"
-        words = difference(conclusion)
-        return f"{words}{' from' if words.startswith('no difference') else ', beside'} {self.to}"
+            return f"{units.format_factor(factor(conclusion))} {conclusion.verdict}"
+        return "the same" if conclusion.verdict == "same" else difference(conclusion)
+
+    def __str__(self) -> str:
+        conclusion, link = self.conclusion, ", beside"
+        if conclusion.is_different:
+            link = " of" if self.share_of else " than"
+        elif conclusion.verdict == "same":
+            link = " as"
+        elif self.brief.startswith("no difference"):
+            link = " from"
+        return f"{self.brief}{link} {self.to}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +126,16 @@ class Figure:
 
     def __str__(self) -> str:
         """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
+        return self.in_words(str(self.ratio or ""))
+
+    def in_words(self, ratio: str) -> str:
         if self.value is None or self.status != "ok":
             return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
         colon = ":" if self.label[-1:].isdigit() else ""
         text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
         if self.unit == "share" and self.low is not None and self.high is not None:
             text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
-        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
+        notes = ", ".join(filter(None, (ratio, self.note)))
         return f"{text} ({notes})" if notes else text
 
 
@@ -205,11 +214,11 @@ class Answer:
     def figures_in_words(self) -> list[str]:
         """What the verdict says already is not said again; the table of cases has each skip."""
         words = []
-        for figure in self.figures:
+        for figure, text in zip(self.figures, in_words(self.figures), strict=True):
             is_reason = figure.status in ("refused", "undecided")
-            adds = figure.reason if is_reason else str(figure)
+            adds = figure.reason if is_reason else text
             if figure.status != "skipped" and adds and adds not in self.verdict:
-                words.append(str(figure))
+                words.append(text)
         return words
 
     @property
@@ -234,6 +243,17 @@ _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
 def in_unit(value: float, unit: FigureUnit) -> str:
     """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
     return _FORMATS[unit](value)
+
+
+def in_words(figures: Sequence[Figure]) -> list[str]:
+    """Each figure; what several are held against alike is said once, before the first of them:
+    `beside one process (4.35 ms): DDP 15.9 ms (3.7x slower)`, `ZeRO-1 19.2 ms (4.4x slower)`."""
+    beside = [figure.ratio.to for figure in figures if figure.ratio]
+    if len(beside) < 2 or len({*beside}) > 1:
+        return [*map(str, figures)]
+    first = next(index for index, figure in enumerate(figures) if figure.ratio)
+    texts = [figure.in_words(figure.ratio.brief if figure.ratio else "") for figure in figures]
+    return [*texts[:first], f"beside {beside[0]}: {texts[first]}", *texts[first + 1 :]]
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -314,7 +314,8 @@ def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, words: str, le
     """Twice the time of one process: half of its speed, of a shared batch a quarter."""
     rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
     answer = answered(*rows, step(0.020, 4, "ddp", batch))[f"How does DDP scale, with {words}?"]
-    assert f"2 ranks 20 ms ({left} ({left} to {left}) of the speed of one process" in answer.verdict
+    first = f"beside one process (10 ms): 2 ranks 20 ms ({left} ({left} to {left}) of the speed); "
+    assert answer.verdict.startswith(first) and answer.verdict.count("one process") == 1
     assert answer.chart is not None
     ideal = {point.x: point.y for point in answer.chart.points if point.series == "ideal"}
     part = 1 if batch == "per_rank" else 2

@@ -225,7 +225,7 @@ class Compare(Question):
             return "undecided", "undecided: what it is held against has no number in this run"
         is_listed = self.unit != "s" or self.share_of
         if not compared or (is_listed and self.claim is None):
-            return "figure", "; ".join(map(str, figures))
+            return "figure", "; ".join(answers.in_words(figures))
         verdicts = {ratio.conclusion.verdict for *_, ratio in compared}
         is_along, is_sure = bool(self.over and self.claim), "undecided" not in verdicts
         if is_along:

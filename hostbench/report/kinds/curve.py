@@ -12,7 +12,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.units import GB, number_of
 from hostbench.families import declared
 from hostbench.judge.conclude import LONGEST, SHORTEST
-from hostbench.report.answer import Answer, Axis, Figure, ScreenLine
+from hostbench.report.answer import Answer, Axis, Figure, ScreenLine, in_words
 from hostbench.report.kinds import marks
 from hostbench.report.kinds.question import Question, unseen
 from hostbench.report.rows import Rows, grouped, ordered, size_axis, valid, varying, where
@@ -89,7 +89,7 @@ class Curve(Question):
         return self.made(
             text,
             "figure" if is_fitted else "undecided",
-            "; ".join(map(str, figures)) or unseen(group),
+            "; ".join(in_words(figures)) or unseen(group),
             figures,
             lost=group,
             lines=self._lines(series[0][1], size) if series else (),
