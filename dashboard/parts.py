@@ -12,6 +12,7 @@ import words
 from data import Store
 from streamlit.delta_generator import DeltaGenerator as Box
 
+from hostbench import families
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.changes import Cause
@@ -63,6 +64,15 @@ def empty(why: str, command: str = "") -> NoReturn:
 def listed(lines: Sequence[str], none: str = "") -> None:
     """Lines of text from files."""
     st.markdown("\n".join(f"- {words.plain(line)}" for line in lines) or none)
+
+
+def compare_now(store: Store, why: str) -> NoReturn:
+    """Ends a page that has nothing to compare with what measures two commits: for another project
+    asv does."""
+    ours = frozenset(families.names())
+    is_ours = any(ours & own for own in data.runs(store)["families"])
+    command = "hostbench ab main" if is_ours else "asv continuous main HEAD"
+    empty(f"{why} To compare two commits now:", command)
 
 
 def not_judged(series: Sequence[Series]) -> str:

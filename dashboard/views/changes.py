@@ -41,7 +41,7 @@ if gone:
     title = f"{number_of(len(gone), 'series', 'series')} without a number now"
     parts.folded(title, "stopped", lambda: parts.table(stopped))
 if not any(own.judged for own in series):
-    parts.empty(f"{parts.not_judged(series)} To compare two commits now:", "hostbench ab main")
+    parts.compare_now(store, parts.not_judged(series))
 rows = causes(
     event
     for event in judged.events

@@ -28,7 +28,7 @@ known = every if kind == "run" else every[every["scratch"].isna()]
 options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
 if len(options) < 2:
     why = f"Only one {kind} is stored here: there is nothing to compare it with."
-    parts.empty(f"{why} To compare two commits now:", "hostbench ab main")
+    parts.compare_now(store, why)
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
 LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
 

@@ -344,6 +344,19 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}
 
 
+def test_what_measures_two_commits_of_another_project_is_asv(
+    open_page, foreign: Path, quick: Path, tmp_path: Path
+) -> None:
+    one_run = shutil.copytree(
+        foreign, tmp_path / "results", ignore=lambda _, names: {n for n in names if NEW in n}
+    )
+    for path in sorted(one_run.glob(f"*/*-{OLD}.json"))[1:]:
+        path.unlink()
+    for page in ("changes", "compare"):
+        assert "asv continuous main HEAD" in said(open_page(page, one_run))
+    assert "hostbench ab main" in said(open_page("changes", quick))
+
+
 def test_damaged_files_are_named_and_the_rest_is_shown(
     open_page, quick: Path, tmp_path: Path
 ) -> None:
