@@ -139,8 +139,9 @@ class Trainer:
         part of its own, the same outputs for the same rows, for it computes with what the others
         send it. Compared are the sums of their bits as whole numbers. Raises Unavailable where
         each computes on rows of its own alone."""
-        mine, what = self.wholes(), "parameters"
-        if self.way.shared == KINDS:
+        if self.way.shared != KINDS:
+            mine, what = self.wholes(), "parameters"
+        else:
             if self.way.data == "sequence":
                 raise Unavailable("each rank computes a part of the rows, which parity sees")
             rows, what = batches(self.shape, self.num, self.where)[0][0], "outputs"
