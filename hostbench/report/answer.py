@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
 from hostbench.core import units
@@ -79,31 +79,27 @@ class Ratio:
     """A figure beside the one that it is held against."""
 
     to: str
-    """What it is held against."""
+    """What it is held against; empty where that is said elsewhere."""
     conclusion: Conclusion
     share_of: str = field(default="", kw_only=True)
     """Of what a share is said instead of a factor of times: `that` where rates are compared."""
 
-    @property
-    def brief(self) -> str:
-        """Without what it is held against; a factor only where the difference is established."""
+    def __str__(self) -> str:
+        """A factor only where the difference is established."""
         conclusion = self.conclusion
         if conclusion.is_different and self.share_of:
             low, high = conclusion.low or 0.0, conclusion.high or math.inf
-            return f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%}) of {self.share_of}"
-        if conclusion.is_different:
-            return f"{units.format_factor(factor(conclusion))} {conclusion.verdict}"
-        return "the same" if conclusion.verdict == "same" else difference(conclusion)
-
-    def __str__(self) -> str:
-        conclusion, link = self.conclusion, ", beside"
-        if conclusion.is_different:
-            link = " of" if self.share_of else " than"
+            share = f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%})"
+            words, link = f"{share} of {self.share_of}", " of"
+        elif conclusion.is_different:
+            times_more = units.format_factor(factor(conclusion))
+            words, link = f"{times_more} {conclusion.verdict}", " than"
         elif conclusion.verdict == "same":
-            link = " as"
-        elif self.brief.startswith("no difference"):
-            link = " from"
-        return f"{self.brief}{link} {self.to}"
+            words, link = "the same", " as"
+        else:
+            words = difference(conclusion)
+            link = " from" if words.startswith("no difference") else ", beside"
+        return f"{words}{link} {self.to}" if self.to else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +122,13 @@ class Figure:
 
     def __str__(self) -> str:
         """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
-        return self.in_words(str(self.ratio or ""))
-
-    def in_words(self, ratio: str) -> str:
         if self.value is None or self.status != "ok":
             return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
         colon = ":" if self.label[-1:].isdigit() else ""
         text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
         if self.unit == "share" and self.low is not None and self.high is not None:
             text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
-        notes = ", ".join(filter(None, (ratio, self.note)))
+        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
         return f"{text} ({notes})" if notes else text
 
 
@@ -252,7 +245,10 @@ def in_words(figures: Sequence[Figure]) -> list[str]:
     if len(beside) < 2 or len({*beside}) > 1:
         return [*map(str, figures)]
     first = next(index for index, figure in enumerate(figures) if figure.ratio)
-    texts = [figure.in_words(figure.ratio.brief if figure.ratio else "") for figure in figures]
+    texts = [
+        str(replace(figure, ratio=figure.ratio and replace(figure.ratio, to="")))
+        for figure in figures
+    ]
     return [*texts[:first], f"beside {beside[0]}: {texts[first]}", *texts[first + 1 :]]
 
 
