@@ -12,11 +12,11 @@ import words
 from data import Store
 from streamlit.delta_generator import DeltaGenerator as Box
 
-from hostbench import families
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
+from hostbench.report.sides import is_ours
 
 T = TypeVar("T")
 
@@ -69,9 +69,7 @@ def listed(lines: Sequence[str], none: str = "") -> None:
 def compare_now(store: Store, why: str) -> NoReturn:
     """Ends a page that has nothing to compare with what measures two commits: for another project
     asv does."""
-    ours = frozenset(families.names())
-    is_ours = any(ours & own for own in data.runs(store)["families"])
-    command = "hostbench ab main" if is_ours else "asv continuous main HEAD"
+    command = "hostbench ab main" if is_ours(data.runs(store)) else "asv continuous main HEAD"
     empty(f"{why} To compare two commits now:", command)
 
 

@@ -135,8 +135,7 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
         )
     if rows.empty:
         known = [value for value in dict.fromkeys(values) if value]
-        is_ours = runs["run_id"].map(environment_of, na_action="ignore").isna().any()
-        measures = "hostbench run` there" if is_ours else f"asv run {name[:8]}^!`"
+        measures = "hostbench run` there" if is_ours(runs) else f"asv run {name[:8]}^!`"
         hint = f" ({name[:8]}; `{measures} measures it)"
         raise NothingMeasured(
             f"no run{' that may be judged' * (column != 'run_id')} has {text!r}"
@@ -146,6 +145,11 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     if (num := rows[column].nunique()) > 1:
         raise UsageError(f"{text!r} names {num} of {column}: write more of it")
     return SideRuns(text=text, column=column, rows=rows)
+
+
+def is_ours(runs: pd.DataFrame) -> bool:
+    """Whether hostbench has measured any of these runs; asv alone has those of another project."""
+    return bool(runs["run_id"].map(environment_of, na_action="ignore").isna().any())
 
 
 # ---- the series of both -------------------------------------------------------------------------
