@@ -58,8 +58,9 @@ def execute(
 
 def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()) -> int:
     steps_s = [{"free_s": own.free_s, "recorded_s": own.recorded_s} for own in processes]
-    told = [(own.free_s, own.recorded_s) for own in processes]
-    notes = [overhead(free, recorded) for free, recorded in told if free and recorded][:1]
+    notes = [
+        overhead(own.free_s, own.recorded_s) for own in processes if own.free_s and own.recorded_s
+    ][:1]
     report = summary(_read(files))
     page = Page(
         blocks=lambda: [*blocks(report), *(notes if report.devices else ())],

@@ -8,7 +8,7 @@ import signal
 import time
 
 ANSWER_S = 0.5
-"""How long a process may take to write where it is: on a busy machine 0.2 s were too little."""
+"""How long a process may take to say where it is: on a busy machine 0.2 s were too little."""
 _POLL_S = 0.01
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 
