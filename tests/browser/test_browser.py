@@ -131,15 +131,30 @@ def is_drawn(tab: Any, title: str) -> None:
     tab.wait_for_function(f"window.innerWidth === {WIDE['width']}")
 
 
-def leads_to(tab: Any, path: str, click: Callable[[], None]) -> None:
-    """Clicks until that page is there: what is still being drawn takes no click."""
+def leads_to(tab: Any, path: str, act: Callable[[], None], query: str = "") -> None:
+    """Clicks or drags until that page is there, with that in its query: what is still being drawn
+    takes neither."""
+
+    def is_there() -> bool:
+        return urlsplit(tab.url).path.endswith(path) and (not query or query in _query(tab))
+
     deadline = time.monotonic() + 60
-    while not urlsplit(tab.url).path.endswith(path):
+    while not is_there():
         assert time.monotonic() < deadline, f"{tab.url} is still shown"
-        click()
+        act()
         for _ in range(30):
-            if not urlsplit(tab.url).path.endswith(path):
+            if not is_there():
                 tab.wait_for_timeout(100)
+
+
+def drag(tab: Any) -> None:
+    """Over the middle of the first chart, as it lies now."""
+    box = tab.locator(CHART).first.bounding_box()
+    y = box["y"] + box["height"] / 2
+    tab.mouse.move(box["x"] + 400, y)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 700, y, steps=8)
+    tab.mouse.up()
 
 
 def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
@@ -163,13 +178,8 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(workload)
 
     tab.locator(AT_REST).wait_for(state="attached")
-    tab.locator(MARK).first.wait_for()  # else it is dragged over before it listens
-    box = tab.locator(CHART).first.bounding_box()
-    y = box["y"] + box["height"] / 2
-    tab.mouse.move(box["x"] + 400, y)
-    tab.mouse.down()
-    tab.mouse.move(box["x"] + 700, y, steps=8)
-    tab.mouse.up()
+    tab.locator(MARK).first.wait_for()
+    leads_to(tab, "/trend", lambda: drag(tab), "days")
     tab.get_by_role("button", name="All days").wait_for()
     assert "days" in _query(tab)
     tab.locator(AT_REST).wait_for(state="attached")
