@@ -31,17 +31,18 @@ QUICK_FILLS = ((MIB, "zeros"), (MIDDLE, "zeros"), (MIDDLE, "randn"))
     # uninitialized memory on the device enqueues no work
     host_only=lambda fill, place, **_: fill == "empty" and place == "direct",
     baseline={"place": "cpu_then_move"},
-    version="1",
+    version="2",
 )
 def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], None]:
     """A new float32 tensor on the device. Timed: making it, moving it, dropping the last one."""
     keep: list[Any] = [None]
+    new = device.creator(fill, nbytes, on_host=place == "cpu_then_move")
 
     def cpu_then_move() -> None:
-        keep[0] = device.move(device.create(fill, nbytes, on_host=True))
+        keep[0] = device.move(new())
 
     def direct() -> None:
-        keep[0] = device.create(fill, nbytes, on_host=False)
+        keep[0] = new()
 
     return {"cpu_then_move": cpu_then_move, "direct": direct}[place]
 
@@ -65,7 +66,8 @@ def part(device: Device, nbytes: int, part: Any) -> Prepared:
     at once as the tensor is that was moved.
     """
     if part == "host_memory":
-        return Prepared(step=lambda: device.touch(device.create("empty", nbytes, on_host=True)))
+        new = device.creator("empty", nbytes, on_host=True)
+        return Prepared(step=lambda: device.touch(new()))
     source = device.host_buffer(nbytes, pinned=False)
     if part != "copy":
         numbers = device.typed(source, "float32")
@@ -111,7 +113,7 @@ def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
     host_only=lambda cache, **_: cache == "warm",
     sampling=0.5,
     baseline={"memory": "pageable", "cache": "warm"},
-    version="1",
+    version="2",
 )
 def memory(device: Device, nbytes: int, memory: Any, cache: str) -> Prepared:
     """New memory, every page of it there. Timed: allocating, dropping the last one.
@@ -120,9 +122,10 @@ def memory(device: Device, nbytes: int, memory: Any, cache: str) -> Prepared:
     each of its pages is touched once.
     """
     keep: list[Any] = [None]
+    new = device.allocator(nbytes, memory)
 
     def step() -> None:
-        keep[0] = device.new_memory(nbytes, memory)
+        keep[0] = new()
 
     def drop() -> None:
         keep[0] = None
@@ -158,7 +161,7 @@ def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
     environment=_conf,
     host_only=lambda **_: True,
     baseline={"setting": "default"},
-    version="1",
+    version="2",
 )
 def mixed(device: Device, setting: str, room: str) -> Prepared:
     """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them.
@@ -168,18 +171,21 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     """
     from hostbench.families.allocation.sequence import demands, peak_bytes
 
-    wanted = demands()
+    wanted = [
+        (demand.number, demand.nbytes and device.creator("empty", demand.nbytes, on_host=False))
+        for demand in demands()
+    ]
     held: dict[int, Any] = {}
     device.drop_caches()
     if room == "tight":
         device.limit_memory(int(TIGHT * peak_bytes()))
 
     def step() -> None:
-        for change in wanted:
-            if change.nbytes:
-                held[change.number] = device.create("empty", change.nbytes, on_host=False)
+        for number, new in wanted:
+            if new:
+                held[number] = new()
             else:
-                del held[change.number]
+                del held[number]
 
     def findings() -> dict[str, int]:
         device.drop_caches()

@@ -292,11 +292,7 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     A blocking one allocates pageable memory, which nothing caches; non_blocking pinned memory.
     """
     source = device.buffer(nbytes)
-
-    def make() -> Any:
-        return device.fetch(source, blocking=blocking)
-
-    return _anew(device, source, make, cache=cache)
+    return _anew(device, source, device.fetcher(source, blocking=blocking), cache=cache)
 
 
 @workload(

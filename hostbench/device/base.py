@@ -204,22 +204,23 @@ class Device:
         """Copy `source` into `target` on the current stream; direction follows from the two."""
         raise self.refusal("copies")
 
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        """A new float32 tensor of `nbytes` in host memory, or directly on the device."""
+    def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
+        """What makes a new float32 tensor of `nbytes` in host memory, or directly on the device.
+        As for all that is resolved once, a call of it costs no more than torch's own."""
         raise self.refusal("tensors")
 
     def fill(self, buffer: Buffer, fill: Fill) -> None:
-        """Write into a float32 buffer in host memory what `create` writes into a new one."""
+        """Write into a float32 buffer in host memory what `creator` has in a new one."""
         raise self.refusal("fills in place")
 
     def touch(self, buffer: Buffer) -> None:
         """Touch each page of a buffer in host memory once, so that it is there."""
         raise self.refusal("touch")
 
-    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
-        """New memory with every page of it there, and nothing written into it: `pageable` has its
-        pages from the system, whatever the C library has left. Raises Unavailable where it cannot
-        be pinned, or the device has none of its own."""
+    def allocator(self, nbytes: int, memory: Memory) -> Callable[[], Buffer]:
+        """What gives new memory with every page of it there, and nothing written into it:
+        `pageable` has its pages from the system, whatever the C library has left. Raises
+        Unavailable where it cannot be pinned, or the device has none of its own."""
         raise self.refusal("memory")
 
     def pin(self, source: Buffer) -> Buffer:
@@ -231,7 +232,7 @@ class Device:
         """`tensor.to(device, non_blocking=not blocking)`: allocate on the device and copy."""
         raise self.refusal("tensors")
 
-    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+    def fetcher(self, source: Buffer, *, blocking: bool = True) -> Callable[[], Buffer]:
         """`tensor.to("cpu", non_blocking=not blocking)`: allocate host memory and copy."""
         raise self.refusal("tensors")
 

@@ -62,23 +62,32 @@ class CpuDevice(TorchDevice):
         if blocking:
             stream.synchronize()
 
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+    def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
+        allocate = super().creator("empty", nbytes, on_host=True)
         if on_host:
-            return super().create(fill, nbytes, on_host=True)
-        made = _on_device(torch.empty(nbytes // 4))
-        if fill != "empty":
-            self.current.enqueue(self._task(partial(fill_in_place, made, fill)))
-        return made
+            return super().creator(fill, nbytes, on_host=True)
+        if fill == "empty":
+            return lambda: _on_device(allocate())
+
+        def create() -> Buffer:
+            created = _on_device(allocate())
+            self.current.enqueue(self._task(partial(fill_in_place, created, fill)))
+            return created
+
+        return create
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         moved = _on_device(torch.empty_like(source))
         self.copy(moved, source, blocking=blocking)
         return moved
 
-    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        fetched = torch.empty_like(source)
-        self.copy(fetched, source, blocking=blocking)
-        return fetched
+    def fetcher(self, source: Buffer, *, blocking: bool = True) -> Callable[[], Buffer]:
+        def fetch() -> Buffer:
+            fetched = torch.empty_like(source)
+            self.copy(fetched, source, blocking=blocking)
+            return fetched
+
+        return fetch
 
     def keep_for(self, buffer: Buffer, stream: CpuStream) -> None:
         stream.enqueue(lambda: _ignore(buffer))

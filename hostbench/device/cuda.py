@@ -10,7 +10,7 @@ import gc
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
@@ -148,8 +148,8 @@ class CudaDevice(TorchDevice):
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         return source.to(self.torch_device, non_blocking=not blocking)
 
-    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        return source.to("cpu", non_blocking=not blocking)
+    def fetcher(self, source: Buffer, *, blocking: bool = True) -> Callable[[], Buffer]:
+        return partial(source.to, "cpu", non_blocking=not blocking)
 
     def drop_caches(self) -> None:
         self.synchronize()

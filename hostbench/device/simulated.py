@@ -18,6 +18,7 @@ every time but that of a delay while the case is measured.
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from hostbench.core.case import Case
@@ -195,7 +196,10 @@ class SimulatedDevice(Device):
             self._copy_bytes(between, source, blocking=blocking)
             self._converted(between, target.dtype, target)
 
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> SimulatedBuffer:
+    def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], SimulatedBuffer]:
+        return partial(self._create, fill, nbytes, on_host)
+
+    def _create(self, fill: Fill, nbytes: int, on_host: bool) -> SimulatedBuffer:
         made, link = self.allocate(nbytes, on_host=on_host), self.link
         if on_host:
             self.fill(made, fill)
@@ -210,11 +214,15 @@ class SimulatedDevice(Device):
         rate = link.host_randn_bytes_per_s if fill == "randn" else link.host_bytes_per_s
         self.spend(buffer.nbytes / rate if fill != "empty" else 0.0)
 
-    def new_memory(self, nbytes: int, memory: Memory) -> SimulatedBuffer:
-        made = self.allocate(nbytes, on_host=memory != "device", pinned=memory == "pinned")
-        if memory == "pageable":
-            self.touch(made)
-        return made
+    def allocator(self, nbytes: int, memory: Memory) -> Callable[[], SimulatedBuffer]:
+        def allocate() -> SimulatedBuffer:
+            pinned = memory == "pinned"
+            allocated = self.allocate(nbytes, on_host=memory != "device", pinned=pinned)
+            if memory == "pageable":
+                self.touch(allocated)
+            return allocated
+
+        return allocate
 
     def touch(self, buffer: SimulatedBuffer) -> None:
         self.spend(buffer.nbytes / self.link.host_bytes_per_s)
@@ -230,10 +238,15 @@ class SimulatedDevice(Device):
         self.copy(moved, source, blocking=blocking)
         return moved
 
-    def fetch(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
-        fetched = self.allocate(source.nbytes, on_host=True, pinned=not blocking)
-        self.copy(fetched, source, blocking=blocking)
-        return fetched
+    def fetcher(
+        self, source: SimulatedBuffer, *, blocking: bool = True
+    ) -> Callable[[], SimulatedBuffer]:
+        def fetch() -> SimulatedBuffer:
+            fetched = self.allocate(source.nbytes, on_host=True, pinned=not blocking)
+            self.copy(fetched, source, blocking=blocking)
+            return fetched
+
+        return fetch
 
     def drop_caches(self) -> None:
         self.synchronize()

@@ -54,7 +54,7 @@ class TorchDevice(Device):
     def buffer(self, nbytes: int) -> Buffer:
         return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device).fill_(0)
 
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+    def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
         makers: dict[str, Callable[..., Buffer]]
         makers = {
             "empty": torch.empty,
@@ -64,7 +64,7 @@ class TorchDevice(Device):
             "arange": _arange,
         }
         where = torch.device("cpu") if on_host else self.torch_device
-        return makers[fill]((nbytes // 4,), dtype=torch.float32, device=where)
+        return partial(makers[fill], (nbytes // 4,), dtype=torch.float32, device=where)
 
     def training_step(self, num_examples: int) -> Step:
         return TrainingStep(num_examples, self.torch_device)
@@ -72,7 +72,7 @@ class TorchDevice(Device):
     def fill(self, buffer: Buffer, fill: Fill) -> None:
         fill_in_place(buffer, fill)
 
-    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
+    def allocator(self, nbytes: int, memory: Memory) -> Callable[[], Buffer]:
         """A page of pageable memory comes when it is first touched: each is, once. Others are there
         when they are allocated. malloc gives some sizes back to the system and keeps others, by
         what the process did before: so it is not asked."""
@@ -80,13 +80,17 @@ class TorchDevice(Device):
             self.require("pinned memory")
         if memory == "device":
             self.require("memory of its own")
-            return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device)
+            return partial(torch.empty, nbytes, dtype=torch.uint8, device=self.torch_device)
         if memory == "pinned":
-            return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
-        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        made = torch.frombuffer(pages, dtype=torch.uint8)
-        self.touch(made)
-        return made
+            return partial(torch.empty, nbytes, dtype=torch.uint8, pin_memory=True)
+
+        def allocate() -> Buffer:
+            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            allocated = torch.frombuffer(pages, dtype=torch.uint8)
+            self.touch(allocated)
+            return allocated
+
+        return allocate
 
     def touch(self, buffer: Buffer) -> None:
         buffer.view(torch.uint8)[:: mmap.PAGESIZE].zero_()
@@ -196,7 +200,7 @@ class TrainingStep:
 
 
 def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:
-    """With the kernels that `create` fills a new tensor with."""
+    """With the kernels that `creator` fills a new tensor with."""
     if fill == "arange":
         torch.arange(buffer.numel(), out=buffer)
     elif fill == "randn":
