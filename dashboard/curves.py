@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import words
 
+from hostbench import families
 from hostbench.core.units import format_rate, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.families.question import Picture
 from hostbench.report.answer import Axis, Chart, Point, Rule
 from hostbench.report.kinds.marks import axis_of
 
@@ -21,16 +23,6 @@ class Unit(NamedTuple):
     made: Callable[[pd.DataFrame], pd.Series]
     power: int = -1
     """Of the seconds that it goes with, so that their interval is its own."""
-
-
-class Picture(NamedTuple):
-    title: str
-    workloads: tuple[str, ...]
-    x: tuple[str, ...] = ("nbytes",)
-    units: tuple[str, ...] = ("GB/s", "time")
-    usual: Mapping[str, tuple[str, ...]] = {}
-    """Axis -> the values that are drawn unless others are chosen, those first that a small picture
-    shows alone; but of schedules it shows all."""
 
 
 def _bus(rows: pd.DataFrame) -> pd.Series:
@@ -57,53 +49,9 @@ UNITS = {
     "bus GB/s": Unit(replace(_RATE, title="bus bandwidth in GB/s"), _bus),
     "efficiency": Unit(Axis("bus bandwidth / that of 2 ranks", "share"), _efficiency),
 }
-MEMORY = ("pinned", "pageable")
-LOOPS = ("serial", "default_stream", "copy_stream", "streams_2", "streams_4")
-SIZES, RANKS, COPIES = ("nbytes", "num_ranks"), {"num_ranks": ("2",)}, "transfer.host_to_device"
-SUMS = ("bus GB/s", "GB/s", "time", "efficiency")
-FLOAT = {"dtype": ("float32",)}
-OTHERS = {"operation": tuple(name for name, own in OPERATIONS.items() if own.factor(2))}
-QUESTIONS = {
-    "Copy": Picture(
-        "Copy: sync or async",
-        (COPIES, "transfer.device_to_host"),
-        usual={"workload": (COPIES,), "memory": MEMORY},
-    ),
-    "Streams": Picture(
-        "One stream or several",
-        ("overlap.pipeline",),
-        ("batch_bytes",),
-        usual={"memory": MEMORY, "schedule": LOOPS},
-    ),
-    "Create": Picture(
-        "CPU then move, or direct", ("allocation.create",), usual={"fill": ("zeros", "randn")}
-    ),
-    "All-reduce": Picture("All-reduce", ("collectives.all_reduce",), SIZES, SUMS),
-    "Collectives": Picture(
-        "Collectives beside each other",
-        ("collectives.operation",),
-        SIZES,
-        SUMS,
-        RANKS | FLOAT | OTHERS,
-    ),
-    "Beside compute": Picture("Compute beside an all-reduce", ("collectives.with_compute",)),
-    "Messages": Picture(
-        "Messages between two ranks",
-        ("point_to_point.pair",),
-        SIZES,
-        usual=RANKS | {"direction": ("one_way",)},
-    ),
-    "Training": Picture(
-        "A step of training over ranks",
-        ("training.step",),
-        ("num_ranks",),
-        ("time",),
-        {"batch": ("per_rank",)} | FLOAT,
-    ),
-    "Step": Picture("Parts of a training step", ("training.exposed",), ("num_ranks",)),
-    "Sync": Picture("Reads that wait for the device", ("synchronization.loop",), ("step_us",)),
-    "Loader": Picture("Data loader", ("loading.loop",), ("num_workers", "batch_size")),
-}
+QUESTIONS = families.pictures()
+CARDS = [name for name, picture in QUESTIONS.items() if picture.has_card]
+"""The four questions of the first page."""
 COLUMNS = (
     *("machine", "run_id", "run", "commit", "workload", "case", "seconds", "ci_low_s", "ci_high_s"),
     *("gb_per_s", "ceiling_gb_per_s", "num_samples"),
@@ -111,8 +59,6 @@ COLUMNS = (
 """What a picture and its numbers need of the tidy frame: each one more is copied at each visit."""
 _FAR = 10
 """Bars of numbers further apart could not be told from each other."""
-CARDS = ("Copy", "Streams", "Create", "All-reduce")
-"""The four questions of the first page."""
 
 
 def axes_of(rows: pd.DataFrame) -> list[str]:

@@ -9,8 +9,9 @@ import pandas as pd
 import parts
 import streamlit as st
 import words
-from curves import QUESTIONS, Picture
+from curves import QUESTIONS
 
+from hostbench.families.question import Picture
 from hostbench.report import charts
 
 OTHER = "Other"
@@ -35,7 +36,7 @@ with choices:
     if asked == OTHER:
         look: Any = {"key": "workload", "bind": "query-params", "width": 420}
         workload = st.selectbox("Workload", workloads, **look)
-        question = Picture(workload, (workload,), ())
+        question = Picture(name=OTHER, title=workload, workloads=(workload,), x=())
     else:
         question = QUESTIONS[asked]
     having = parts.runs(store, question.workloads)

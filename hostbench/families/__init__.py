@@ -23,6 +23,7 @@ from hostbench.core import own_package, user_project
 from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.suggest import did_you_mean, why_no_case
+from hostbench.families.question import Picture
 from hostbench.measure.asv_class import Suite
 from hostbench.measure.declare import check_family
 from hostbench.measure.workload import Workload, family_of, register, registry
@@ -132,6 +133,12 @@ def questions(family: str) -> tuple[Any, ...]:
 def words(family: str) -> dict[str, dict[Any, str]]:
     """Axis -> value -> how a reader calls it: `WORDS` beside the questions."""
     return dict(getattr(_asking(family), "WORDS", {}))
+
+
+def pictures() -> dict[str, Picture]:
+    """What the pages draw of every family: `PICTURES` beside the questions, by their names."""
+    drawn = (getattr(_asking(name), "PICTURES", ()) for name in names())
+    return {picture.name: picture for picture in chain.from_iterable(drawn)}
 
 
 def _asking(name: str) -> ModuleType | None:

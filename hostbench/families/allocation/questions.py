@@ -7,6 +7,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.samples import MIN_FOR_INTERVAL, by_launch, median, median_interval
 from hostbench.families import load
+from hostbench.families.question import Picture
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Figure, Ratio
 from hostbench.report.kinds import Compare, Finding, Scaling
@@ -124,5 +125,11 @@ QUESTIONS = (
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,
         over="num_examples", unit="items/s", work=lambda row: int(row.axes["num_examples"]),
         note=_batch_peak, screen="training step by batch",
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Create", title="CPU then move, or direct", workloads=(CREATE,), has_card=True,
+        usual={"fill": ("zeros", "randn")},
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.families.question import Picture
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts
 from hostbench.report.rows import Row, Rows
@@ -126,5 +127,19 @@ QUESTIONS = (
     Compare(
         text="How long does a job of {num_ranks} take to start?",
         workload="collectives.first", each=("num_ranks",), baseline={},
+    ),
+)  # fmt: skip
+OVER_RANKS: Mapping[str, Any] = {
+    "x": ("nbytes", "num_ranks"), "units": ("bus GB/s", "GB/s", "time", "efficiency"),
+}  # fmt: skip
+PICTURES = (
+    Picture(name="All-reduce", title="All-reduce", workloads=(ALONE,), has_card=True, **OVER_RANKS),
+    Picture(
+        name="Collectives", title="Collectives beside each other", workloads=(ANY,), **OVER_RANKS,
+        usual={"num_ranks": ("2",), "dtype": ("float32",), "operation": WITH_DATA},
+    ),
+    Picture(
+        name="Beside compute", title="Compute beside an all-reduce",
+        workloads=("collectives.with_compute",),
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families import load
+from hostbench.families.question import Picture
 from hostbench.report.kinds import Compare, Scaling
 from hostbench.report.rows import Row
 
@@ -90,5 +91,10 @@ QUESTIONS = (
         text="What does starting {num_workers} cost each epoch?", workload="loading.epoch",
         each=("num_workers",), baseline={"persistent": True},
         screen="an epoch with {num_workers}", learnt="{choice} workers each epoch",
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Loader", title="Data loader", workloads=(LOOP.name,), x=("num_workers", "batch_size")
     ),
 )  # fmt: skip

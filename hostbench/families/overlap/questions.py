@@ -9,6 +9,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.overlap.loops import NUM_BATCHES
+from hostbench.families.question import Picture
 from hostbench.report.kinds import Compare, Finding, Parts
 from hostbench.report.kinds.question import peak
 from hostbench.report.rows import Row, Rows, where
@@ -91,5 +92,15 @@ QUESTIONS = (
         text="Do copies in, computes and copies out run at once?", workload="overlap.round_trip",
         ways=("three_streams",), parts=("copy_in_only", "copy_out_only", "compute_only"),
         ideal=partial(ideal_round_trip_s, num_batches=NUM_BATCHES, num_copy_engines=2), **LOOPS,
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Streams", title="One stream or several", workloads=("overlap.pipeline",),
+        x=("batch_bytes",), has_card=True,
+        usual={
+            "memory": ("pinned", "pageable"),
+            "schedule": ("serial", "default_stream", "copy_stream", "streams_2", "streams_4"),
+        },
     ),
 )  # fmt: skip

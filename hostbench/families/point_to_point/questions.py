@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hostbench.core.case import AxisValue
+from hostbench.families.question import Picture
 from hostbench.report.kinds import Compare, Curve
 
 PAIR = "point_to_point.pair"
@@ -34,5 +35,11 @@ QUESTIONS = (
     Compare(
         text="How fast is a step around a ring?", workload="point_to_point.ring",
         over="num_ranks", unit="GB/s", work=lambda row: row.nbytes, share_of="that",
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Messages", title="Messages between two ranks", workloads=(PAIR,),
+        x=("nbytes", "num_ranks"), usual={"num_ranks": ("2",), "direction": ("one_way",)},
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
+from hostbench.families.question import Picture
 from hostbench.report.kinds import Compare
 from hostbench.report.rows import Row
 
@@ -72,5 +73,10 @@ QUESTIONS = (
         text="Does a CUDA graph speed up steps of {step_us}?", workload=LOOP,
         where={"step_us": 10, "trap": ("none", "graph")}, each=("step_us",), varies="trap",
         claim={"trap": "graph"},
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Sync", title="Reads that wait for the device", workloads=(LOOP,), x=("step_us",)
     ),
 )  # fmt: skip

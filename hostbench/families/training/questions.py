@@ -5,6 +5,7 @@ from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import about_bytes
+from hostbench.families.question import Picture
 from hostbench.families.training import KINDS
 from hostbench.report.answer import Figure
 from hostbench.report.kinds import Compare, Finding, Parts, Scaling
@@ -114,4 +115,14 @@ QUESTIONS = (
         claim={"num_workers": 2}, note=_waits,
     ),
     _over("What does one .item() cost in a job of {num_ranks}?", "sync_trap"),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Training", title="A step of training over ranks", workloads=(STEP,),
+        x=("num_ranks",), units=("time",), usual={"batch": ("per_rank",), "dtype": ("float32",)},
+    ),
+    Picture(
+        name="Step", title="Parts of a training step", workloads=("training.exposed",),
+        x=("num_ranks",),
+    ),
 )  # fmt: skip

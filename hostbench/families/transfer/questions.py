@@ -8,6 +8,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.samples import by_launch, median, median_interval
+from hostbench.families.question import Picture
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Figure, Ratio
 from hostbench.report.kinds import Compare, Curve, Finding, Question
@@ -239,5 +240,11 @@ QUESTIONS = (
             ("on_device", "How fast is a copy inside the device's memory?"),
             ("between_devices", "How fast is a copy from one GPU to another?"),
         )
+    ),
+)  # fmt: skip
+PICTURES = (
+    Picture(
+        name="Copy", title="Copy: sync or async", workloads=(H2D, D2H), has_card=True,
+        usual={"workload": (H2D,), "memory": ("pinned", "pageable")},
     ),
 )  # fmt: skip
