@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.asv_config import asv_results, project_root
-from hostbench.core.asv_names import asv_name
-from hostbench.core.case import Case
+from hostbench.core.case import Case, asv_name
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent

@@ -27,6 +27,16 @@ _SERIES = re.compile(
 )
 
 
+def class_name(workload: str) -> str:
+    """What asv calls it: `transfer.host_to_device` -> `HostToDevice`."""
+    return "".join(part.capitalize() for part in workload.partition(".")[2].split("_"))
+
+
+def asv_name(workload: str) -> str:
+    """`transfer.host_to_device` -> `transfer.HostToDevice.track_seconds`."""
+    return f"{workload.partition('.')[0]}.{class_name(workload)}.track_seconds"
+
+
 def counts_bytes(axis: str) -> bool:
     """An axis whose name ends in `bytes` holds sizes."""
     return axis.endswith("bytes")

@@ -12,7 +12,7 @@ from threading import Thread
 
 from torch._C import _distributed_c10d as c10d
 
-from hostbench.core.stacks import ANSWER_S
+from hostbench.core.processes import ANSWER_S
 
 Calls = dict[tuple[str, int], str]
 """Name of a process group, and number of a collective in it -> operation; the last one last."""

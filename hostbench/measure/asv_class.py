@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hostbench.core.asv_names import class_name
-from hostbench.core.case import AxisValue, Case
+from hostbench.core.case import AxisValue, Case, class_name
 from hostbench.core.records import CaseRecord
 from hostbench.measure.workload import Workload
 

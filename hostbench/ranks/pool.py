@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, cast
 
 import torch.distributed as dist
 
-from hostbench.core import stacks
 from hostbench.core.errors import line_of
-from hostbench.core.processes import describe_exit, state_of, why_alive
+from hostbench.core.processes import describe_exit, main_stack, state_of, why_alive
 from hostbench.device import flight_recorder
 from hostbench.ranks.blame import STOPPED, RankState, Replies, Reply, answers
 from hostbench.ranks.group import GroupConfig, RankConfig
@@ -106,7 +105,7 @@ class Child:
         if letter in STOPPED:  # it answers nothing
             return replace(state, state=letter)
         recorded = flight_recorder.ask(self._recorder)
-        frames = stacks.main_thread(self.pid, self._stack)
+        frames = main_stack(self.pid, self._stack)
         lines = (line_of(Path(file), line) for file, line in frames if not _OURS.search(file))
         in_torch = "/torch/distributed/" in frames[0][0] if frames else None
         line = next(lines, "")

@@ -8,12 +8,10 @@ from typing import Any, NoReturn
 
 import torch
 
-from hostbench.core import stacks
 from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable
-from hostbench.core.processes import die_with_parent
+from hostbench.core.processes import die_with_parent, tcp_bytes_sent, write_stacks_at_signal
 from hostbench.core.records import Measurement
-from hostbench.core.sockets import tcp_bytes_sent
 from hostbench.device import flight_recorder, num_devices
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.device.nccl_log import NcclLog
@@ -33,10 +31,10 @@ RankReading = tuple[float, float]  # end to end, and until the call returned: se
 
 def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection) -> NoReturn:
     """The whole life of a rank. `channel` is the end of a pipe, an order (name of a method of
-    `Rank`, arguments). `stack` and `calls`: see `core.stacks` and `flight_recorder`."""
+    `Rank`, arguments). `stack` and `calls`: see `processes.main_stack` and `flight_recorder`."""
     try:
         die_with_parent()
-        stacks.write_at_signal(stack)
+        write_stacks_at_signal(stack)
         flight_recorder.answer(calls, config.group.backend)
         torch.set_num_threads(1)  # a forked pool of threads would hang
         rank = Rank(config)

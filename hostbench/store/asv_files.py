@@ -14,8 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from hostbench.core.asv_names import asv_name
-from hostbench.core.case import Case
+from hostbench.core.case import Case, asv_name
 from hostbench.core.errors import UsageError, install
 from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.records import Run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hostbench.core.asv_names import asv_name
+from hostbench.core.case import asv_name
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store.points import COLUMNS
