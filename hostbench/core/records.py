@@ -236,6 +236,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Of the environment that its worker is started with; an empty text: without the variable."""
     observe: bool = False
     """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
+    observes_after: bool = False
+    """Gather it of each step right after its timing, too: a record of the launch after this one.
+    The cases that follow are timed with a profiler loaded."""
     trace: bool = False
     """After measuring have one sample traced."""
     cases: tuple[Case, ...]

@@ -89,7 +89,8 @@ class Launcher:
         self._log.close()
 
     def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        """Run a launch; yields each case's record as it comes. Every case yields exactly once.
+        """Run a launch; yields each case's record as it comes. Every case yields exactly once, and
+        its evidence, where that is gathered after its timing.
 
         Raises DeviceLost where the device does not start: a worker for each case that is left would
         only wait for it again. A launch with variables has a fork server that was started with
@@ -112,7 +113,8 @@ class Launcher:
         while left:
             before = len(left)
             for record in self._attempt(launch, left):
-                left.remove(record.case)
+                if record.launch == launch.number:  # else it is the evidence of a timed one
+                    left.remove(record.case)
                 yield replace(record, position=len(launch.cases) - len(left) - 1)
             kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:

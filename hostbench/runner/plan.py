@@ -27,16 +27,22 @@ class Profile:
     shares_workers: bool = False
     """On a device of `SLOW_TO_START` the families without ranks share the worker of a launch."""
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has enough launches for a verdict."""
+        return self.launches >= MIN_LAUNCHES
+
     def of(self, launches: int | None = None, deadline_s: float | None = None) -> "Profile":
         """With other numbers where they are given. What has too few launches for a verdict samples
-        as a quick run does."""
-        num = self.launches if launches is None else launches
-        return replace(
+        as a quick run does, in as few workers."""
+        changed = replace(
             self,
-            launches=num,
-            settings=self.settings if num >= MIN_LAUNCHES else QUICK.settings,
+            launches=self.launches if launches is None else launches,
             deadline_s=self.deadline_s if deadline_s is None else deadline_s,
         )
+        if changed.is_judged:
+            return changed
+        return replace(changed, settings=QUICK.settings, shares_workers=QUICK.shares_workers)
 
 
 SLOW_TO_START = ("cuda",)

@@ -92,7 +92,8 @@ def records(
     plan: Plan, launchers: Sequence[Launcher], progress: Bar, *, observes: bool = False
 ) -> Generator[tuple[int, CaseRecord]]:
     """Measure the plan on one or two sides, launch by launch: (side, record). One side `observes`
-    each case once afterwards, in a pass of its own.
+    each case once afterwards, in a pass of its own; where too few launches follow for a verdict, the
+    cases without ranks right after their timing in the last one: nothing is built or started twice.
 
     Of two sides the two launches of a family follow each other, in the order of `Plan.turns`, and
     walk the same cases in the same order. A case without a number is left out, on both, from the
@@ -109,10 +110,17 @@ def records(
             progress.dropped((len(ordered) - len(cases)) * num_sides)
             if not cases:
                 continue
-            asked = launch_of(plan, launch, cases, variables=variables)
+            is_last = launch == plan.launches()[-1]
+            after = observes and is_last and not plan.profile.is_judged
+            asked = launch_of(plan, launch, cases, variables=variables, observes_after=after)
             for side in plan.turns(families[0], launch) if num_sides > 1 else (0,):
                 progress.walk(f"launch {launch + 1} of {plan.profile.launches}", families)
                 for record in launchers[side].run(asked):
+                    if record.launch > launch:
+                        observed.discard(record.case)
+                        progress.case(record)
+                        yield side, _evidence(record, timed[record.case])
+                        continue
                     timed[record.case] = record
                     if record.status != "ok":
                         out.add(record.case)
@@ -139,12 +147,6 @@ def _observe(
     case. A pass that breaks says nothing against the times: that is a proof which is unavailable. A
     profiler that breaks it again and again is left alone."""
     number, broken = plan.profile.launches, list[str]()
-
-    def unavailable(record: CaseRecord, why: str) -> CaseRecord:
-        measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
-        more = {"launch": number, "seconds": None, "measurement": measurement}
-        return replace(record, status="ok", reason=None, **more)
-
     for families, variables, ordered in plan.workers(number):
         cases = tuple(case for case in ordered if case in left)
         if not cases:
@@ -152,15 +154,26 @@ def _observe(
         progress.walk("observing", families)
         asked = launch_of(plan, number, cases, observe=True, variables=variables)
         for record in launcher.run(asked):
-            left.pop(record.case)
-            if record.status == "failed" and not record.measurement.proofs:
+            evidence = _evidence(record, left.pop(record.case))
+            if evidence is not record:
                 broken.append(str(record.reason))
-                record = unavailable(record, f"the observing pass failed: {record.reason}")
-            yield record
+            yield evidence
             if len(broken) == MAX_LOST:
                 why = f"left out after {MAX_LOST} broken observing passes, the last: {broken[-1]}"
-                yield from (unavailable(record, why) for record in left.values())
+                yield from (_unavailable(record, number, why) for record in left.values())
                 return
+
+
+def _evidence(record: CaseRecord, timed: CaseRecord) -> CaseRecord:
+    """The record of what was observed: where observing broke, a proof that is unavailable."""
+    if record.status != "failed" or record.measurement.proofs:
+        return record
+    return _unavailable(timed, record.launch, f"the observing pass failed: {record.reason}")
+
+
+def _unavailable(timed: CaseRecord, launch: int, why: str) -> CaseRecord:
+    measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
+    return replace(timed, launch=launch, seconds=None, measurement=measurement)
 
 
 def launch_of(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:

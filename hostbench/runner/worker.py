@@ -88,11 +88,19 @@ class _Worker:
     _device: Device | None = field(default=None, init=False)
     _refusal: Unavailable | None = field(default=None, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
+    _timed: Prepared | None = field(default=None, init=False)
+    """What was timed, and is to be observed."""
 
     def measure(self, work: Workload | None, begun: CaseRecord) -> tuple[CaseRecord, bool]:
         """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
         where the device should work and does not start."""
         record, is_fatal = self._measured(work, begun)
+        if self._timed is not None and record.status == "ok":
+            self.emit(Done(record=record))
+            begun = replace(begun, launch=begun.launch + 1)
+            self.emit(Started(record=begun))
+            record, is_fatal = self._measured(work, begun)
+        self._timed = None
         try:
             if self._device is not None and not is_fatal:
                 self._device.reset()  # also after a failed case
@@ -140,10 +148,14 @@ class _Worker:
                 return ranks.observe(work, case)
             return ranks.measure(work, case, self.settings)
         device = self._open(record)
+        if self._timed is not None:
+            return evidence.gather(device, self._timed)
         prepared = prepare(work, device, case)
         if launch.observe:
             return evidence.gather(device, prepared)
         measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
+        if launch.observes_after and not prepared.host_only:
+            self._timed = prepared
         return _traced(device, prepared, measurement) if launch.trace else measurement
 
     def _get_ranks(self) -> "Ranks":

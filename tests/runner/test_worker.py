@@ -78,6 +78,32 @@ def test_each_case_starts_and_ends_in_order() -> None:
     assert done[0].seconds == pytest.approx(1e-3 + 5e-6)
 
 
+def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a record of its own, without building the step again."""
+    built: list[str] = []
+
+    def counted(device: Device, kind: str) -> Any:
+        built.append(kind)
+        return build(device, kind)
+
+    work = replace(WORK, build=counted)
+    monkeypatch.setattr(worker, "load", lambda families: {WORK.name: work})
+    messages: list[Message] = []
+    cases = tuple(
+        Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips")
+    )
+    launch = Launch(settings={}, device="simulated", cases=cases, observes_after=True)
+    worker.walk(launch, messages.append)
+    done = [message.record for message in messages if isinstance(message, Done)]
+    assert [(record.status, record.launch) for record in done] == [
+        ("ok", 0),
+        ("ok", 1),
+        ("skipped", 0),
+    ]
+    assert done[0].seconds and done[1].seconds is None and done[1].measurement.findings
+    assert built == ["fine", "skips"]
+
+
 def test_a_failure_is_one_line_and_the_next_case_goes_on() -> None:
     wrong, fine = records("raises", "fine")
     assert wrong.status == "failed"
