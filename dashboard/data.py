@@ -109,8 +109,8 @@ def runs(store: Store) -> pd.DataFrame:
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
-    """The tidy frame's rows of one run."""
-    return history(store).rows(machine, [run_id]).assign(machine=machine)
+    """The tidy frame's rows of one run, with what its rates are held against."""
+    return history(store).run_rows(machine, run_id).assign(machine=machine)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

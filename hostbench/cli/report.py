@@ -32,7 +32,7 @@ def execute(
     history = open_history(results)
     about = _choose(history, run, machine)
     whole = history.run(about)
-    rows = _of_families(history.rows(about.machine, [about.run_id]), families)
+    rows = _of_families(history.run_rows(about.machine, about.run_id), families)
     if tracebacks:
         show(tracebacks_of(whole))
         return EXIT_OK

@@ -113,11 +113,6 @@ def source(family: str) -> Path:
     return Path(str(_families()[family].module.__file__))  # type: ignore[union-attr]
 
 
-def files() -> list[Path]:
-    """The source of every family of the user's that can be imported."""
-    return [source(name) for name in user_families() if name not in broken()]
-
-
 def questions(family: str) -> tuple[Any, ...]:
     """What the family asks of its cases: `QUESTIONS` of its file, of ours those of the module
     `questions` here. Raises UsageError for what is no question."""

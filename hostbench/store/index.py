@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from msgspec import DecodeError, structs
+from msgspec import DecodeError
 
-from hostbench import families
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
@@ -29,7 +28,6 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.facts import differences
 from hostbench.facts.record import to_json
-from hostbench.limits import published
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
@@ -139,9 +137,6 @@ class _Update:
 
     def __init__(self, results: Path, files: dict[str, Stat], on_file: OnFile, warn: Warn) -> None:
         self._results, self._files, self._on_file, self._warn = results, files, on_file, warn
-        sources = [path.read_text(errors="replace") for path in families.files()]
-        self._workloads = digest_of(sources) if sources else ""
-        """Of the families that are not hostbench's own; empty where there are none."""
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
@@ -176,21 +171,11 @@ class _Update:
     # ---- what is stale --------------------------------------------------------------------------
 
     def _is_stale(self, row: FileRow, stat: Stat) -> bool:
-        """What a rate of the user's own workloads is held against, only a process that knows them
-        can tell: one that does not leaves what the other wrote."""
-        is_same = (row.size, row.changed_ns) == stat and self._workloads in ("", row.workloads)
-        return not is_same or row.depends != self._depends(row.file)
+        return (row.size, row.changed_ns) != stat or row.depends != self._depends(row.file)
 
     def _depends(self, file: str) -> str:
-        """What points depend on beside their file: of a run the published figures, of asv's files
-        what describes them."""
-        return (
-            self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else self._figures_digest
-        )
-
-    @cached_property
-    def _figures_digest(self) -> str:
-        return digest_of([structs.asdict(figure) for figure in published.shipped()])
+        """What points depend on beside their file: of asv's files what describes them."""
+        return self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
 
     @cached_property
     def _machines(self) -> dict[str, tuple[AsvMachine, str]]:
@@ -234,7 +219,6 @@ class _Update:
             size=stat[0],
             changed_ns=stat[1],
             depends=self._depends(file),
-            workloads=self._workloads,
             digest=digest,
             # the folder's own name may be no text
             warnings=[line.encode(errors="backslashreplace").decode() for line in warnings],
@@ -253,7 +237,7 @@ class _Update:
         rows = run.records and points.rows_of_run(self._results, run, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None
-        groups = {when: runs.facts_of(facts) for when, facts in run.facts.items()}
+        groups = runs.facts_by_when(run.facts)
         setup = to_json(differences.setup(groups))
         about = {
             **{name: rows[0].get(name) for name in _SHARED},

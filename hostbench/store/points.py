@@ -18,13 +18,7 @@ findings, proofs         what the case turned out to do; name -> passed, failed:
 peak_memory_bytes        the most that the device's allocator held in a launch
 num_samples              launches
 launches                 {launch: median seconds} of the run; None where asv kept none
-nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
-ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus bandwidth), else NaN
-encoded_gb_per_s         the same without packet overhead, where the limit is PCIe, else NaN
-ceiling                  what the limit is; where there is none, why
-link                     what is wrong with the link of the GPU that ran, `fine`, or None: untold
-published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
-published, published_kind   that in words, with who; measured, or floor: an operator's demand
+nbytes, gb_per_s         bytes per step and 10**9 bytes per second
 value, unit              another project's number that is not in seconds
 source                   archive, journal or asv
 scratch                  why the run is never judged; None when it may be
@@ -34,7 +28,6 @@ flags                    unexpected findings and shortfalls, separated by "; "
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,22 +41,16 @@ from hostbench.core.files import REPLACE
 from hostbench.core.records import DAMAGE, Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
-from hostbench.families import declared
-from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
-from hostbench.limits.links import LinkName
-from hostbench.limits.published import band
-from hostbench.limits.verdict import link_verdicts
 from hostbench.store.archive import path_of
-from hostbench.store.runs import CaseResult, case_results, facts_of
+from hostbench.store.limits import with_limits
+from hostbench.store.runs import CaseResult, case_results, facts_by_when, facts_of
 
 COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
         "call_s device_s findings proofs peak_memory_bytes num_samples launches "
-        "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
-        "published_high_gb_per_s published published_kind value unit source scratch "
-        "interleaved_with flags"
+        "nbytes gb_per_s value unit source scratch interleaved_with flags"
     ).split()
 )
 STATUSES = ("ok", "skipped", "failed", "not measured")
@@ -83,7 +70,8 @@ def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
 
 
 def of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
-    """The tidy frame of one run that was read already; empty, and a warning, where it is odd."""
+    """The tidy frame of one run that was read already, with what its rates are held against; empty,
+    and a warning, where it is odd."""
     rows = rows_of_run(results, run, warn) or []
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
@@ -91,7 +79,7 @@ def of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
         frame[column] = pd.to_datetime(frame[column], utc=True)
     for column in NUMBERS:
         frame[column] = pd.to_numeric(frame[column])
-    return frame
+    return with_limits(frame, facts_by_when(run.facts))
 
 
 def axes_of(case: Case) -> dict[str, AxisValue]:
@@ -110,16 +98,10 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
 
 
 def _rows_of_run(run: Run) -> Iterator[FrameRow]:
-    limits = _Limits(
-        before=facts_of(run.facts_before),
-        during=facts_of(run.facts.get("during", {})),
-        num_hosts=1 + sum(when.startswith("host ") for when in run.facts),
-    )
-    shared = _about_run(run, _gpu_name(limits.before))
+    shared = _about_run(run, _gpu_name(facts_of(run.facts_before)))
     simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in case_results(run):
-        row = {**shared, **_about_result(result), **simulated}
-        yield row | limits.columns(result.case, str(row.get("device")))
+        yield {**shared, **_about_result(result), **simulated}
     for text in run.not_measured():
         yield {
             **shared,
@@ -207,74 +189,3 @@ def _flags(result: CaseResult) -> Iterator[str]:
         yield f"unexpected: {name} is {value}"
     if result.status == "ok" and len(result.seconds) < result.planned_launches:
         yield f"{len(result.seconds)} of {result.planned_launches} launches"
-
-
-# ---- what a row is held against -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
-    """What is known of one run's links."""
-
-    before: Facts
-    during: Facts
-    """Read while copies ran; empty where nobody looked."""
-    num_hosts: int
-
-    def columns(self, case: Case, device: str) -> FrameRow:
-        """Ceiling, link and published figures of one row; `device` is what ran. Only what is known
-        has a key."""
-        crossed = _crossed(case)
-        if crossed is None:
-            return {"ceiling": f"{case.workload} is not held against a link"}
-        link, share, direction = crossed
-        if link == "peer" and self.num_hosts > 1:
-            why = f"{self.num_hosts} hosts: what the network between them carries is not known"
-            return {"ceiling": why}
-        nbytes = float(case.values.get("nbytes", math.inf))
-        limit = ceiling(link, share, device, self.before, self.during, nbytes)
-        row: FrameRow = {"ceiling": limit}
-        if isinstance(limit, Ceiling):
-            row["ceiling"] = limit.text
-            row["ceiling_gb_per_s"] = limit.gb_per_s
-            row["encoded_gb_per_s"] = limit.encoded_gb_per_s
-        if device == "cuda":
-            row |= self._link() if link in HOST_LINKS else {}
-            row |= self._published(direction, share)
-        return row
-
-    def _link(self) -> FrameRow:
-        """What is wrong with the link between the host and the GPU that ran."""
-        ran = cuda_group(self.before)
-        verdicts = [v for v in link_verdicts(self.before, self.during) if v.group == ran]
-        wrong = "; ".join(verdict.text for verdict in verdicts if verdict.level == "warn")
-        is_fine = any(verdict.kind in ("fine", "c2c") for verdict in verdicts)
-        return {"link": wrong or "fine"} if wrong or is_fine else {}
-
-    def _published(self, direction: str | None, share: float) -> FrameRow:
-        """As rates of all bytes, of which `share` crosses the link that was measured."""
-        name = text_of(self.before, cuda_group(self.before) or "", "name")
-        figures = direction and band(name, direction)
-        if not figures:
-            return {}
-        return {
-            "published_low_gb_per_s": figures.low_gb_per_s / share,
-            "published_high_gb_per_s": figures.high_gb_per_s / share,
-            "published": str(figures),
-            "published_kind": figures.kind,
-        }
-
-
-def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
-    """Link, share of the bytes that cross it, and published figures of a case; None where its
-    workload names no link, or is of another version, with other axes or values than today's."""
-    work = declared(case.workload)
-    if work is None or set(work.axes) != set(case.values):
-        return None
-    try:
-        options = work.options(case)
-        if options.link is None:
-            return None
-        return options.link, options.share_of_link, options.published
-    except (*DAMAGE, ArithmeticError):
-        return None

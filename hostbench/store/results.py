@@ -18,6 +18,7 @@ from hostbench.core.records import Run
 from hostbench.facts.record import Facts
 from hostbench.runner import journal
 from hostbench.store import archive, index, nights, runs, triage
+from hostbench.store.limits import with_limits
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import AboutRun
 from hostbench.store.table import (
@@ -119,8 +120,7 @@ class Results:
     def state(self) -> str:
         """A text that changes with what is stored."""
         about = [
-            (row.file, row.depends, row.workloads, row.digest, row.size, row.changed_ns)
-            for row in self._files
+            (row.file, row.depends, row.digest, row.size, row.changed_ns) for row in self._files
         ]
         return index.digest_of([DESCRIPTION, about])
 
@@ -155,7 +155,7 @@ class Results:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
         row = self._of_run[run.machine, run.run_id]
         stored = json.loads(self._facts.get(row.file, "{}"))
-        return {when: runs.facts_of(facts) for when, facts in stored.items()}
+        return runs.facts_by_when(stored)
 
     @cached_property
     def _facts(self) -> dict[str, str]:
@@ -197,6 +197,12 @@ class Results:
         """The tidy frame of these runs of one machine."""
         files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
         return self._shown(f"machine = {text(machine)} and {is_in('file', files)}")
+
+    def run_rows(self, machine: str, run_id: str) -> pd.DataFrame:
+        """The tidy frame of one run, with what its rates are held against."""
+        row = self._of_run.get((machine, run_id))
+        facts = self.facts(row.run) if row and row.run else {}
+        return with_limits(self.rows(machine, [run_id]), facts)
 
     def trend(self, machine: str, case: str) -> pd.DataFrame:
         """The columns TREND of one series, the oldest first."""

@@ -1,5 +1,6 @@
 """Runs as they are read, and what the launches of a case come to together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +105,11 @@ def facts_of(stored: Any) -> Facts:
         return from_json(stored)
     except DataError:
         return {}
+
+
+def facts_by_when(stored: Mapping[str, Any]) -> dict[str, Facts]:
+    """`before`, `during`, ... -> the facts of a run."""
+    return {when: facts_of(facts) for when, facts in stored.items()}
 
 
 def case_results(run: Run) -> list[CaseResult]:

@@ -28,7 +28,7 @@ from deltalake.exceptions import CommitFailedError as CommitFailedError
 from deltalake.exceptions import DeltaError as DeltaError
 from deltalake.exceptions import TableNotFoundError as TableNotFoundError
 
-FORMAT = 13
+FORMAT = 14
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
@@ -45,9 +45,7 @@ class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     changed_ns: int
     """Time of its last change."""
     depends: str = ""
-    """What its points depend on besides: where one of the three differs it is read again."""
-    workloads: str = ""
-    """The user's own workloads that were known when it was read."""
+    """What asv's other files say of its points: where one of the three differs it is read again."""
     digest: str = ""
     """Of its bytes: the same in every clone."""
     warnings: list[str] = []

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from hostbench.core.case import AxisValue, Case
+from hostbench.measure import workload
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.store import archive
+from hostbench.store.results import Results
 from tests.fakes.builders import GPU_FACTS, copy_case, record, run
-from tests.stored import read_tree
 
 COPY = "transfer.host_to_device"
 GPU = {**GPU_FACTS["gpu0"], "pcie_max_generation": 5, "pcie_max_width": 16}
@@ -21,10 +22,11 @@ def rows(folder: Path, *cases: Case) -> dict[str, dict[Any, Any]]:
     facts = {**GPU_FACTS, "gpu0": GPU}
     records = [record(case, launch, 1e-3) for case in (TODAYS, *cases) for launch in range(3)]
     archive.write(folder, run(records, launches=3, device="cuda", facts=facts))
-    tree = read_tree(folder)
-    assert tree.warnings == []
-    assert [one.state for one in answers(rows_of(tree.frame))]
-    return {one["case"]: dict(one) for one in tree.frame.to_dict("records")}
+    history = Results(folder)
+    (about,) = history.runs()
+    rows = history.run_rows(about.machine, about.run_id)
+    assert history.warnings == [] and [one.state for one in answers(rows_of(rows))]
+    return {one["case"]: dict(one) for one in rows.to_dict("records")}
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,26 @@ def test_published_bus_bandwidths_are_told_as_rates_of_all_bytes(tmp_path: Path)
     assert "GB/s for H200" in row["published"]
     ends = row["published_low_gb_per_s"], row["published_high_gb_per_s"]
     assert ends == (pytest.approx(363 / 1.75), pytest.approx(482.3 / 1.75))
+
+
+OWN = """
+from hostbench import DEVICES, workload
+
+
+@workload(axes={"device": DEVICES}, moves=lambda **_: 1, link="host_to_device", version="1")
+def through_the_link(device):
+    return lambda: None
+"""
+
+
+def test_a_row_is_held_against_what_the_workloads_of_today_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "_REGISTRY", workload.registry())
+    case = Case.of("limits_of_ones_own.through_the_link", {"device": "cuda"})
+    unheld = "limits_of_ones_own.through_the_link is not held against a link"
+    assert rows(tmp_path / "before", case)[str(case)]["ceiling"] == unheld
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "limits_of_ones_own.py").write_text(OWN)
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path / "bench"))
+    assert rows(tmp_path / "before", case)[str(case)]["ceiling"].startswith("PCIe Gen5 x16")

@@ -84,7 +84,7 @@ def test_columns_and_a_whole_row(tmp_path: Path) -> None:
         "blocking": True,
     }
     assert {name: row[name] for name in expected} == expected
-    for name in ("reason", "ci_low_s", "ci_high_s", "device_s", "ceiling_gb_per_s", "value"):
+    for name in ("reason", "ci_low_s", "ci_high_s", "device_s", "value"):
         assert pd.isna(row[name]), name
 
 

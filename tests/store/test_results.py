@@ -14,10 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
-from hostbench.measure import workload
 from hostbench.store import archive, index
 from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results
@@ -287,42 +285,6 @@ def test_the_counts_are_the_frames(tree: Path) -> None:
         assert series["case"].to_list() == rows["case"].drop_duplicates().to_list()
         has_number = rows[rows["status"] == "ok"]["case"].unique()
         assert set(series["case"][series["has_number"]]) == set(has_number)
-
-
-OWN = """
-from hostbench import DEVICES, workload
-
-
-@workload(axes={"device": DEVICES}, moves=lambda **_: 1, link="host_to_device", version="1")
-def through_the_link(device):
-    return lambda: None
-"""
-
-
-def test_what_a_row_says_follows_the_workloads_that_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The table is shared by processes that know other workloads."""
-    monkeypatch.setattr(workload, "_REGISTRY", workload.registry())
-    results, bench = tmp_path / "results", tmp_path / "bench"
-    bench.mkdir()
-    case = Case.of("table_of_ones_own.through_the_link", {"device": "cuda"})
-    archive.write(results, run([record(case)], facts=GPU_FACTS))
-    (row,) = same(results).frame().to_dict("records")
-    assert "is not held against a link" in row["ceiling"]
-
-    (bench / "table_of_ones_own.py").write_text(OWN)
-    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(bench))
-    (row,) = same(results).frame().to_dict("records")
-    assert "is not held against a link" not in row["ceiling"], row["ceiling"]
-    expected, before = same(results).frame(), table_of(results).version
-    monkeypatch.setenv("HOSTBENCH_WORKLOADS", "")
-    same_rows(Results(results).frame(), expected)  # who does not know them leaves it as it is
-    assert table_of(results).version == before
-    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(bench))
-    (bench / "table_of_ones_own.py").write_text(f"{OWN}# another link, say")
-    same(results)
-    assert table_of(results).version == before + 1
 
 
 def test_small_files_become_few_and_a_reader_goes_on(tmp_path: Path) -> None:

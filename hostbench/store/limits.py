@@ -1,0 +1,109 @@
+"""What the rates of a run are held against: the links of its machine, and what others measured.
+
+Worked out when a run is read, from its facts and from the workloads of today. Columns:
+
+ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus bandwidth)
+encoded_gb_per_s         the same without packet overhead, where the limit is PCIe
+ceiling                  what the limit is; where there is none, why
+link                     what is wrong with the link of the GPU that ran, or `fine`
+published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
+published, published_kind   that in words, with who; measured, or floor: an operator's demand
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from hostbench.core.case import Case, read_case
+from hostbench.core.records import DAMAGE
+from hostbench.facts.record import Facts, cuda_group, text_of
+from hostbench.families import declared
+from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.links import LinkName
+from hostbench.limits.published import band
+from hostbench.limits.verdict import link_verdicts
+
+LIMITS = (
+    *("ceiling_gb_per_s", "encoded_gb_per_s", "ceiling", "link"),
+    *("published_low_gb_per_s", "published_high_gb_per_s", "published", "published_kind"),
+)
+
+
+def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
+    """The rows of one run, whose facts these are, with the columns LIMITS."""
+    before, during = facts.get("before", {}), facts.get("during", {})
+    num_hosts = 1 + sum(when.startswith("host ") for when in facts)
+    link = _link(before, during)
+
+    def limits_of(text: str, device: str, status: str) -> dict[str, Any]:
+        case = None if status == "not measured" else read_case(text)
+        if case is None:
+            return {}
+        crossed = _crossed(case)
+        if crossed is None:
+            return {"ceiling": f"{case.workload} is not held against a link"}
+        name, share, direction = crossed
+        if name == "peer" and num_hosts > 1:
+            why = f"{num_hosts} hosts: what the network between them carries is not known"
+            return {"ceiling": why}
+        nbytes = float(case.values.get("nbytes", math.inf))
+        cells = _ceiling(ceiling(name, share, device, before, during, nbytes))
+        if device == "cuda":
+            cells |= {"link": link} if name in HOST_LINKS else {}
+            cells |= _published(before, direction, share)
+        return cells
+
+    every = zip(rows["case"], rows["device"].astype(str), rows["status"], strict=True)
+    limits = pd.DataFrame([limits_of(*row) for row in every], columns=LIMITS, index=rows.index)
+    return rows.assign(**{str(name): column for name, column in limits.items()})
+
+
+def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
+    """Link, share of the bytes that cross it, and published figures of a case; None where its
+    workload names no link, or is of another version, with other axes or values than today's."""
+    work = declared(case.workload)
+    if work is None or set(work.axes) != set(case.values):
+        return None
+    try:
+        options = work.options(case)
+        if options.link is None:
+            return None
+        return options.link, options.share_of_link, options.published
+    except (*DAMAGE, ArithmeticError):
+        return None
+
+
+def _ceiling(limit: Ceiling | str) -> dict[str, Any]:
+    if isinstance(limit, str):
+        return {"ceiling": limit}
+    return {
+        "ceiling": limit.text,
+        "ceiling_gb_per_s": limit.gb_per_s,
+        "encoded_gb_per_s": limit.encoded_gb_per_s,
+    }
+
+
+def _link(before: Facts, during: Facts) -> str | None:
+    """What is wrong with the link between the host and the GPU that ran; None where nothing is
+    known of it."""
+    ran = cuda_group(before)
+    verdicts = [own for own in link_verdicts(before, during) if own.group == ran]
+    wrong = "; ".join(own.text for own in verdicts if own.level == "warn")
+    is_fine = any(own.kind in ("fine", "c2c") for own in verdicts)
+    return wrong or ("fine" if is_fine else None)
+
+
+def _published(before: Facts, direction: str | None, share: float) -> dict[str, Any]:
+    """As rates of all bytes, of which `share` crosses the link that was measured."""
+    name = text_of(before, cuda_group(before) or "", "name")
+    figures = direction and band(name, direction)
+    if not figures:
+        return {}
+    return {
+        "published_low_gb_per_s": figures.low_gb_per_s / share,
+        "published_high_gb_per_s": figures.high_gb_per_s / share,
+        "published": str(figures),
+        "published_kind": figures.kind,
+    }
