@@ -92,8 +92,8 @@ def records(
     plan: Plan, launchers: Sequence[Launcher], progress: Bar, *, observes: bool = False
 ) -> Generator[tuple[int, CaseRecord]]:
     """Measure the plan on one or two sides, launch by launch: (side, record). One side `observes`
-    each case once afterwards, in a pass of its own; where too few launches follow for a verdict, the
-    cases without ranks right after their timing in the last one: nothing is built or started twice.
+    each case once afterwards, in a pass of its own. Where there are too few launches for a verdict,
+    a case without ranks is observed right after its timing in the last: nothing is built twice.
 
     Of two sides the two launches of a family follow each other, in the order of `Plan.turns`, and
     walk the same cases in the same order. A case without a number is left out, on both, from the
