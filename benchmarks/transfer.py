@@ -21,11 +21,7 @@ QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)
 UNCACHED = 512 * MIB
 """Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
 LONG = 16 * MIB
-"""From here on a copy is long beside the enqueueing of the next one: 0.3 ms on PCIe Gen5, where
-1MiB takes about 19 us and may be over before the other direction begins."""
-STAGED_AT_ONCE = MIB
-"""Up to this size the driver may take pageable bytes to the device along, without waiting. What
-comes from the device is there when the call returns."""
+"""From here on a copy is long beside the enqueueing of the next one."""
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
 CACHE = ("cold", "warm")
@@ -43,7 +39,6 @@ def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[
 
 def _expects(
     device: str,
-    nbytes: int,
     blocking: bool,
     memory: str = "pinned",
     cache: str = "warm",
@@ -51,19 +46,15 @@ def _expects(
     direction: str = "h2d",
     **_: Any,
 ) -> dict[str, bool]:
-    """A call returns early when it may and can: on CUDA not from or to pageable memory, unless
-    perhaps for small copies to the device, of which nothing is declared. Nor is it where the caches
-    are cold, for whether CUDA's allocations wait for the device is nothing to build on; nor of a
-    thousand calls, which may fill CUDA's queue, and then wait for it.
+    """A call returns early when it may and can: on CUDA not where it blocks, nor to pageable
+    memory. Nothing is declared from pageable memory, of which CUDA's documentation says that it may
+    wait; nor where the caches are cold, for whether CUDA's allocations wait for the device is
+    nothing to build on; nor of a thousand calls, which may fill CUDA's queue, and then wait for it.
 
     On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
     """
     is_staged = device == "cuda" and memory == "pageable" and direction == "h2d"
-    if (
-        (is_staged and nbytes <= STAGED_AT_ONCE and not blocking)
-        or cache == "cold"
-        or num_tensors > 1
-    ):
+    if (is_staged and not blocking) or cache == "cold" or num_tensors > 1:
         return {}
     return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
 
@@ -144,8 +135,10 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
 
 
 def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
-    at_once = memory == "pinned" or device == "cpu"
-    return {} if at_once and nbytes < LONG else {"both_at_once": at_once}
+    """A GPU, or a slice of one, with a single copy engine takes turns."""
+    if device == "cpu":
+        return {"both_at_once": True} if nbytes >= LONG else {}
+    return {"both_at_once": False} if memory == "pageable" else {}
 
 
 @workload(
@@ -347,23 +340,34 @@ def on_device(device: Device, nbytes: int) -> Prepared:
     return _copy(device, target, source, blocking=False, copies={"D2D": nbytes})
 
 
+QUEUED = 16  # copies, as nvbandwidth has them
+
+
 @workload(
-    axes={"device": DEVICES, "nbytes": FEW_SIZES, "route": ("peer", "through_host")},
+    axes={
+        "device": DEVICES,
+        "nbytes": (*FEW_SIZES, UNCACHED),
+        "route": ("peer", "staged", "through_host"),
+    },
+    only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
     moves=lambda nbytes, **_: nbytes,
+    depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
     needs=lambda **_: ["second device"],
     baseline={"route": "through_host"},
-    link=lambda route, **_: route,
+    link=lambda route, **_: "through_host" if route == "through_host" else "peer",
     published=lambda route, **_: "between_devices" if route == "peer" else None,
     version="1",
 )
 def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
-    """One copy to a second device, directly or through pinned host memory. Timed: the copy.
+    """One copy to a second device, by torch or through pinned host memory. Timed: the copy.
 
-    Through the host it is two blocking copies; the bytes are counted once.
+    peer: the devices reach each other. staged: they do not, and the driver brings it. Through the
+    host it is two blocking copies; the bytes are counted once. Of 512MiB a sixteenth of 16 copies.
     """
     source, target = device.buffer(nbytes), device.target_buffer(nbytes, route)
-    if route == "peer":
-        return _copy(device, target, source, blocking=True, copies={"P2P": nbytes})
+    if route != "through_host":  # nothing is known of how a driver stages
+        copies = {"P2P": nbytes} if route == "peer" else None
+        return _copy(device, target, source, blocking=True, copies=copies)
     between = device.host_buffer(nbytes, pinned=True)
     device.fill_pattern(source, seed=1)
 

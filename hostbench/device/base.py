@@ -23,9 +23,9 @@ Buffer = Any
 
 Fill = Literal["empty", "zeros", "randn", "full", "arange"]
 DType = Literal["uint8", "float16", "float32"]
-Where = Literal["here", "peer", "through_host"]
+Where = Literal["here", "peer", "staged", "through_host"]
 """Where the target of a copy inside the device's memory, or from there to a second device, lies:
-`peer` is reached directly, `through_host` by way of pinned host memory."""
+`peer` is reached directly, `staged` by the driver's way, `through_host` by pinned host memory."""
 Memory = Literal["pageable", "pinned", "device"]
 Step = Callable[[], None]
 

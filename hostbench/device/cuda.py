@@ -120,10 +120,13 @@ class CudaDevice(TorchDevice):
             return self.buffer(nbytes)
         self.require("second device")
         here, other = self.torch_device.index or 0, self._second.index
-        if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
+        is_direct = torch.cuda.can_device_access_peer(here, other)
+        if where == "peer" and not is_direct:
             raise Unavailable(
                 f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"
             )
+        if where == "staged" and is_direct:
+            raise Unavailable(f"GPU {here} has direct access to GPU {other}: nothing is staged")
         return torch.empty(nbytes, dtype=torch.uint8, device=self._second).fill_(0)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:

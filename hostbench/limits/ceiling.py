@@ -148,7 +148,7 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
     if not rate:
         return None
     num = number_of(facts, group, "nvlink_links")
-    text = f"NVLink, {num:.0f} links together" if num else "NVLink, all links together"
+    text = f"NVLink, {f'{num:.0f}' if num else 'all'} links together ({links.NVLINK_REACHED})"
     return Ceiling(gb_per_s=links.nvlink(rate, num), text=text)
 
 

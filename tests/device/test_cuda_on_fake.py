@@ -148,15 +148,20 @@ def test_a_broken_device_is_not_taken_for_pinned_memory_that_is_refused(floor: M
     assert fatal_reason(caught.value) and not isinstance(caught.value, Unavailable)
 
 
-def test_without_peer_access_the_route_through_the_host_is_left() -> None:
-    peer, through = (
+def test_without_peer_access_other_routes_are_left() -> None:
+    """By the driver's way, which programs take, and by the host's memory."""
+    peer, staged, through = (
         case_of("transfer.between_devices", route=route, nbytes=MIB)
-        for route in ("peer", "through_host")
+        for route in ("peer", "staged", "through_host")
     )
     with cuda_machine(2, refuses=("peers",)):
-        first, second = launched(peer, through)
+        first, second, third = launched(peer, staged, through)
     assert first.reason == "GPU 0 has no direct access to GPU 1: see nvidia-smi topo -p2p r"
-    assert second.status == "ok"
+    assert second.status == third.status == "ok"
+    with cuda_machine(2):
+        first, second = launched(peer, staged)
+    assert first.status == "ok"
+    assert second.reason == "GPU 0 has direct access to GPU 1: nothing is staged"
 
 
 def observed(workload: str, **axes: object) -> dict[str, str]:

@@ -172,13 +172,15 @@ def test_on_one_device() -> None:
 def test_between_devices_and_collectives() -> None:
     about = facts(nvlink_mb_per_s=18 * 26562, nvlink_links=18)
     peer = found(case("between_devices", route="peer"), about)
-    assert peer == Ceiling(gb_per_s=450.0, text="NVLink, 18 links together")
+    assert peer == Ceiling(
+        gb_per_s=450.0, text=f"NVLink, 18 links together ({links.NVLINK_REACHED})"
+    )
     through = found(case("between_devices", route="through_host"), about)
     assert through.gb_per_s == pytest.approx(PACKETS / 2)
     assert through.encoded_gb_per_s == pytest.approx(63.015384615384619 / 2)
     assert through.text.endswith(", the bytes cross it twice")
     reduce = case("collectives.all_reduce", num_ranks=2)
-    assert found(reduce, about).text == "NVLink, 18 links together"
+    assert found(reduce, about).text == peer.text
     assert found(reduce, facts()).gb_per_s == pytest.approx(PACKETS)
     eight = case("collectives.all_reduce", num_ranks=8)
     assert found(eight, about).gb_per_s == pytest.approx(450 * 8 / 14)
@@ -218,7 +220,9 @@ def test_nvlink_between_peers_needs_both() -> None:
     eighteen = {"nvlink_mb_per_s": 18 * 26562, "nvlink_links": 18}
     twelve = {"nvlink_mb_per_s": 12 * 26562, "nvlink_links": 12}
     linked = two({**twelve}, **eighteen)
-    assert found(peer, linked) == Ceiling(gb_per_s=300.0, text="NVLink, 12 links together")
+    assert found(peer, linked) == Ceiling(
+        gb_per_s=300.0, text=f"NVLink, 12 links together ({links.NVLINK_REACHED})"
+    )
     assert found(through, linked).gb_per_s == pytest.approx(PACKETS / 2)
     assert found(peer, two({}, **eighteen)).gb_per_s == pytest.approx(PACKETS)
     c2c: dict[str, str | float] = {"c2c_enabled": "on", "c2c_max_mb_per_s": 450_000}
