@@ -120,17 +120,18 @@ def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows whose `scratch` says of points with few launches, too, why they are not judged."""
-    few = of_few_launches(rows) & (rows["scratch"].isna() & (rows["status"] == "ok")).to_numpy()
+    few = of_few_launches(rows) & rows["scratch"].isna() & (rows["status"] == "ok")
     scratch = rows["scratch"].astype(object)
     scratch[few] = [*map(few_launches, rows.loc[few, "num_samples"])]
     return rows.assign(scratch=scratch)
 
 
-def of_few_launches(rows: pd.DataFrame) -> Bools:
+def of_few_launches(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Points of hostbench's own cases that are never judged, whatever run they come from: they
     have too few launches. Of other projects' benchmarks the samples are no launches."""
-    ours = rows["run_id"].map(environment_of, na_action="ignore").isna()
-    return np.asarray((rows["num_samples"] < MIN_LAUNCHES) & ours)
+    few = rows["num_samples"] < MIN_LAUNCHES
+    runs = rows.loc[few, "run_id"].unique()
+    return few & rows["run_id"].isin([own for own in runs if environment_of(own) is None])
 
 
 def settings(rows: pd.DataFrame) -> pd.Series:

@@ -268,52 +268,70 @@ def _two_sides(
 
 
 def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, dict[str, Any]]:
-    """Of each series what TwoSides has of its time: which side is the `older` one, by the dates of
-    the commits, then of the runs; the numbers of the runs `before` it on the same hardware, the
-    oldest first, without disturbed nights; and its `resets`, where a night has confirmed that it
+    """Of each series what TwoSides has of its time: which side is the `older` one, the numbers of
+    the runs `before` it, the oldest first, and its `resets`, where a night has confirmed that it
     moved. Where the first side is the level itself, of the series that one of the last LEVEL_RUNS
     runs measured."""
-    levels = {}
-    for machine, of_second in second.rows.groupby("machine"):
+    levels: dict[Key, dict[str, Any]] = {}
+    for name, of_second in second.rows.groupby("machine"):
+        machine = str(name)
         ids = [*first.rows.loc[first.rows["machine"] == machine, "run_id"]], [*of_second["run_id"]]
-        rows = history.points(str(machine), _OF_LEVEL)
-        rows["at"] = rows["committed_at"].fillna(rows["started_at"])
-        rows["started_at"] = rows["started_at"].fillna(rows["at"])
-        rows["order"] = rows.groupby(["at", "started_at"]).ngroup()
-        rows = rows[rows["at"].notna()]
-        orders = [rows.loc[rows["run_id"].isin(own), "order"] for own in ids]
-        if orders[1].empty or (orders[0].empty and not first.is_level):
-            continue
-        is_turned = not first.is_level and orders[0].max() > orders[1].max()
-        end = 1 if first.is_level or is_turned else 0
-        hardware = rows.loc[rows["run_id"].isin(ids[end]), "hardware"].dropna().unique()
-        is_alike = rows["hardware"].isna() | rows["hardware"].isin(hardware) | (not len(hardware))
-        known = nights.of_machine(history.folder, str(machine)) if history.folder else []
-        moved_in = defaultdict[tuple[str, str], list[str]](list)
+        known = nights.of_machine(history.folder, machine) if history.folder else []
+        left_out = *first.without, *(run for night in known for run in night.disturbed_runs)
+        confirmed: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for night in known:
             for change in night.confirmed():
-                moved_in[change.case, change.version].append(night.run_id)
-        disturbed = (run for night in known for run in night.disturbed_runs)
-        others = [*ids[0], *ids[1], *first.without, *disturbed]
-        is_before = ~rows["run_id"].isin(others) & (rows["order"] < orders[end].min())
-        rows["number"] = _number(rows)
-        counts = rows["number"].notna() & rows["scratch"].isna() & ~of_few_launches(rows)
-        rows = rows[counts & is_alike & is_before].sort_values("order", kind="stable")
-        recent = rows["run_id"].drop_duplicates().tail(LEVEL_RUNS)
-        rows["is_recent"] = rows["run_id"].isin(recent)
-        names = {run: where_of(str(machine), str(run)) for run in rows["run_id"].unique()}
-        rows["where"] = rows["run_id"].astype(object).map(names)
-        series = ["where", "case", "version"]
-        rows = rows.groupby(series, observed=True).tail(SEARCHED_RUNS)
-        for key, own in rows.groupby(series, observed=True):
-            if not first.is_level or own["is_recent"].any():
-                moved = moved_in.get(key[1:])
-                levels[tuple(map(str, key))] = {
+                confirmed[change.case, change.version].append(night.run_id)
+        points = history.points(machine, _OF_LEVEL)
+        points["number"] = _number(points).mask(of_few_launches(points))
+        runs, is_turned = _runs_before(points, *ids, left_out, first.is_level)
+        points = points.loc[points["number"].notna(), ["run_id", "case", "version", "number"]]
+        run = points["run_id"].cat
+        where, names = pd.factorize(np.array([where_of(machine, own) for own in run.categories]))
+        points["where"] = where[run.codes]
+        points["order"] = runs.index.get_indexer(run.categories)[run.codes]
+        points = points[points["order"] >= 0].sort_values("order", kind="stable")
+        numbers, order = points["number"].to_numpy(), points["order"].to_numpy()
+        series: Mapping[Any, Any] = points.groupby(["where", "case", "version"], observed=True).indices
+        for key, own in series.items():
+            last = own[-SEARCHED_RUNS:]  # arrays, no frame: series are many
+            if not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS:
+                moved = runs.index[order[last]].isin(confirmed.get(key[1:], []))
+                levels[str(names[key[0]]), *key[1:]] = {
                     "older": int(is_turned),
-                    "before": own["number"].tolist(),
-                    "resets": np.flatnonzero(own["run_id"].isin(moved)).tolist() if moved else [],
+                    "before": numbers[last].tolist(),
+                    "resets": np.flatnonzero(moved).tolist(),
                 }
     return levels
+
+
+def _runs_before(
+    points: pd.DataFrame,
+    first: Sequence[str],
+    second: Sequence[str],
+    left_out: Sequence[str],
+    is_level: bool,
+) -> tuple[pd.DataFrame, bool]:
+    """(the runs with a number before the older of two sides, by the dates of the commits, then of
+    the runs, on the same hardware, the oldest first; whether that is the second side, as where the
+    first one is a level)."""
+    by_run = points.groupby("run_id", observed=True)
+    runs = points.drop_duplicates("run_id").set_index("run_id")
+    runs["at"] = runs["committed_at"].fillna(by_run["started_at"].min())
+    runs["started_at"] = by_run["started_at"].min().fillna(runs["at"])
+    runs["has_number"] = by_run["number"].count() > 0
+    runs = runs[runs["at"].notna()].sort_values(["at", "started_at"], kind="stable")
+    runs["order"] = runs.groupby(["at", "started_at"]).ngroup()
+    sides = [runs[runs.index.isin(own)] for own in (first, second)]
+    if sides[1].empty or (sides[0].empty and not is_level):
+        return runs[:0], False
+    is_turned = not is_level and sides[0]["order"].max() > sides[1]["order"].max()
+    older = sides[1] if is_level or is_turned else sides[0]
+    hardware = older["hardware"].dropna()
+    is_alike = runs["hardware"].isna() | runs["hardware"].isin(hardware) | hardware.empty
+    is_before = runs["order"] < older["order"].min()
+    is_before &= ~runs.index.isin([*first, *second, *left_out])
+    return runs[is_before & is_alike & runs["scratch"].isna() & runs["has_number"]], is_turned
 
 
 def _confounds(
