@@ -48,11 +48,12 @@ def execute(
     with recorded(command, keep=keep, stop=stop, quiet=format != "text", **settings) as run:
         if run.exit_code:
             warn(f"`{join(command)}` ended with exit code {run.exit_code}")
-        if not run.traces:
+        traced = [process for process in run.processes if process.trace]
+        if not traced:
             if run.exit_code:
                 return run.exit_code
             raise NothingMeasured(f"nothing was recorded: {_why_nothing(run, warmup)}")
-        code = _show(format, run.traces, [process for process in run.processes if process.trace])
+        code = _show(format, [Path(str(process.trace)) for process in traced], traced)
     return run.exit_code or code
 
 

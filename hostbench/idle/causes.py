@@ -9,15 +9,16 @@ had only just launched something else, and `host_late` where it had not; what li
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hostbench.idle.host import Host
-from hostbench.idle.intervals import Intervals, spanned, union
-from hostbench.idle.trace import COPY, INSIDE, KERNEL, NONE, Trace
+from hostbench.idle.intervals import union
+from hostbench.idle.trace import COLLECTIVE, COPY, INSIDE, KERNEL, NONE, Trace
+from hostbench.idle.waits import waits_of
 
 HOST_LATE = "host_late"
 LAUNCH_BOUND = "launch_bound"
@@ -42,122 +43,152 @@ LAUNCH_S = 50e-6
 something else. No launch by itself takes so long either, nor a device that is free to begin."""
 QUEUE_DEPTH = 1024
 """Launches that CUDA takes before a launch waits: no host is further ahead of its device."""
+_ALLOCATION = "Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap"
 
 
-@dataclass(slots=True)
-class _Owed:
-    """Of a wait that is over: the seconds not yet used up."""
+class DeviceTime(NamedTuple):
+    """One device, from its first activity to the end of its last."""
 
-    wait: int
-    launch: int
-    """The index of the first launch behind it."""
+    device: int
+    start_s: float
+    end_s: float
+    busy_s: float
+    copy_s: float
+    """In which copies ran, and nothing was computed."""
+    collective_s: float
+    """In which collectives ran, and nothing was computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessTime:
+    """What the devices of one trace did, and why they idled."""
+
+    trace: Trace
+    devices: Sequence[DeviceTime]
+    work: pd.DataFrame
+    """As of the trace, with seconds, and not_hidden_s: those in which nothing was computed."""
+    idle: pd.DataFrame
+    """Pieces of the gaps: cause, seconds; wait, the row of `waits` that is to blame, or NONE; of a
+    late host also loading_s and allocating_s, what it did meanwhile."""
+    waits: pd.DataFrame
+    """The host's, by number: seconds, idle_s that devices idled for it, in_step, and what
+    `waits_of` has."""
+
+
+class _Piece(NamedTuple):
+    cause: str
     seconds: float
+    wait: int = NONE
+    start_s: float = 0.0
+    end_s: float = 0.0
+    """Of a late host: between what it was late."""
 
 
-class DeviceTime:
-    """One device of one trace, from its first activity to the end of its last."""
-
-    def __init__(self, trace: Trace, host: Host, work: pd.DataFrame) -> None:
-        """`work`: the rows of `trace.work` that are the device's."""
-        self.work = work
-        self.device = int(work["device"].iloc[0])
-        self.busy, firsts = union(work["start_s"], work["end_s"])
-        self.start_s = float(self.busy.starts[0])
-        self.span_s = float(self.busy.ends[-1] - self.busy.starts[0])
+def process_time(trace: Trace) -> ProcessTime:
+    """Of a trace with work of a device: divides every gap of each."""
+    calls, launched = trace.calls, trace.work[trace.work["call"] != NONE]
+    kernels = launched[launched["kind"].isin((KERNEL, COLLECTIVE))]
+    threads = (
+        calls["thread"].iloc[(kernels if len(kernels) else launched)["call"]].unique().tolist()
+    )
+    launches = calls.iloc[np.unique(launched["call"])]
+    launches = launches[launches["thread"].isin(threads)].sort_values("start_s", kind="stable")
+    waits = waits_of(trace, launches, threads).reset_index(drop=True)
+    devices, work, pieces = list[DeviceTime](), [], list[_Piece]()
+    for _, rows in trace.work.groupby("device"):
+        busy, firsts = union(rows)
+        gaps = rows.iloc[firsts[1:]].assign(start_s=busy.ends[:-1], end_s=busy.starts[1:])
+        pieces += _Gaps(calls, launches, waits).divide(gaps)
         # In which anything ran that neither copies nor talks to other devices.
-        self.computing = spanned(work[work["kind"].isin((KERNEL, INSIDE))])
-        self.idle_s = dict.fromkeys(IDLE_CAUSES, 0.0)
-        # Of what was queued, in pieces of more than LAUNCH_S: something held the work up.
-        self.long_queued_s = 0.0
-        # The idleness that each wait of the host caused.
-        self.wait_idle_s = np.zeros(len(host.waits))
-        self._calls = list(zip(trace.calls["start_s"], trace.calls["end_s"], strict=True))
-        self._launch_starts = host.launches["start_s"].tolist()
-        self._launch_ends = host.launches["end_s"].cummax().tolist()
-        self._waits = list(zip(host.waits["start_s"], host.waits["end_s"], strict=True))
-        self._num_over = 0
-        self._owed = deque[_Owed]()
-        self._late: list[tuple[float, float]] = []
-        next_work = work.iloc[firsts[1:]]
-        ends, starts = self.busy.ends[:-1].tolist(), self.busy.starts[1:].tolist()
-        is_copy = next_work["kind"] == COPY
-        for gap in zip(ends, starts, next_work["call"], is_copy, strict=True):
-            self._add(*gap)
-
-    def late_in_s(self, spans: Intervals) -> float:
-        """Of the gaps of which a late host has a part, what these cover before the launch."""
-        starts, ends = np.array(self._late).reshape(-1, 2).T
-        return float(spans.within(starts, ends).sum())
-
-    @property
-    def idle_fraction(self) -> float:
-        idle_s = self.span_s - self.busy.length
-        return max(0.0, idle_s / self.span_s) if self.span_s else 0.0
-
-    def copies(self) -> pd.DataFrame:
-        """With the seconds of each, and those in which nothing was computed."""
-        rows = self.work[self.work["kind"] == COPY]
+        computing, _ = union(rows[rows["kind"].isin((KERNEL, INSIDE))])
         seconds = rows["end_s"] - rows["start_s"]
-        hidden_s = self.computing.within(rows["start_s"].to_numpy(), rows["end_s"].to_numpy())
-        return rows.assign(seconds=seconds, not_hidden_s=seconds - hidden_s)
+        hidden_s = computing.within(rows["start_s"], rows["end_s"])
+        work.append(rows.assign(seconds=seconds, not_hidden_s=seconds - hidden_s))
+        alone_s = (
+            alone.length - float(computing.within(*alone).sum())
+            for alone in (union(rows[rows["kind"] == kind])[0] for kind in (COPY, COLLECTIVE))
+        )
+        span = (float(busy.starts[0]), float(busy.ends[-1]), busy.length)
+        devices.append(DeviceTime(int(rows["device"].iloc[0]), *span, *alone_s))
+    idle = pd.DataFrame(pieces, columns=list(_Piece._fields))
+    allocating, _ = union(calls[calls["name"].str.contains(_ALLOCATION)])
+    idle_s = idle.groupby("wait")["seconds"].sum()
+    return ProcessTime(
+        trace=trace,
+        devices=devices,
+        work=pd.concat(work),
+        idle=idle.assign(
+            loading_s=trace.loads.within(idle["start_s"], idle["end_s"]),
+            allocating_s=allocating.within(idle["start_s"], idle["end_s"]),
+        ),
+        waits=waits.assign(
+            seconds=waits["end_s"] - waits["start_s"],
+            idle_s=idle_s.reindex(waits.index, fill_value=0.0),
+            in_step=trace.steps.index_of(waits["start_s"]) >= 0,
+        ),
+    )
 
-    def not_hidden_s(self, kind: str) -> float:
-        """In which work of this kind ran, and nothing was computed."""
-        spans = spanned(self.work[self.work["kind"] == kind])
-        return spans.length - float(self.computing.within(*spans).sum())
 
-    def _add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
-        """A gap, and the call that launched the work that ended it. The call of a copy may last
-        until the copy is done: had it begun before the gap, it does not keep the device waiting."""
-        if call == NONE:
-            self.idle_s[OTHER] += end_s - start_s
-            return
-        called_s, returned_s = self._calls[call]
-        called_s = min(called_s, end_s)
+class _Gaps:
+    """The gaps of one device, in the order of time."""
+
+    def __init__(self, calls: pd.DataFrame, launches: pd.DataFrame, waits: pd.DataFrame) -> None:
+        self._calls = list(zip(calls["start_s"], calls["end_s"], strict=True))
+        self._launch_starts = launches["start_s"].tolist()
+        self._launch_ends = launches["end_s"].cummax().tolist()
+        self._waits = list(zip(waits["start_s"], waits["end_s"], strict=True))
+        self._num_over = 0
+        self._owed: list[tuple[int, int, float]] = []
+        """Of waits that are over: which, the first launch behind it, seconds not yet used up."""
+
+    def divide(self, gaps: pd.DataFrame) -> Iterator[_Piece]:
+        is_copy = gaps["kind"] == COPY
+        for start_s, end_s, call, copies in zip(
+            gaps["start_s"], gaps["end_s"], gaps["call"], is_copy, strict=True
+        ):
+            if call == NONE:
+                yield _Piece(OTHER, end_s - start_s)
+            else:
+                yield from self._pieces(start_s, end_s, self._calls[call], copies)
+
+    def _pieces(
+        self, start_s: float, end_s: float, call: tuple[float, float], is_copy: bool
+    ) -> Iterator[_Piece]:
+        """Of one gap. The call of a copy may last until the copy is done: had it begun before the
+        gap, it does not keep the device waiting."""
+        called_s, returned_s = min(call[0], end_s), call[1]
         if is_copy and called_s < start_s:
             returned_s = called_s
         returned_s = min(max(returned_s, start_s), end_s)
-        self.idle_s[QUEUED] += end_s - returned_s
-        if end_s - returned_s > LAUNCH_S:
-            self.long_queued_s += end_s - returned_s
+        yield _Piece(QUEUED, end_s - returned_s)
         index = bisect_left(self._launch_starts, called_s)
         self._settle(called_s, index)
-        rest_s = self._use_up(returned_s - start_s)
+        rest_s = returned_s - start_s
+        while self._owed and rest_s > 0:  # charged to waits, the latest first
+            wait, launch, owed_s = self._owed.pop()
+            used_s = min(rest_s, owed_s)
+            yield _Piece(SYNCHRONIZATION, used_s, wait)
+            rest_s -= used_s
+            if owed_s > used_s:
+                self._owed.append((wait, launch, owed_s - used_s))
         in_call_s = min(rest_s, returned_s - max(called_s, start_s))
         is_slow = returned_s - called_s > LAUNCH_S
-        self.idle_s[SLOW_LAUNCH if is_slow else LAUNCH_BOUND] += in_call_s
-        rest_s -= in_call_s
-        if rest_s > 0:
-            is_late = called_s - self._last_s(index) > LAUNCH_S
-            self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
-            if is_late:
-                self._late.append((start_s, called_s))
-
-    def _last_s(self, index: int) -> float:
-        """When the launch before, or the wait before, was over."""
+        yield _Piece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
+        if rest_s <= in_call_s:
+            return
         launched_s = self._launch_ends[index - 1] if index else -np.inf
         waited_s = self._waits[self._num_over - 1][1] if self._num_over else -np.inf
-        return max(launched_s, waited_s)
+        if called_s - max(launched_s, waited_s) > LAUNCH_S:
+            yield _Piece(HOST_LATE, rest_s - in_call_s, NONE, start_s, called_s)
+        else:
+            yield _Piece(LAUNCH_BOUND, rest_s - in_call_s)
 
     def _settle(self, called_s: float, index: int) -> None:
         """Take in the waits that are over, and forget those that lie too far back."""
         while self._num_over < len(self._waits) and self._waits[self._num_over][1] <= called_s:
             start_s, end_s = self._waits[self._num_over]
             launch = bisect_left(self._launch_starts, end_s)
-            self._owed.append(_Owed(self._num_over, launch, end_s - start_s))
+            self._owed.append((self._num_over, launch, end_s - start_s))
             self._num_over += 1
-        while self._owed and index - self._owed[0].launch > QUEUE_DEPTH:
-            self._owed.popleft()
-
-    def _use_up(self, gap_s: float) -> float:
-        """Charge the gap to waits, the latest first; what is left of it."""
-        while self._owed and gap_s > 0:
-            latest = self._owed[-1]
-            used_s = min(gap_s, latest.seconds)
-            self.idle_s[SYNCHRONIZATION] += used_s
-            self.wait_idle_s[latest.wait] += used_s
-            latest.seconds -= used_s
-            gap_s -= used_s
-            if latest.seconds <= 0:
-                self._owed.pop()
-        return gap_s
+        while self._owed and index - self._owed[0][1] > QUEUE_DEPTH:
+            del self._owed[0]

@@ -21,35 +21,28 @@ class Intervals(NamedTuple):
     def length(self) -> float:
         return float((self.ends - self.starts).sum())
 
-    def have(self, moments: Floats) -> NDArray[np.bool_]:
-        """Whether each moment lies in one of them."""
+    def index_of(self, moments: ArrayLike) -> Ints:
+        """Which of them each moment lies in; -1: in none."""
         indices = np.searchsorted(self.starts, moments, side="right") - 1
-        return moments < np.append(self.ends, -np.inf)[indices]
+        return np.where(moments < np.append(self.ends, -np.inf)[indices], indices, -1)
 
-    def before(self, moments: Floats) -> Floats:
-        """How much of them lies before each moment."""
+    def within(self, starts: ArrayLike, ends: ArrayLike) -> Floats:
+        """How much of them lies between each start and its end."""
+        return self._before(ends) - self._before(starts)
+
+    def _before(self, moments: ArrayLike) -> Floats:
         if not len(self.starts):
-            return np.zeros(len(moments))
+            return np.zeros(len(np.asarray(moments)))
+        index = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
         whole = np.concatenate([[0.0], np.cumsum(self.ends - self.starts)])
-        index = np.searchsorted(self.starts, moments, side="right")
-        last = np.maximum(index - 1, 0)
-        inside = np.minimum(moments, self.ends[last]) - self.starts[last]
-        return np.where(index > 0, whole[last] + inside, 0.0)
-
-    def within(self, starts: Floats, ends: Floats) -> Floats:
-        """How much of them lies in each of these."""
-        return self.before(ends) - self.before(starts)
+        inside = np.minimum(moments, self.ends[index]) - self.starts[index]
+        return whole[index] + np.maximum(inside, 0.0)
 
 
-def spanned(rows: pd.DataFrame) -> Intervals:
-    """The time in which any of these rows of a trace ran."""
-    return union(rows["start_s"], rows["end_s"])[0]
-
-
-def union(begins: ArrayLike, until: ArrayLike, *, joins: bool = True) -> tuple[Intervals, Ints]:
-    """The time in which anything ran, and for each interval which of the given began it. Of two
-    that touch it makes one, if it `joins`."""
-    starts, ends = np.asarray(begins), np.asarray(until)
+def union(rows: pd.DataFrame, *, joins: bool = True) -> tuple[Intervals, Ints]:
+    """The time in which any of these rows of a trace ran, and for each interval the position of the
+    row that began it. Of two that touch it makes one, if it `joins`."""
+    starts, ends = rows["start_s"].to_numpy(), rows["end_s"].to_numpy()
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
     latest = np.maximum.accumulate(ends) if len(ends) else ends

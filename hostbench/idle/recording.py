@@ -129,10 +129,9 @@ class Recorder:
         self._session: Session | None = None
         self._note = RecordedProcess()
         self._is_busy = False
-        self._times_s: list[float] = []
-        """When each step ended."""
+        self._step_ends_s: list[float] = []
         self._recorded_from = 0
-        """How many steps had ended then."""
+        """How many steps had ended when recording began, at `_started_s`."""
         self._started_s = 0.0
         self._idle_since_s = time.perf_counter()
         """From when on CUDA was started, and nothing had stepped."""
@@ -157,15 +156,16 @@ class Recorder:
             self._is_busy = False
 
     def _step(self) -> None:
-        if not self._times_s and self._settings.warmup and self._session is not None:
+        if not self._step_ends_s and self._settings.warmup and self._session is not None:
             self._session.stop()  # it was begun because nothing seemed to step
             self._session = None
-        self._times_s.append(time.perf_counter())
+        self._step_ends_s.append(time.perf_counter())
+        num_steps = len(self._step_ends_s)
         if self._session is not None:
             self._session.step()
-            if len(self._times_s) - self._recorded_from >= self._settings.steps:
+            if num_steps - self._recorded_from >= self._settings.steps:
                 self._finish()
-        elif len(self._times_s) >= self._settings.warmup:
+        elif num_steps >= self._settings.warmup:
             self._begin()
 
     def _begin(self) -> None:
@@ -177,18 +177,16 @@ class Recorder:
             self._note.error = f"torch's profiler does not start: {error}"
             self._finish()
             return
-        self._recorded_from, self._started_s = len(self._times_s), time.perf_counter()
+        self._recorded_from, self._started_s = len(self._step_ends_s), time.perf_counter()
 
     def _finish(self) -> None:
         """What goes wrong is told, as in `_begin`."""
         session, self._session, self._note.is_done = self._session, None, True
+        trace = Path(self._settings.traces, f"{self._process}.json")
         try:
-            if session is not None and _is_loader_worker():
-                session.stop()
-            elif session is not None:
-                trace = Path(self._settings.traces, f"{self._process}.json")
-                session.stop(trace)
-                self._note.trace = str(trace)
+            if session is not None:
+                session.stop(None if _is_loader_worker() else trace)
+                self._note.trace = None if _is_loader_worker() else str(trace)
         except Exception as error:
             self._note.error = f"the trace was not written: {error}"
         with suppress(OSError):  # the folder is gone
@@ -196,10 +194,10 @@ class Recorder:
 
     def _write_note(self) -> None:
         """What the parent cannot know; the file is there only once all of it is written."""
-        ends_s, at = self._times_s, self._recorded_from
-        self._note.steps, self._note.free_s = len(ends_s), _median_step(ends_s[:at])
+        ends_s, first = self._step_ends_s, self._recorded_from
+        self._note.steps, self._note.free_s = len(ends_s), _median_step(ends_s[:first])
         if self._started_s:
-            self._note.recorded_s = _median_step(ends_s[max(0, at - 1) :])
+            self._note.recorded_s = _median_step(ends_s[max(0, first - 1) :])
         path = Path(self._settings.notes) / f"{self._process}.json"
         half = path.with_suffix(".half")
         half.write_text(json.dumps(asdict(self._note)))
@@ -216,7 +214,7 @@ class Recorder:
         now_s = time.perf_counter()
         if self._session is not None:
             return _is_loader_worker() or now_s - self._started_s > self._settings.seconds
-        if self._times_s or not _uses_device():
+        if self._step_ends_s or not _uses_device():
             self._idle_since_s = now_s
         return now_s - self._idle_since_s > self._settings.after_s
 

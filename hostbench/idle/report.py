@@ -95,19 +95,19 @@ class CopyWay:
 class IdleReport:
     """Of all traces together. Without devices it has only what the host did."""
 
-    devices: tuple[IdleDevice, ...]
-    num_steps: int
+    devices: tuple[IdleDevice, ...] = ()
+    num_steps: int = 0
     """Steps times devices: what a cost per step is divided by. 0: no steps are marked."""
-    step_s: float | None
+    step_s: float | None = None
     """How long a marked step lasts on the host, on average."""
-    steps_share: float | None
+    steps_share: float | None = None
     """Of the spans, what the steps take until devices are done with what is launched in them."""
-    causes: tuple[IdleCause, ...]
-    waits: tuple[WaitingLine, ...]
+    causes: tuple[IdleCause, ...] = ()
+    waits: tuple[WaitingLine, ...] = ()
     """The costliest first."""
-    copies: tuple[CopyWay, ...]
-    advice: tuple[Advice, ...]
+    copies: tuple[CopyWay, ...] = ()
+    advice: tuple[Advice, ...] = ()
     """The worst first."""
-    likely_waits: tuple[LikelyWait, ...]
+    likely_waits: tuple[LikelyWait, ...] = ()
     """The most frequent first; empty where a device did work."""
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hostbench.core.units import number_of
 from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, is_collective, read_chrome
-from hostbench.idle.intervals import Intervals, spanned
+from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.lines import BORDER, MARK, read_mark
 
 NONE = -1
@@ -28,18 +28,15 @@ _KINDS = {
 """By category; those in capitals are of 2021."""
 _COLUMNS = {
     **dict.fromkeys(("kind", "name", "thread"), "str"),
-    **dict.fromkeys(("start_us", "long_us"), "float"),
+    **dict.fromkeys(("start_us", "length_us"), "float"),
     **dict.fromkeys(("device", "nbytes", "correlation"), "int64"),
     "line": "object",
 }
-_STEP = "ProfilerStep#"
-_LOADER = "enumerate(DataLoader)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One process's trace: tables of one row an event. Times are seconds from its first event, a
-    `thread` is a text."""
+    """One process's trace: tables of one row an event. Times are seconds from its first event."""
 
     file: str
     rank: int | None
@@ -52,8 +49,8 @@ class Trace:
     ops: pd.DataFrame
     """Operations of torch: start_s, end_s, name, thread."""
     marks: pd.DataFrame
-    """What hostbench writes beside a wait: start_s, thread, line, a CodeLine; the name is the call,
-    where that would wait if there were a GPU."""
+    """What hostbench writes behind a wait: start_s, thread, line, a CodeLine; the name is the call
+    that would wait if there were a GPU, else empty."""
     steps: Intervals
     """The annotations ProfilerStep#N, or what lies between two of our own marks; they may touch."""
     loads: Intervals
@@ -69,12 +66,16 @@ def read_trace(path: Path) -> Trace:
     # Whole nanoseconds, so that what touches does so exactly.
     start_ns = ((table["start_us"] - table["start_us"].iloc[:1].sum()) * 1e3).round()
     table["start_s"] = start_ns / 1e9
-    table["end_s"] = (start_ns + (table["long_us"].clip(lower=0) * 1e3).round()) / 1e9
+    table["end_s"] = (start_ns + (table["length_us"].clip(lower=0) * 1e3).round()) / 1e9
     kind, name = table["kind"], table["name"]
-    is_step, is_mark = name.str.startswith(_STEP), name.str.startswith(MARK)
-    is_note = is_step | is_mark | (name == BORDER) | (kind == _NOTE)
-    marks = table[is_mark & table["line"].notna()]
+    is_step, is_mark = name.str.startswith("ProfilerStep#"), name.str.startswith(MARK)
+    is_load = name.str.startswith("enumerate(DataLoader)") & kind.isin((_OP, _NOTE))
     calls = table[kind == _CALL].reset_index(drop=True)
+    work = table[kind.isin((KERNEL, COLLECTIVE, COPY, INSIDE))]
+    caller = {
+        number: row for row, number in reversed([*calls["correlation"].items()]) if number > 0
+    }
+    marks = table[is_mark & table["line"].notna()]
     num_left_out = chrome.num_left_out + len(counted) - len(whole)
     warning = (
         f"{path.name}: {number_of(num_left_out, 'event')} left out: times or numbers that are "
@@ -84,12 +85,12 @@ def read_trace(path: Path) -> Trace:
         file=path.name,
         rank=chrome.rank,
         warnings=(warning,) if num_left_out else (),
-        work=_with_calls(table[kind.isin((KERNEL, COLLECTIVE, COPY, INSIDE))], calls),
+        work=work.assign(call=work["correlation"].map(caller).fillna(NONE).astype("int64")),
         calls=calls,
-        ops=table[(kind == _OP) & ~is_note],
+        ops=table[(kind == _OP) & ~is_step & ~is_mark & (name != BORDER)],
         marks=marks.assign(name=marks["name"].str.removeprefix(MARK)),
         steps=_steps(table[is_step], table.loc[name == BORDER, "start_s"]),
-        loads=spanned(table[name.str.startswith(_LOADER) & kind.isin((_OP, _NOTE))]),
+        loads=union(table[is_load])[0],
     )
 
 
@@ -114,16 +115,9 @@ def _row(event: TraceEvent) -> tuple[Any, ...]:
         event.dur or 0.0,
         device if isinstance(device, int) else 0,
         args.nbytes or 0,
-        NONE if args.correlation is None else args.correlation,
+        args.correlation or 0,
         line,
     )
-
-
-def _with_calls(work: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    first = calls.drop_duplicates("correlation")["correlation"]
-    correlation = work["correlation"].where(work["correlation"] > 0)
-    rows = correlation.map(pd.Series(first.index, index=first))
-    return work.assign(call=rows.fillna(NONE).astype("int64"))
 
 
 def _steps(annotations: pd.DataFrame, borders: pd.Series) -> Intervals:

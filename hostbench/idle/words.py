@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from hostbench.core.units import format_seconds, format_share, number_of
 from hostbench.idle.causes import COPY_NOT_HIDDEN, IDLE_CAUSES
-from hostbench.idle.report import Advice, IdleDevice, IdleReport
+from hostbench.idle.report import Advice, IdleReport
 from hostbench.idle.summary import MOSTLY
 from hostbench.report.blocks import Block, Column, Heading, Table
 
@@ -49,9 +49,10 @@ _LIKELY_COLUMNS = (
 )
 
 
-def blocks(report: IdleReport) -> list[Block]:
-    what = _idleness(report) if report.devices else _likely_waits(report)
-    return [*report.warnings, *what]
+def blocks(report: IdleReport) -> Iterator[Block]:
+    """The page: of devices, else of the lines that would wait for one."""
+    yield from report.warnings
+    yield from _idleness(report) if report.devices else _likely_waits(report)
 
 
 def advice_table(advice: Sequence[Advice]) -> Table:
@@ -69,7 +70,6 @@ def overhead(free_s: float, recorded_s: float) -> str:
 
 
 def _likely_waits(report: IdleReport) -> Iterator[Block]:
-    """What can be said where no GPU is."""
     yield "No work of a GPU is in the trace: whether one idled cannot be seen."
     if not report.likely_waits:
         yield (
@@ -87,12 +87,8 @@ def _likely_waits(report: IdleReport) -> Iterator[Block]:
 
 
 def _idleness(report: IdleReport) -> Iterator[Block]:
-    if len(report.devices) == 1:
-        yield _headline(report.devices[0], report)
-    else:
-        idle_s = sum(device.span_s - device.busy_s for device in report.devices)
-        share = idle_s / sum(device.span_s for device in report.devices)
-        yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
+    yield _headline(report)
+    if len(report.devices) > 1:
         yield Table(_DEVICE_COLUMNS, list(map(asdict, report.devices)))
     yield from ("", Heading("Where the time goes"))
     yield Table(_CAUSE_COLUMNS, [asdict(cause) for cause in report.causes if cause.seconds > 0])
@@ -106,14 +102,16 @@ def _idleness(report: IdleReport) -> Iterator[Block]:
         yield "Some waits have no line: `hostbench idle -- python SCRIPT` records them with theirs."
 
 
-def _headline(device: IdleDevice, report: IdleReport) -> str:
-    text = (
-        f"GPU {device.device}: idle {device.idle_fraction:.1%} of {format_seconds(device.span_s)}"
-    )
+def _headline(report: IdleReport) -> str:
+    span_s = sum(device.span_s for device in report.devices)
+    idle_s = span_s - sum(device.busy_s for device in report.devices)
+    idle = f"idle {format_share(idle_s / span_s if span_s else 0.0)} of"
+    if len(report.devices) > 1:
+        return f"{len(report.devices)} GPUs: {idle} their time."
+    text = f"GPU {report.devices[0].device}: {idle} {format_seconds(span_s)}"
     if report.step_s is None or report.steps_share is None:
         return f"{text} (no steps are marked; profile.step() marks them)."
     steps = f"{number_of(report.num_steps, 'step')} of {format_seconds(report.step_s)}"
     if report.steps_share < MOSTLY:
         return f"{text}, of which {steps} are {report.steps_share:.1%}; costs are of all of it."
-    idle = format_seconds((device.span_s - device.busy_s) / report.num_steps)
-    return f"{text}: {steps}, {idle} idle per step."
+    return f"{text}: {steps}, {format_seconds(idle_s / report.num_steps)} idle per step."

@@ -1,0 +1,119 @@
+"""What costs time, in words, and what helps."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from hostbench.core.units import about_bytes, format_seconds, number_of
+from hostbench.idle.causes import (
+    HOST_LATE,
+    IDLE_CAUSES,
+    LAUNCH_BOUND,
+    LAUNCH_S,
+    OTHER,
+    QUEUED,
+    SLOW_LAUNCH,
+)
+from hostbench.idle.report import CopyWay, WaitingLine
+from hostbench.idle.trace import KERNEL
+
+_TINY_S = 5e-6
+"""A kernel shorter than the launch of the next cannot keep a device busy."""
+_SPOKEN = dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), ".item()")
+"""Operations by what a program calls."""
+_REMEDIES = (
+    (
+        r"item|_local_scalar_dense|is_nonzero|equal|allclose|tolist|\(t\)",
+        "keep the value on the device; read it every so many steps, or one step later",
+    ),
+    (
+        r"nonzero|unique|masked|index|repeat_interleave|argwhere",
+        "the size of its result depends on the data: torch.where or a fixed size needs no wait",
+    ),
+    (
+        r"aten::(_?to|copy|cpu|_to_copy|pin)|Memcpy|^\.(to|cpu)",
+        "copy from or to pinned memory with non_blocking=True, and wait where the data is needed",
+    ),
+    (
+        r"Free|Unregister",
+        "memory is freed only once the device is done: keep buffers, no empty_cache() in the loop",
+    ),
+    (
+        r"Synchronize",
+        "leave it out; where streams must wait for each other, stream.wait_event holds no host up",
+    ),
+    ("", "find out whether the host needs to wait here"),
+)
+_PIN = "pin the source (pin_memory=True of the DataLoader): from pageable memory it is not async"
+_LOADER = "the next batch was not there: more workers, prefetch_factor, less work for each item"
+_ALLOCATION = "memory was allocated or freed: keep buffers, and shapes, from step to step"
+_LATE = "the host did something else: move it to a thread, or enqueue the next step before it"
+_LAUNCHES = "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
+_SLOW_LAUNCH = "the first use of a kernel loads its code: warm up; or another thread is in CUDA"
+_QUEUED = "the device takes some time from one kernel to the next: fewer and larger kernels"
+_HELD_UP = "a stream waits for another's event, the device starts up, or the trace lacks work"
+_OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
+_READ_LATER = "read results into pinned memory on a side stream, or one step later"
+_NO_LAUNCH = "record more steps, with ProfilerActivity.CPU and CUDA: the calls tell the causes"
+_ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
+
+Item = tuple[float, str, str]
+"""Seconds that something costs, what it is, and what helps."""
+
+
+def of_wait(wait: WaitingLine, num_steps: int) -> Item:
+    """A line at which the host waits."""
+    where = f"{wait.file}:{wait.line}" if wait.file else "a line that the trace lacks"
+    where += f" ({wait.function})" if wait.function else ""
+    call, outside = _SPOKEN.get(wait.call, wait.call), wait.count - wait.num_in_steps
+    times = number_of(wait.count, "time", "times")
+    if num_steps:
+        each = f"{wait.num_in_steps / num_steps:.3g} a step"
+        rest = f"{number_of(outside, 'time', 'times')} outside the steps"
+        times = " and ".join([each] * (wait.num_in_steps > 0) + [rest] * (outside > 0))
+    if wait.nbytes:
+        size = about_bytes(wait.nbytes / wait.count)
+        what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
+        return wait.idle_s, what, _PIN
+    return wait.idle_s, f"{where}: {call} waits for the device, {times}", remedy_of(wait.call)
+
+
+def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Item]:
+    """What ran while nothing was computed."""
+    for copy in copies:
+        size = f"{about_bytes(copy.nbytes / copy.count)} on average"
+        of_size = size if copy.nbytes else "a size that the trace lacks"
+        what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
+        yield copy.not_hidden_s, what, _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
+    yield collective_s, "collectives not hidden", _ALONE
+
+
+def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Item]:
+    """The causes but for waits, of the pieces of all gaps."""
+    seconds = idle.groupby("cause")["seconds"].sum()
+    late_s = seconds.get(HOST_LATE, 0.0)
+    loading_s = min(late_s, idle["loading_s"].sum())
+    allocating_s = min(late_s - loading_s, idle["allocating_s"].sum())
+    yield loading_s, "host late: waiting for the DataLoader", _LOADER
+    yield allocating_s, "host late: allocating memory", _ALLOCATION
+    yield late_s - loading_s - allocating_s, IDLE_CAUSES[HOST_LATE], _LATE
+    kernel_s = work.loc[work["kind"] == KERNEL, "seconds"]
+    size = f"median kernel {format_seconds(kernel_s.median())}" if len(kernel_s) else "no kernels"
+    tiny = f"{(kernel_s < _TINY_S).sum() / max(1, len(kernel_s)):.0%} under"
+    what = f"launch-bound: the device waits for each launch; {size}, {tiny} "
+    yield seconds.get(LAUNCH_BOUND, 0.0), what + format_seconds(_TINY_S), _LAUNCHES
+    long = f"longer than {format_seconds(LAUNCH_S)}"
+    slow_s = seconds.get(SLOW_LAUNCH, 0.0)
+    yield slow_s, f"slow launch: launch calls of {long}", _SLOW_LAUNCH
+    queued_s = idle.loc[idle["cause"] == QUEUED, "seconds"]
+    held_s = queued_s[queued_s > LAUNCH_S].sum()  # something held the work up
+    what = f"queued {long}: the launch had returned, and the work did not begin"
+    yield held_s, what, _HELD_UP
+    yield queued_s.sum() - held_s, f"between kernels that were queued; {size}", _QUEUED
+    yield seconds.get(OTHER, 0.0), "other: the trace lacks the launch of some work", _NO_LAUNCH
+
+
+def remedy_of(call: str) -> str:
+    """What helps against a wait in this call."""
+    return next(remedy for pattern, remedy in _REMEDIES if re.search(pattern, call))
