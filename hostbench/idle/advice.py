@@ -58,11 +58,11 @@ _READ_LATER = "read results into pinned memory on a side stream, or one step lat
 _NO_LAUNCH = "record more steps, with ProfilerActivity.CPU and CUDA: the calls tell the causes"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
 
-Item = tuple[float, str, str]
+Costly = tuple[float, str, str]
 """Seconds that something costs, what it is, and what helps."""
 
 
-def of_wait(wait: WaitingLine, num_steps: int) -> Item:
+def of_wait(wait: WaitingLine, num_steps: int) -> Costly:
     """A line at which the host waits."""
     where = f"{wait.file}:{wait.line}" if wait.file else "a line that the trace lacks"
     where += f" ({wait.function})" if wait.function else ""
@@ -79,7 +79,7 @@ def of_wait(wait: WaitingLine, num_steps: int) -> Item:
     return wait.idle_s, f"{where}: {call} waits for the device, {times}", remedy_of(wait.call)
 
 
-def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Item]:
+def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Costly]:
     """What ran while nothing was computed."""
     for copy in copies:
         size = f"{about_bytes(copy.nbytes / copy.count)} on average"
@@ -89,7 +89,7 @@ def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Item]:
     yield collective_s, "collectives not hidden", _ALONE
 
 
-def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Item]:
+def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Costly]:
     """The causes but for waits, of the pieces of all gaps."""
     seconds = idle.groupby("cause")["seconds"].sum()
     late_s = seconds.get(HOST_LATE, 0.0)

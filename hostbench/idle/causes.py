@@ -75,7 +75,7 @@ class ProcessTime:
     `waits_of` has."""
 
 
-class _Piece(NamedTuple):
+class IdlePiece(NamedTuple):
     cause: str
     seconds: float
     wait: int = NONE
@@ -94,7 +94,7 @@ def process_time(trace: Trace) -> ProcessTime:
     launches = calls.iloc[np.unique(launched["call"])]
     launches = launches[launches["thread"].isin(threads)].sort_values("start_s", kind="stable")
     waits = waits_of(trace, launches, threads).reset_index(drop=True)
-    devices, work, pieces = list[DeviceTime](), [], list[_Piece]()
+    devices, work, pieces = list[DeviceTime](), [], list[IdlePiece]()
     for _, rows in trace.work.groupby("device"):
         busy, firsts = union(rows)
         gaps = rows.iloc[firsts[1:]].assign(start_s=busy.ends[:-1], end_s=busy.starts[1:])
@@ -110,7 +110,7 @@ def process_time(trace: Trace) -> ProcessTime:
         )
         span = (float(busy.starts[0]), float(busy.ends[-1]), busy.length)
         devices.append(DeviceTime(int(rows["device"].iloc[0]), *span, *alone_s))
-    idle = pd.DataFrame(pieces, columns=list(_Piece._fields))
+    idle = pd.DataFrame(pieces, columns=list(IdlePiece._fields))
     allocating, _ = union(calls[calls["name"].str.contains(_ALLOCATION)])
     idle_s = idle.groupby("wait")["seconds"].sum()
     return ProcessTime(
@@ -141,47 +141,47 @@ class _Gaps:
         self._owed: list[tuple[int, int, float]] = []
         """Of waits that are over: which, the first launch behind it, seconds not yet used up."""
 
-    def divide(self, gaps: pd.DataFrame) -> Iterator[_Piece]:
+    def divide(self, gaps: pd.DataFrame) -> Iterator[IdlePiece]:
         is_copy = gaps["kind"] == COPY
         for start_s, end_s, call, copies in zip(
             gaps["start_s"], gaps["end_s"], gaps["call"], is_copy, strict=True
         ):
             if call == NONE:
-                yield _Piece(OTHER, end_s - start_s)
+                yield IdlePiece(OTHER, end_s - start_s)
             else:
                 yield from self._pieces(start_s, end_s, self._calls[call], copies)
 
     def _pieces(
         self, start_s: float, end_s: float, call: tuple[float, float], is_copy: bool
-    ) -> Iterator[_Piece]:
+    ) -> Iterator[IdlePiece]:
         """Of one gap. The call of a copy may last until the copy is done: had it begun before the
         gap, it does not keep the device waiting."""
         called_s, returned_s = min(call[0], end_s), call[1]
         if is_copy and called_s < start_s:
             returned_s = called_s
         returned_s = min(max(returned_s, start_s), end_s)
-        yield _Piece(QUEUED, end_s - returned_s)
+        yield IdlePiece(QUEUED, end_s - returned_s)
         index = bisect_left(self._launch_starts, called_s)
         self._settle(called_s, index)
         rest_s = returned_s - start_s
         while self._owed and rest_s > 0:  # charged to waits, the latest first
             wait, launch, owed_s = self._owed.pop()
             used_s = min(rest_s, owed_s)
-            yield _Piece(SYNCHRONIZATION, used_s, wait)
+            yield IdlePiece(SYNCHRONIZATION, used_s, wait)
             rest_s -= used_s
             if owed_s > used_s:
                 self._owed.append((wait, launch, owed_s - used_s))
         in_call_s = min(rest_s, returned_s - max(called_s, start_s))
         is_slow = returned_s - called_s > LAUNCH_S
-        yield _Piece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
+        yield IdlePiece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
         if rest_s <= in_call_s:
             return
         launched_s = self._launch_ends[index - 1] if index else -np.inf
         waited_s = self._waits[self._num_over - 1][1] if self._num_over else -np.inf
         if called_s - max(launched_s, waited_s) > LAUNCH_S:
-            yield _Piece(HOST_LATE, rest_s - in_call_s, NONE, start_s, called_s)
+            yield IdlePiece(HOST_LATE, rest_s - in_call_s, NONE, start_s, called_s)
         else:
-            yield _Piece(LAUNCH_BOUND, rest_s - in_call_s)
+            yield IdlePiece(LAUNCH_BOUND, rest_s - in_call_s)
 
     def _settle(self, called_s: float, index: int) -> None:
         """Take in the waits that are over, and forget those that lie too far back."""
