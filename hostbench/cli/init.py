@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.cli.output import program, show, warn
+from hostbench.cli.output import program, short, show, warn
 from hostbench.core import asv_config
 from hostbench.core.asv_config import CONFIG, asv_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
@@ -46,13 +46,11 @@ def execute() -> int:
     files = dict(_files(root, name or package or root.name, package, is_built))
     for path in files:
         _check_inside(root, path)
-    if root != here.resolve():
-        show(f"in {root}:")
     for path, text in files.items():
         is_there = path.exists() or path.is_symlink()
         if not is_there:
             write_atomic(path, text.encode(), "make it writable, and try again")
-        show(f"{'left as it is' if is_there else 'wrote'}: {path.relative_to(root)}")
+        show(f"{'left as it is' if is_there else 'wrote'}: {short(path)}")
     why = _broken(root)
     if why:
         warn(f"{why}; mend that")
@@ -79,15 +77,16 @@ def _pyproject(root: Path) -> dict[str, Any]:
 def _package(root: Path, project: str) -> str | None:
     """The package of the project's name, else the first; no script, for what that does when it is
     imported nobody knows."""
-    copy = unbuilt(root, asv_config.source_folder(root))
-    folder = Path(copy.folder)
-    is_flat = folder == asv_config.source_folder(root)
-    names = [name for name in copy.names if name.replace(".", "_").isidentifier()]
-    names = [name for name in names if (folder / name).is_dir() or not is_flat]
-    plain = re.compile(r"[-._]+")
-    wanted = plain.sub("-", project).lower()
-    alike = (name for name in names if plain.sub("-", name).lower() == wanted)
-    return next(alike, next(iter(names), None))
+    source = asv_config.source_folder(root)
+    copy = unbuilt(root, source)
+    is_flat = Path(copy.folder) == source
+    names = [n for n in copy.names if n.replace(".", "_").isidentifier()]
+    names = [n for n in names if not is_flat or (source / n).is_dir()]
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-._]+", "-", name).lower()
+
+    return next((n for n in names if plain(n) == plain(project)), next(iter(names), None))
 
 
 def _files(
@@ -134,11 +133,15 @@ def _broken(root: Path) -> str:
 def _left_to_do(root: Path) -> Iterator[str]:
     if lacking := asv_config.without_plugin(root):
         yield f"your {lacking}"
-    if visible := [name for name in (".asv/", "__pycache__/") if not _is_ignored(root, name)]:
+    aside, results = (".asv/", "__pycache__/"), f"{asv_results(root).relative_to(root).as_posix()}/"
+    try:
+        ignored = repo.git(root, "check-ignore", paths=[*aside, results]).splitlines()
+    except GitError:  # as git says that it ignores none of them
+        ignored = []
+    if visible := [name for name in aside if name not in ignored]:
         yield f"add to .gitignore: {' '.join(visible)}"
-    results = asv_results(root).relative_to(root).as_posix()
-    if _is_ignored(root, f"{results}/"):
-        yield f"git ignores {results}/: what is measured would stay on this machine; mend that"
+    if results in ignored:
+        yield f"git ignores {results}: what is measured would stay on this machine; mend that"
     yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
 
 
@@ -155,11 +158,3 @@ def _first_commands(root: Path, package: str | None) -> Iterator[str]:
     width = max(map(len, commands))
     for command, comment in commands.items():
         yield f"  {command:{width}}  # {comment}"
-
-
-def _is_ignored(root: Path, name: str) -> bool:
-    try:
-        repo.git(root, "check-ignore", "--quiet", paths=[name])
-    except GitError:
-        return False
-    return True

@@ -18,9 +18,10 @@ VARIABLE = "HOSTBENCH_PACKAGE"
 """Names the copy for the processes that are started: what `encoded` gives."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPackage:
-    """A copy of the project's package."""
+@dataclass(frozen=True, kw_only=True)
+class OwnPackage(MetaPathFinder):
+    """A copy of the project's package. In sys.meta_path it finds its names, and what lies in them,
+    in its folder alone."""
 
     folder: str
     """Where its modules lie."""
@@ -30,13 +31,24 @@ class OwnPackage:
     def encoded(self) -> str:
         return json.dumps(asdict(self))
 
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not any(fullname == name or fullname.startswith(f"{name}.") for name in self.names):
+            return None
+        if fullname in self.names:
+            path = [str(Path(self.folder, *fullname.split(".")[:-1]))]
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is None:
+            message = f"No module named {fullname!r} in the code that is measured"
+            raise ModuleNotFoundError(message, name=fullname)
+        return spec
+
 
 def declared(environ: Mapping[str, str]) -> OwnPackage | None:
     """The copy that an environment names."""
-    declaration = json.loads(environ[VARIABLE]) if environ.get(VARIABLE) else None
-    return declaration and OwnPackage(
-        folder=declaration["folder"], names=tuple(declaration["names"])
-    )
+    named = json.loads(environ.get(VARIABLE) or "null")
+    return named and OwnPackage(folder=named["folder"], names=tuple(named["names"]))
 
 
 def import_from(package: OwnPackage) -> None:
@@ -45,27 +57,5 @@ def import_from(package: OwnPackage) -> None:
     sites = (n for n, entry in enumerate(sys.path) if entry.endswith("-packages"))
     if package.folder not in sys.path:
         sys.path.insert(max(sites, default=len(sys.path)), package.folder)
-    others = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
-    sys.meta_path[:] = [_Finder(package), *others]
-
-
-class _Finder(MetaPathFinder):
-    """Finds the names of a package, and what lies in them, in its folder alone."""
-
-    def __init__(self, package: OwnPackage) -> None:
-        self._names = frozenset(package.names)
-        self._folder = package.folder
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        parts = fullname.split(".")
-        if self._names.isdisjoint(".".join(parts[:num]) for num in range(1, len(parts) + 1)):
-            return None
-        if fullname in self._names:
-            path = [str(Path(self._folder, *parts[:-1]))]
-        spec = PathFinder.find_spec(fullname, path)
-        if spec is None:
-            message = f"No module named {fullname!r} in the code that is measured"
-            raise ModuleNotFoundError(message, name=fullname)
-        return spec
+    others = [finder for finder in sys.meta_path if not isinstance(finder, OwnPackage)]
+    sys.meta_path[:] = [package, *others]

@@ -81,31 +81,24 @@ def unbuilt(root: Path, source: Path) -> OwnPackage:
     `__init__.py` holds none."""
     if names := names_in(root, source / "src"):
         return OwnPackage(folder=str(source / "src"), names=names)
-    return OwnPackage(folder=str(source), names=_own(root, _modules(source)))
+    return OwnPackage(folder=str(source), names=names_in(root, source, is_shared=False))
 
 
-def names_in(root: Path, folder: Path) -> tuple[str, ...]:
-    """The modules and packages in `folder` that nothing else may answer for. A folder that has no
-    `__init__.py` may be one of several projects: then what lies in it, as in `company.product`."""
-    return _own(root, _importable(folder))
-
-
-def _own(root: Path, names: Iterator[str]) -> tuple[str, ...]:
+def names_in(root: Path, folder: Path, is_shared: bool = True) -> tuple[str, ...]:
+    """The modules and packages in `folder` that nothing else may answer for. With `is_shared` a
+    folder that has no `__init__.py` may be one of several projects: then what lies in it, as in
+    `company.product`."""
     aside = {*_NEVER, *BESIDE, benchmark_folder(root).name, *sys.stdlib_module_names}
-    own = (name for name in names if not name.startswith("__editable__"))  # setuptools' own
-    return tuple(sorted(name for name in own if name.partition(".")[0] not in aside))
+    names = (name for name in _importable(folder, is_shared) if name.partition(".")[0] not in aside)
+    return tuple(sorted(name for name in names if not name.startswith("__editable__")))
 
 
-def _modules(folder: Path) -> Iterator[str]:
-    return (module.name for module in pkgutil.iter_modules([str(folder)]))
-
-
-def _importable(folder: Path) -> Iterator[str]:
-    yield from _modules(folder)
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name.isidentifier() and path.is_dir() and not path.is_symlink():
-            if not (path / "__init__.py").exists():
-                yield from (f"{path.name}.{name}" for name in _importable(path))
+def _importable(folder: Path, is_shared: bool) -> Iterator[str]:
+    yield from (module.name for module in pkgutil.iter_modules([str(folder)]))
+    for path in folder.iterdir() if is_shared and folder.is_dir() else ():
+        is_package = (path / "__init__.py").exists() or not path.name.isidentifier()
+        if path.is_dir() and not path.is_symlink() and not is_package:
+            yield from (f"{path.name}.{name}" for name in _importable(path, is_shared))
 
 
 def another_installed(root: Path) -> str | None:
@@ -119,11 +112,11 @@ def another_installed(root: Path) -> str | None:
         ours, theirs = Path(own.folder, *name.split(".")), _installed(name)
         if theirs is None:
             continue
-        pairs = [(path, theirs / path.relative_to(ours)) for path in ours.rglob("*.py")]
-        pairs = pairs or [(ours.with_suffix(".py"), theirs)]
-        both = [pair for pair in pairs if all(path.is_file() for path in pair)]  # else generated
-        if any(first.read_bytes() != second.read_bytes() for first, second in both):
-            return f"another {name} is installed: `pip install -e .` puts this one there"
+        for path in ours.rglob("*.py") if ours.is_dir() else [ours.with_suffix(".py")]:
+            other = theirs / path.relative_to(ours) if ours.is_dir() else theirs
+            both = path.is_file() and other.is_file()  # else one is generated
+            if both and path.read_bytes() != other.read_bytes():
+                return f"another {name} is installed: `pip install -e .` puts this one there"
     return None
 
 

@@ -19,6 +19,10 @@ _TIMEOUT_S = 600.0
 """For one command, as in asv, where asv.conf.json names no `install_timeout`."""
 _LINES = 5
 """Of what a command printed, where it failed."""
+_PIP = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+_ONCE_MORE = {"PIP_NO_DEPS": "1", "PIP_FORCE_REINSTALL": "1"}
+"""What the package depends on is there, and is the same for every commit; a build may fetch its
+own. Where the same version is installed already, as it often is, pip would leave it at that."""
 
 
 def package_of(root: Path, tree: Path, folder: Path, commit: str | None) -> OwnPackage:
@@ -41,16 +45,22 @@ def package_of(root: Path, tree: Path, folder: Path, commit: str | None) -> OwnP
         "build_cache_dir": str(wheels),
         **({} if commit is None else {"commit": commit}),
     }
-    # What it depends on is there, and is the same for every commit; a build may fetch its own.
-    # Where the same version is installed already, as it often is, pip would leave it at that.
-    once_more = {"PIP_NO_DEPS": "1", "PIP_FORCE_REINSTALL": "1"}
-    for command in (*build, *installing):
-        _run(root, command, variables, once_more if command in installing else {})
+    # the environment's programs first, and pip kept inside it
+    environ = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    environ |= {f"ASV_{name.upper()}": value for name, value in variables.items()}
+    environ |= _PIP | {"ASV": "true", "VIRTUAL_ENV": str(home)}
+    environ["PATH"] = f"{home}/bin{os.pathsep}{environ.get('PATH', os.defpath)}"
+    for command in build:
+        _run(root, command, variables, environ)
+    if len(built := list(wheels.glob("*.whl"))) == 1:
+        variables["wheel_file"] = str(built[0])
+    for command in installing:
+        _run(root, command, variables, environ | _ONCE_MORE)
     names = names_in(root, site)
     return OwnPackage(folder=str(site), names=names) if names else unbuilt(root, tree)  # editable
 
 
-def _run(root: Path, command: str, variables: dict[str, str], more: dict[str, str]) -> None:
+def _run(root: Path, command: str, variables: dict[str, str], environ: dict[str, str]) -> None:
     """As asv runs it. Raises UsageError."""
     try:
         from asv import util
@@ -59,17 +69,15 @@ def _run(root: Path, command: str, variables: dict[str, str], more: dict[str, st
     timeout_s = asv_config.read(root).get("install_timeout", _TIMEOUT_S)
     if not isinstance(timeout_s, int | float):
         raise asv_config.unreadable(root, "install_timeout is no number of seconds")
-    wheels = [str(path) for path in Path(variables["build_cache_dir"]).glob("*.whl")]
-    wheel = {"wheel_file": wheels[0]} if len(wheels) == 1 else {}
     try:
-        words, own, codes, folder = util.interpolate_command(command, variables | wheel)
+        words, own, codes, folder = util.interpolate_command(command, variables)
         util.check_output(
             words,
             valid_return_codes=codes,
             timeout=timeout_s,
             dots=False,
             display_error=False,
-            env={**_environ(variables), **more, **own},
+            env=environ | own,
             cwd=folder or variables["build_dir"],
             redirect_stderr=True,
         )
@@ -78,16 +86,6 @@ def _run(root: Path, command: str, variables: dict[str, str], more: dict[str, st
     except util.ProcessError as error:
         lines = [line.strip() for line in error.stdout.splitlines() if line.strip()]
         raise UsageError(f"{error}: {' | '.join(lines[-_LINES:])}") from error
-
-
-def _environ(variables: dict[str, str]) -> dict[str, str]:
-    """This process's, with the environment's programs first and pip kept inside it."""
-    outside = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    asv = {f"ASV_{name.upper()}": value for name, value in variables.items()}
-    home = variables["env_dir"]
-    path = os.pathsep.join([f"{home}/bin", outside.get("PATH", os.defpath)])
-    pip = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    return {**outside, **asv, **pip, "ASV": "true", "PATH": path, "VIRTUAL_ENV": home}
 
 
 def environment(home: Path) -> Path:
