@@ -12,6 +12,6 @@ def execute(*, url: str, results: str | None) -> int:
     if not is_url(url):
         raise UsageError(f"{url} is no URL; name one, as s3://bucket/path or file:///path")
     sent = publish(stored_results(results), url)
-    runs, rows = sum(row.run is not None for row in sent), sum(row.rows for row in sent)
+    runs, rows = sum(bool(row.started_at) for row in sent), sum(row.rows for row in sent)
     show(f"{url}: {runs} runs, {len(sent) - runs} other files, {rows} rows appended")
     return EXIT_OK

@@ -11,7 +11,7 @@ from hostbench.device.simulated_file import MARK
 from hostbench.report import page as report
 from hostbench.report.page import tracebacks as tracebacks_of
 from hostbench.store.results import Results
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 
 
 def execute(
@@ -49,7 +49,7 @@ def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:
     return rows[rows["family"].isin(families)] if families else rows
 
 
-def _choose(history: Results, run_id: str | None, named: str | None) -> AboutRun:
+def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFile:
     runs = history.runs()
     if run_id and runs:
         matching = [run for run in runs if run.run_id.startswith(run_id)]

@@ -16,7 +16,7 @@ from hostbench.facts.differences import Difference, RunFacts, possible
 from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
 from hostbench.judge.events import Commit, Event, Evidence, EvidenceKind, JudgedGrid, Label
 from hostbench.judge.grid import RunPoint
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 
 FEWEST_SERIES = 6
 """Other series that must have points before their standing still says anything."""
@@ -35,7 +35,7 @@ CERTAIN = 1
 MEASURING = ("launches", "profile", "device", "by")
 """What a run's header says of how it was measured."""
 
-FactsOf = Callable[[AboutRun], RunFacts]
+FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
 Clue = tuple[int, Evidence]
 """With its weight: more than 0 for the code, less for the environment."""
@@ -65,7 +65,7 @@ class Explainer:
     """Causes of events. All that was judged is each other's evidence."""
 
     def __init__(
-        self, judged: Sequence[JudgedGrid], runs: Mapping[str, AboutRun], facts_of: FactsOf
+        self, judged: Sequence[JudgedGrid], runs: Mapping[str, StoredFile], facts_of: FactsOf
     ) -> None:
         self._judged, self._runs = judged, runs
         self._facts = cache(lambda run_id: facts_of(runs[run_id]))

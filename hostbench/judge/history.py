@@ -13,7 +13,7 @@ from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
 from hostbench.judge.grid import RunPoint, SeriesGroup, grids, point_of
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 
 SPARKS = 40
 """Values of a series' small picture, at most."""
@@ -62,10 +62,10 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 def judge_history(
-    tables: Iterable[tuple[str, pd.DataFrame]], runs: Mapping[str, AboutRun], facts_of: FactsOf
+    tables: Iterable[tuple[str, pd.DataFrame]], runs: Mapping[str, StoredFile], facts_of: FactsOf
 ) -> History:
     """`tables`: of each machine its rows, with the columns hostbench.judge.grid.NEEDED."""
-    hardware = {name: run.hardware for name, run in runs.items()}
+    hardware = {name: run.identity for name, run in runs.items()}
     judged, series = list[JudgedGrid](), list[Series]()
     for machine, rows in tables:
         for grid, own in grids(rows, machine, hardware):

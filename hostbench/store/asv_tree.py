@@ -129,8 +129,8 @@ class AsvMachine:
         return [self._hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in about}]
 
     def read(self, path: Path, raw: bytes, warn: Warn) -> tuple[pa.Table | None, dict[str, Any]]:
-        """The points of a file, and what they have in common: fields of a FileRow. Nothing, and a
-        warning, for what asv did not write."""
+        """The points of a file, and what they have in common: fields of a StoredFile. Nothing, and
+        a warning, for what asv did not write."""
         try:
             data = _decoded(raw)
             if data.get("version") == 1:

@@ -26,12 +26,12 @@ from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
-from hostbench.facts import differences
 from hostbench.facts.record import to_json
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
-from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, FileRow, ResultTable
+from hostbench.store.runs import StoredFile
+from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, ResultTable
 
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
@@ -144,8 +144,8 @@ class _Update:
         replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
         has_changed = bool(replaced)
         for file, stat in self._files.items():
-            row = files.get(file)
-            if row is None or self._is_stale(row, stat):
+            row, depends = files.get(file), self._depends(file)
+            if row is None or (row.size, row.changed_ns, row.depends) != (*stat, depends):
                 content = self._read(file, stat)
                 if content is None:
                     continue
@@ -168,15 +168,6 @@ class _Update:
             stored.files = [files[file] for file in self._files if file in files]
         return stored
 
-    # ---- what is stale --------------------------------------------------------------------------
-
-    def _is_stale(self, row: FileRow, stat: Stat) -> bool:
-        return (row.size, row.changed_ns) != stat or row.depends != self._depends(row.file)
-
-    def _depends(self, file: str) -> str:
-        """What points depend on beside their file: of asv's files what describes them."""
-        return self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
-
     @cached_property
     def _machines(self) -> dict[str, tuple[AsvMachine, str]]:
         """Of each machine what reads its files of asv's, and a digest of what describes them."""
@@ -187,9 +178,11 @@ class _Update:
             name: (own, digest_of(own.depends)) for name, own in zip(names, machines, strict=True)
         }
 
-    # ---- reading --------------------------------------------------------------------------------
+    def _depends(self, file: str) -> str:
+        """What describes the points of asv's files."""
+        return self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
 
-    def _read(self, file: str, stat: Stat) -> tuple[FileRow, str | None, pa.Table] | None:
+    def _read(self, file: str, stat: Stat) -> tuple[StoredFile, str | None, pa.Table] | None:
         """A file's row, facts and points; None of a journal that has just been archived: the
         archive is read the next time."""
         path, warnings = self._results / file, list[str]()
@@ -214,7 +207,7 @@ class _Update:
             warnings.append(damaged(path, error))
         except DataError as error:
             warnings.append(str(error))
-        row = FileRow(
+        row = StoredFile(
             file=file,
             size=stat[0],
             changed_ns=stat[1],
@@ -229,7 +222,7 @@ class _Update:
     def _of_run(
         self, file: str, run: Run, warn: Warn
     ) -> tuple[pa.Table | None, dict[str, Any], str | None]:
-        """Points, fields of a FileRow, facts as JSON."""
+        """Points, fields of a StoredFile, facts as JSON."""
         path = self._results / file
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
@@ -237,15 +230,13 @@ class _Update:
         rows = run.records and points.rows_of_run(self._results, run, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None
-        groups = runs.facts_by_when(run.facts)
-        setup = to_json(differences.setup(groups))
         about = {
             **{name: rows[0].get(name) for name in _SHARED},
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
-            "run": runs.about(run),
-            "setup": json.dumps(setup) if setup else "",
+            **runs.about_run(run),
         }
+        groups = runs.facts_by_when(run.facts)
         facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
         return table.of_run(rows, file), about, facts
 

@@ -11,12 +11,12 @@ from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import open_url, reason
+from hostbench.store.runs import StoredFile
 from hostbench.store.table import (
     DAMAGE,
     SCHEMA,
     CommitFailedError,
     DeltaError,
-    FileRow,
     ResultTable,
     is_in,
 )
@@ -26,7 +26,7 @@ _AT_ONCE = 100
 """Files of one transaction."""
 
 
-def publish(results: Path, url: str) -> list[FileRow]:
+def publish(results: Path, url: str) -> list[StoredFile]:
     """Append what the table at the URL lacks of a results folder; it is made where there is none.
     The files that were sent.
 
@@ -34,7 +34,7 @@ def publish(results: Path, url: str) -> list[FileRow]:
     where the table cannot be written, BrokenError where others were faster again and again.
     """
     local, _ = open_table(results)
-    sent: list[FileRow] = []
+    sent: list[StoredFile] = []
     try:
         there = open_url(url, create=True)
         lacking = _lacking(there, local.files)
@@ -45,7 +45,7 @@ def publish(results: Path, url: str) -> list[FileRow]:
     return sent
 
 
-def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
+def _lacking(there: ResultTable, rows: list[StoredFile]) -> list[StoredFile]:
     """Those that the table has not got, or as they were before. Sizes and times of change differ
     from clone to clone."""
     known = {row.file: (row.digest, row.rows) for row in there.files}
@@ -59,8 +59,8 @@ def _lacking(there: ResultTable, rows: list[FileRow]) -> list[FileRow]:
 
 
 def _send(
-    results: Path, local: ResultTable, there: ResultTable, batch: list[FileRow]
-) -> list[FileRow]:
+    results: Path, local: ResultTable, there: ResultTable, batch: list[StoredFile]
+) -> list[StoredFile]:
     """One transaction; again, without what somebody else has sent meanwhile."""
     for _ in range(_ATTEMPTS):
         there.refresh()

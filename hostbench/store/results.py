@@ -20,14 +20,13 @@ from hostbench.runner import journal
 from hostbench.store import archive, index, nights, runs, triage
 from hostbench.store.limits import with_limits
 from hostbench.store.points import STATUSES
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 from hostbench.store.table import (
     DAMAGE,
     DESCRIPTION,
     FORMAT,
     SCHEMA,
     SHOWN,
-    FileRow,
     ResultTable,
     TableNotFoundError,
     is_in,
@@ -80,7 +79,6 @@ class Results:
         rows = sorted(table.files, key=_when)
         self.warnings = list(dict.fromkeys([*(w for row in rows for w in row.warnings), *warnings]))
         """What could not be read; each names its file."""
-        self._of_run = {(row.machine, row.run_id): row for row in rows if row.run}
         self._files = [row for row in rows if row.rows]
         """The oldest first."""
         self._shown_since = "true"
@@ -128,16 +126,15 @@ class Results:
 
     def machines(self) -> list[str]:
         """Every machine that has points and a name."""
-        return sorted({row.machine for row in self._files if row.machine is not None})
+        return sorted({row.machine for row in self._files})
 
-    def runs(self) -> list[AboutRun]:
+    def runs(self) -> list[StoredFile]:
         """Every run that can be shown, the oldest first."""
-        every = [row.run for row in self._of_run.values() if row.run]
+        every = (row for row in self._files if row.started_at)
         return sorted(every, key=lambda run: (run.started_at, run.machine, run.run_id))
 
-    def run(self, about: AboutRun) -> Run:
+    def run(self, row: StoredFile) -> Run:
         """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
-        row = self._of_run[about.machine, about.run_id]
         path = Path(self.folder or "", row.file)
         try:
             if self.folder is None:
@@ -148,14 +145,12 @@ class Results:
                 return journal.read(path)
             return archive.read(path)
         except (KeyError, FileNotFoundError) as error:
-            gone = f"run {about.run_id} has gone from {self._url} meanwhile; try again"
+            gone = f"run {row.run_id} has gone from {self._url} meanwhile; try again"
             raise UsageError(gone) from error
 
-    def facts(self, run: AboutRun) -> dict[str, Facts]:
+    def facts(self, run: StoredFile) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
-        row = self._of_run[run.machine, run.run_id]
-        stored = json.loads(self._facts.get(row.file, "{}"))
-        return runs.facts_by_when(stored)
+        return runs.facts_by_when(json.loads(self._facts.get(run.file, "{}")))
 
     @cached_property
     def _facts(self) -> dict[str, str]:
@@ -174,7 +169,7 @@ class Results:
     def sides(self) -> pd.DataFrame:
         """What can be said of a run as a whole, to choose what is compared, the oldest first."""
         about = _frame(self._files).drop(columns=["file", "hardware", "source"])
-        return about[about["machine"].notna()].drop_duplicates(ignore_index=True)
+        return about.drop_duplicates(ignore_index=True)
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -200,9 +195,8 @@ class Results:
 
     def run_rows(self, machine: str, run_id: str) -> pd.DataFrame:
         """The tidy frame of one run, with what its rates are held against."""
-        row = self._of_run.get((machine, run_id))
-        facts = self.facts(row.run) if row and row.run else {}
-        return with_limits(self.rows(machine, [run_id]), facts)
+        facts = (self.facts(r) for r in self._of_machine(machine) if r.run_id == run_id)
+        return with_limits(self.rows(machine, [run_id]), next(facts, {}))
 
     def trend(self, machine: str, case: str) -> pd.DataFrame:
         """The columns TREND of one series, the oldest first."""
@@ -231,7 +225,7 @@ class Results:
         ordered: pd.DataFrame = rows.sort_values(["first", "position", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]
 
-    def _of_machine(self, machine: str) -> list[FileRow]:
+    def _of_machine(self, machine: str) -> list[StoredFile]:
         return [row for row in self._files if row.machine == machine]
 
     def _shown(self, where: str, columns: Sequence[str] = SHOWN) -> pd.DataFrame:
@@ -301,12 +295,12 @@ def damage(results: Results) -> list[str]:
     return lines
 
 
-def _when(row: FileRow) -> tuple[Any, ...]:
+def _when(row: StoredFile) -> tuple[Any, ...]:
     """The oldest first, those without a time last; of one moment runs before asv."""
     return row.first_us is None, row.first_us or 0, row.source == "asv", row.file
 
 
-def _frame(files: Sequence[FileRow]) -> pd.DataFrame:
+def _frame(files: Sequence[StoredFile]) -> pd.DataFrame:
     """What is the same in all points of a file, a row for each."""
     names = ("file", "machine", "run_id", "commit", "hardware", "torch", "driver", "scratch")
     about = {name: [getattr(row, name) for row in files] for name in (*names, "source")}

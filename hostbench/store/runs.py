@@ -1,15 +1,18 @@
 """Runs as they are read, and what the launches of a case come to together."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
 from hostbench.facts import differences
-from hostbench.facts.record import Facts, from_json
+from hostbench.facts.record import Facts, from_json, to_json
 
 MAX_REASON = 4000
 """Characters of a reason that are shown."""
@@ -56,39 +59,60 @@ class CaseResult:
         return differing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboutRun:
-    """A stored run in short."""
+class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a stored file (an archive, a journal, a file of asv's) without opening it:
+    the same in all its points, and of a run how it was measured."""
 
-    run_id: str
-    machine: str
-    started_at: str
-    profile: str
-    launches: int
-    device: str
-    by: str
-    complete: bool
+    file: str = ""
+    """Its path, relative to the results folder."""
+    size: int = 0
+    changed_ns: int = 0
+    """Time of its last change."""
+    depends: str = ""
+    """What asv's other files say of its points: where one of the three differs it is read again."""
+    digest: str = ""
+    """Of its bytes: the same in every clone."""
+    warnings: list[str] = []
+    """What is not shown of it, and why."""
+    rows: int = 0
+    machine: str = ""
+    run_id: str = ""
+    commit: str | None = None
+    hardware: str | None = None
+    torch: str | None = None
+    driver: str | None = None
+    scratch: str | None = None
+    source: str | None = None
+    first_us: int | None = None
+    """When its first point began, in microseconds since the epoch."""
+    started_at: str = ""
+    """Of a run alone, as all that follows."""
+    profile: str = ""
+    launches: int = 0
+    device: str = ""
+    by: str = ""
+    complete: bool = False
     """It ended by itself, and came to every case that it planned."""
-    hardware: dict[str, str]
-    """What makes it another machine (hostbench.facts.differences.identity)."""
-    measured: int
+    measured: int = 0
     """The most launches that any case has."""
+    identity: dict[str, str] = {}
+    """What makes it another machine (hostbench.facts.differences.identity)."""
+    setup: str = ""
+    """hostbench.facts.differences.setup, as JSON."""
 
 
-def about(run: Run) -> AboutRun:
-    header = run.header
-    return AboutRun(
-        run_id=run.run_id,
-        machine=header.machine,
-        started_at=header.started_at,
-        profile=header.profile,
-        launches=header.launches,
-        device=header.device,
-        by=header.by,
-        complete=run.is_whole,
-        hardware=differences.identity(facts_of(run.facts_before)),
-        measured=run.measured_launches,
-    )
+def about_run(run: Run) -> dict[str, Any]:
+    """The fields of a StoredFile that a run alone has."""
+    header, facts = run.header, facts_by_when(run.facts)
+    setup = to_json(differences.setup(facts))
+    return {
+        **{name: getattr(header, name) for name in ("started_at", "profile", "launches", "device")},
+        "by": header.by,
+        "complete": run.is_whole,
+        "measured": run.measured_launches,
+        "identity": differences.identity(facts.get("before", {})),
+        "setup": json.dumps(setup) if setup else "",
+    }
 
 
 def launches_in_words(planned: int, measured: int | None, is_whole: bool) -> str:

@@ -1,8 +1,8 @@
 """The table: one Delta Lake table of points, and of the files that they came from.
 
 Rows of the kind `point` have the tidy frame's columns (hostbench.store.points), `axes` as JSON and
-their `position` in their file. Rows of the kind `file` say what was read of a stored file (FileRow)
-and hold the facts of its run. `file` joins them. What Parquet has no type for is JSON text.
+their `position` in their file. Rows of the kind `file` say what was read of a stored file and hold
+the facts of its run. `file` joins them. What Parquet has no type for is JSON text.
 """
 
 import json
@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
 from msgspec import json as structs_json
 
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 
 os.environ.setdefault("RUST_LOG", "error")  # else deltalake warns of each try to find a login
 
@@ -28,42 +27,12 @@ from deltalake.exceptions import CommitFailedError as CommitFailedError
 from deltalake.exceptions import DeltaError as DeltaError
 from deltalake.exceptions import TableNotFoundError as TableNotFoundError
 
-FORMAT = 14
+FORMAT = 15
 """To be raised by hand when the columns change, or what is in them: a table of another format is
 made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
 DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
-
-
-class FileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was read of one stored file: an archive, a journal or a file of asv's."""
-
-    file: str
-    """Its path, relative to the results folder."""
-    size: int
-    changed_ns: int
-    """Time of its last change."""
-    depends: str = ""
-    """What asv's other files say of its points: where one of the three differs it is read again."""
-    digest: str = ""
-    """Of its bytes: the same in every clone."""
-    warnings: list[str] = []
-    """What is not shown of it, and why."""
-    run: AboutRun | None = None
-    setup: str = ""
-    """hostbench.facts.differences.setup of the run, as JSON."""
-    rows: int = 0
-    machine: str | None = None
-    commit: str | None = None
-    run_id: str | None = None
-    hardware: str | None = None
-    torch: str | None = None
-    driver: str | None = None
-    scratch: str | None = None
-    source: str | None = None
-    first_us: int | None = None
-    """When its first point began, in microseconds since the epoch."""
 
 
 JSON = ("findings", "proofs", "launches")
@@ -79,8 +48,8 @@ _TYPES: dict[str, Any] = (
 )
 _NAMES = ("kind", *SHOWN, "about", "facts", "content")
 SCHEMA = pa.schema([(name, _TYPES.get(name, TEXT)) for name in _NAMES])
-"""Of rows in memory. Of a file: `about` is its FileRow, `facts` when -> the facts of its run, both
-as JSON; `content` the bytes of an archive, in a table at a URL alone."""
+"""Of rows in memory. Of a file: `about` is its StoredFile, `facts` when -> the facts of its run,
+both as JSON; `content` the bytes of an archive, in a table at a URL alone."""
 
 MAX_ROWS = 300_000
 """Of one transaction: what is sorted at once in memory."""
@@ -147,10 +116,10 @@ class ResultTable:
         return ResultTable(url)
 
     @cached_property
-    def files(self) -> list[FileRow]:
+    def files(self) -> list[StoredFile]:
         """Raises msgspec.DecodeError for what no hostbench of this format wrote."""
         rows = self.ask("select {} from t where kind = 'file'", ["about"])
-        decode = structs_json.Decoder(FileRow).decode
+        decode = structs_json.Decoder(StoredFile).decode
         return [decode(about) for about in rows["about"].to_pylist()]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
@@ -249,7 +218,9 @@ def all_of(value: str, num: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(num, np.int32)), [value])
 
 
-def with_files(files: Sequence[tuple[FileRow, str | None]], points: Sequence[pa.Table]) -> pa.Table:
+def with_files(
+    files: Sequence[tuple[StoredFile, str | None]], points: Sequence[pa.Table]
+) -> pa.Table:
     """All columns of these points, and a row of the kind `file` for each file with the facts of its
     run as JSON."""
     rows = [

@@ -9,7 +9,7 @@ from hostbench.facts.record import known
 from hostbench.judge.causes import Explainer, commits_of
 from hostbench.judge.events import Commit, Event, JudgedGrid
 from hostbench.report.changes import evidence_lines as why
-from hostbench.store.runs import AboutRun
+from hostbench.store.runs import StoredFile
 from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha, versions
 
 DriverOf = Callable[[str], str | None]
@@ -43,22 +43,19 @@ def explained(
 ) -> Event:
     """An event, else the one step, of the first history."""
 
-    def facts(run: AboutRun) -> Any:
+    def facts(run: StoredFile) -> Any:
         version = driver(run.run_id)
         return {"before": {"nvml": {"driver": known(version)}}} if version else {}
 
     ids = {column.run_id for own in histories for column in own.grid.columns}
     runs = {
-        id: AboutRun(
+        id: StoredFile(
             run_id=id,
-            machine="box",
-            started_at="2026-01-01T00:00:00Z",
             profile="standard",
             launches=launches(id),
             device="cpu",
             by="hostbench",
             complete=True,
-            hardware={},
             measured=10,
         )
         for id in ids
