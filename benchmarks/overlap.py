@@ -77,7 +77,7 @@ def _expects(
     needs=_needs,
     quick=_quick,
     baseline={"schedule": "serial"},
-    version="3",
+    version="4",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
@@ -99,7 +99,7 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     expects=_expects,
     needs=_needs,
     baseline={"schedule": "serial"},
-    version="2",
+    version="3",
 )
 def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str

@@ -62,7 +62,7 @@ def _expects(trap: str, **_: Any) -> dict[str, bool]:
     quick=lambda device, step_us, trap: trap in QUICK.get((device, step_us), ()),
     sampling=SAMPLING,
     baseline={"trap": "none"},
-    version="1",
+    version="2",
 )
 def loop(device: Device, step_us: int, trap: Any) -> Prepared:
     """A step that ends with reading a tensor. Timed: a loop of them and one synchronize; a step."""
@@ -77,7 +77,7 @@ def loop(device: Device, step_us: int, trap: Any) -> Prepared:
     quick=lambda device, num_queued, **_: device == "cpu" and num_queued in (1, 10),
     sampling=SAMPLING,
     baseline={"num_queued": 1},
-    version="1",
+    version="2",
 )
 def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
     """`.item()` after every so many steps. Timed: as `loop`."""
@@ -101,7 +101,7 @@ def _quick_ways(device: str, way: str) -> bool:
     quick=_quick_ways,
     sampling=SAMPLING,
     baseline={"way": "device"},
-    version="1",
+    version="2",
 )
 def wait(device: Device, way: str) -> Prepared:
     """100 us of compute and a wait for it. Timed: 20 of them; one, with recording its event."""

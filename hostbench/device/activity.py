@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 COMPUTE, COLLECTIVE = "compute", "collective"
 DEFAULT_STREAM = "default stream"
@@ -23,27 +22,8 @@ class Activity:
     """Bytes that a copy moved."""
     stream: str = ""
     """The stream that it was enqueued on."""
-    place: str = ""
-    """Which of several devices it ran on."""
     name: str = ""
     """What the device calls it, where that is more than `what`: the name of a kernel."""
-
-
-def chrome_events(activities: Iterable[Activity], process: str) -> list[dict[str, Any]]:
-    """As complete events of a Chrome trace, in microseconds: a row for each stream."""
-    return [
-        {
-            "ph": "X",
-            "name": activity.name or activity.what,
-            "cat": activity.what,
-            "pid": process,
-            "tid": activity.stream,
-            "ts": round(activity.start_s * 1e6, 3),
-            "dur": round((activity.end_s - activity.start_s) * 1e6, 3),
-            "args": {"bytes": activity.nbytes} if activity.nbytes else {},
-        }
-        for activity in activities
-    ]
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:
@@ -56,14 +36,10 @@ def copied(activities: Iterable[Activity]) -> dict[str, int]:
 
 
 def busy(activities: Iterable[Activity], *, kinds: Sequence[str]) -> list[Interval]:
-    """The union of the intervals in which work of these kinds ran; a kind is a prefix of `what`."""
-    return union((a.start_s, a.end_s) for a in activities if a.what.startswith(tuple(kinds)))
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The time in which any of them ran: disjoint intervals in order."""
+    """When work of these kinds ran, disjoint intervals in order; a kind is a prefix of `what`."""
     merged: list[Interval] = []
-    for start_s, end_s in sorted(intervals):
+    ran = [(a.start_s, a.end_s) for a in activities if a.what.startswith(tuple(kinds))]
+    for start_s, end_s in sorted(ran):
         if merged and start_s <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end_s, merged[-1][1]))
         else:

@@ -14,9 +14,14 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.units import format_seconds
 from hostbench.device.activity import Activity
 from hostbench.device.loading import Loader, Loading
-from hostbench.device.traps import Trap
+
+_READINGS = 7
+_HEAD_START_S = 0.001
+_SHORT_S, TOO_LONG = 1e-3, 1.5
+"""Computes that are shorter than this may last up to so many times what they are named after."""
 
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
@@ -27,7 +32,22 @@ Where = Literal["here", "peer", "staged", "through_host"]
 """Where the target of a copy inside the device's memory, or from there to a second device, lies:
 `peer` is reached directly, `staged` by the driver's way, `through_host` by pinned host memory."""
 Memory = Literal["pageable", "pinned", "device"]
-Step = Callable[[], None]
+Step = Callable[[], object]
+
+HostRead = Literal[
+    "item",
+    "print",
+    "bool",
+    "if_greater",
+    "cpu",
+    "tolist",
+    "nonzero",
+    "mask",
+    "synchronize",
+    "shape",
+]
+"""`t.item()`, `print(t)`, `bool(t)`, `if t > 0`, `t.cpu()`, `t.tolist()`, `torch.nonzero(t)`,
+`t[t > 0]`, a device-wide synchronize; and `t.shape`, which needs nothing of the device."""
 
 Ability = Literal[
     "pinned memory",
@@ -76,6 +96,20 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
         missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
         missing["training steps"] = "the simulated device multiplies no matrices"
     return missing
+
+
+def learned(how: HostRead, number: float) -> Any:
+    """What the host knows by it of a tensor of this one number, as Python's own values; None where
+    it learns nothing of it."""
+    return {
+        "item": number,
+        "bool": number != 0,
+        "if_greater": number > 0,
+        "cpu": [number],
+        "tolist": [number],
+        "nonzero": [[0]] if number else [],
+        "mask": [number] if number > 0 else [],
+    }.get(how)
 
 
 class DeviceEvent(Protocol):
@@ -246,8 +280,31 @@ class Device:
         raise self.refusal("record_stream")
 
     def compute(self, seconds: float) -> Step:
-        """A calibrated step that keeps the device busy about `seconds` on the current stream."""
+        """A calibrated step that keeps the device busy about `seconds` on the current stream.
+        Raises Unavailable where none is that short."""
         raise self.refusal("compute")
+
+    def device_times(self, step: Step) -> list[float]:
+        """Seconds of the device from before a step to after it, behind a delay that hides the time
+        to enqueue it: several, after one to warm up."""
+        seconds = []
+        for _ in range(1 + _READINGS):
+            start, end = self.event(), self.event()
+            self.delay(_HEAD_START_S)
+            start.record()
+            step()
+            end.record()
+            self.synchronize()
+            seconds.append(end.seconds_since(start))
+        return seconds[1:]
+
+    def as_short(self, step: Step, seconds: float) -> Step:
+        """A compute that was made to take so long. Raises Unavailable where the shortest one takes
+        longer."""
+        if seconds < _SHORT_S and (took_s := min(self.device_times(step))) > TOO_LONG * seconds:
+            asked, took = format_seconds(seconds), format_seconds(took_s)
+            raise Unavailable(f"a compute of {asked} takes {took} here: none is that short")
+        return step
 
     def training_step(self, num_examples: int) -> Step:
         """A small training step on the current stream: forward, backward and update of a perceptron
@@ -302,10 +359,10 @@ class Device:
         """Enqueue adding 1 to a counter."""
         raise self.refusal("tensors")
 
-    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+    def host_read(self, how: HostRead, counter: Buffer) -> Callable[[], Any]:
         """What a program does to a small tensor, as one call that is made over and over: it returns
         what the expression does. All but `shape` wait for the device."""
-        raise self.refusal("synchronization traps")
+        raise self.refusal("tensors that the host reads")
 
     def graph(self, work: Step) -> Step:
         """A step that replays, with one launch, all that `work` enqueues. `work` runs a few times

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import msgspec
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import open_stored
 from hostbench.core.units import MIB
+from hostbench.device.activity import COLLECTIVE, COMPUTE, Activity
 
 _MAX_BYTES = 2048 * MIB
 """Of a file, and of what it unpacks to."""
@@ -23,6 +25,12 @@ _BARE = re.compile(
 _MEMCPY = re.compile(r"(?:Memcpy |Copy)(H|D|P)\w*?[tT]o(D|H|P)\w*(?: \((\w+) -> (\w+)\))?")
 """`Memcpy HtoD (Pageable -> Device)`, and ROCm's `CopyHostToDevice`."""
 _COLLECTIVE = re.compile("nccl|rccl", re.IGNORECASE)
+DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+"""Categories of what a device did."""
+_QUERY = re.compile("Query|Captur|GetLastError|GetDevice")
+"""Calls that neither enqueue nor wait."""
+_SPIN = "spin_kernel"
+"""In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
 
 Int = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
 Microseconds = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
@@ -49,6 +57,14 @@ class TraceEvent(msgspec.Struct, gc=False):
     dur: Microseconds | None = None
     args: EventArgs | None = None
 
+    @property
+    def start_s(self) -> float:
+        return (self.ts or 0.0) / 1e6
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + (self.dur or 0.0) / 1e6
+
 
 class ChromeTrace(msgspec.Struct):
     """A trace as it was read."""
@@ -70,6 +86,7 @@ _DECODER = msgspec.json.Decoder(ChromeTrace | list[TraceEvent])
 def read_chrome(path: Path) -> ChromeTrace:
     """One file. Raises UsageError where it cannot be opened, DataError for what is no trace, and
     for one that is damaged or cut off."""
+    damaged = f"{path} is damaged or cut off ({{}}): record or export it once more"
     try:
         with open_stored(path) as file:
             is_packed = file.read(2) == b"\x1f\x8b"
@@ -77,7 +94,7 @@ def read_chrome(path: Path) -> ChromeTrace:
             source: Any = gzip.GzipFile(fileobj=file) if is_packed else file
             data = source.read(_MAX_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _damaged(path, error) from error
+        raise DataError(damaged.format(error)) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     if len(data) > _MAX_BYTES:
@@ -86,7 +103,7 @@ def read_chrome(path: Path) -> ChromeTrace:
         trace = decode(data)
     except (ValueError, RecursionError) as error:
         if b'"ph"' in data:
-            raise _damaged(path, error) from error
+            raise DataError(damaged.format(error)) from error
         trace = ChromeTrace(events=[], num_left_out=1)
     if not trace.events and trace.num_left_out:
         raise DataError(
@@ -132,5 +149,55 @@ def is_collective(kernel: str) -> bool:
     return _COLLECTIVE.match(kernel) is not None
 
 
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} is damaged or cut off ({error}): record or export it once more")
+def is_delay(event: TraceEvent) -> bool:
+    """A kernel that only waits."""
+    return event.cat == "kernel" and _SPIN in str(event.name)
+
+
+def activities(events: Iterable[TraceEvent]) -> Iterator[Activity]:
+    """What devices did, but for waiting."""
+    for event in events:
+        name, args = str(event.name), event.args or EventArgs()
+        is_copy = event.cat == "gpu_memcpy"
+        if event.ph == "X" and event.cat in DEVICE_WORK and not is_delay(event):
+            kernel = COLLECTIVE if is_collective(name) else COMPUTE
+            yield Activity(
+                what=copy_way(name) if is_copy else kernel,
+                start_s=event.start_s,
+                end_s=event.end_s,
+                nbytes=args.nbytes or 0 if is_copy else 0,
+                stream=f"stream {'?' if args.stream is None else args.stream}",
+                name="" if is_copy else name,
+            )
+
+
+def count_waits(events: Iterable[TraceEvent], within: str) -> int:
+    """How often the host waited for a device in the annotation of that name: in calls that
+    synchronize, and in copies from and to pageable memory. One that blocks is a copy and the
+    synchronize of its stream behind it: one wait."""
+    rows = [event for event in events if event.ph == "X"]
+    span = next(e for e in rows if (e.cat, e.name) == ("user_annotation", within))
+    pageable = {
+        event.args.correlation
+        for event in rows
+        if event.cat == "gpu_memcpy" and event.args and copy_way(str(event.name))[4:] == "pageable"
+    }
+    begin_ns, end_ns = round(1e9 * span.start_s), round(1e9 * span.end_s)
+    calls = sorted(
+        (
+            e
+            for e in rows
+            if e.cat == "cuda_runtime" and begin_ns <= round(1e9 * e.start_s) < end_ns
+        ),
+        key=lambda event: event.start_s,
+    )
+    num, is_behind_copy = 0, False
+    for call in calls:
+        name = str(call.name)
+        if _QUERY.search(name):
+            continue
+        if "Synchronize" in name:
+            num += not (is_behind_copy and "Stream" in name)
+        is_behind_copy = (call.args or EventArgs()).correlation in pageable
+        num += is_behind_copy
+    return num

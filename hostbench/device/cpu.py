@@ -6,31 +6,116 @@ engine for each direction of copies and one for compute, each doing one piece of
 torch releases the GIL inside each operation, so that they overlap as far as there are cores and
 memory bandwidth. There is no pinned memory and no caching allocator: those cases are refused, never
 measured under two names. Every number is labelled `cpu` and is no statement about a GPU.
+
+A stream that has run dry is woken by handing over to its thread, which takes about 50 us there and
+back; so a copy that is waited for cannot take less (docs/method.md).
 """
 
+import ctypes
 import gc
+import os
+import platform
+import queue
+import struct
 import sys
+import threading
 import time
+from _thread import LockType
 from collections.abc import Callable
 from functools import cached_property, partial
-from threading import Lock, current_thread
 from typing import Any
 
 import torch
 
-from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
-from hostbench.device.base import Buffer, Fill, Step, lacking
-from hostbench.device.cpu_memory import peak_of
-from hostbench.device.cpu_streams import CpuEvent, CpuStream, Waits
-from hostbench.device.scheduling import ask_for_short_slices
+from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
+from hostbench.device.loading import Loading
 from hostbench.device.torch_device import TorchDevice, fill_in_place
-from hostbench.device.traps import Trap
+from hostbench.device.torch_loader import TorchLoader
 
-_MATRIX = 128
-_CALIBRATION_PRODUCTS = 100
-_CALIBRATION_READINGS = 5
+_MATRIX = 48
+"""Rows of the matrices that a compute multiplies: a product of them takes some 3 us."""
+_MORE_PRODUCTS = 200
+_USUAL_SWITCH_INTERVAL_S = sys.getswitchinterval()
 _SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
+_SCHED_ATTR = struct.Struct("=IIQiIQQQII")
+_SLICE_NS = 100_000  # the shortest that the kernel takes
+
+
+class CpuEvent:
+    """A mark that the stream's thread stamps with the host clock when it gets there."""
+
+    def __init__(self, device: "CpuDevice") -> None:
+        self._device = device
+        self._reached = threading.Lock()  # locked until it is; one never recorded is, as in CUDA
+        self._stamp_s = 0.0
+
+    def record(self, stream: "CpuStream | None" = None) -> None:
+        self._reached = reached = _locked()
+
+        def mark() -> None:
+            self._stamp_s = time.perf_counter()
+            reached.release()
+
+        (stream or self._device.current).enqueue(mark)
+
+    def synchronize(self) -> None:
+        self._device.num_waits += 1
+        _wait(self._reached)
+
+    def query(self) -> bool:
+        return not self._reached.locked()
+
+    def seconds_since(self, earlier: "CpuEvent") -> float:
+        return self._stamp_s - earlier._stamp_s
+
+
+class CpuStream:
+    """An ordered queue of callables, run by one daemon thread of that name."""
+
+    def __init__(self, device: "CpuDevice", name: str) -> None:
+        self._device = device
+        self._tasks: queue.SimpleQueue[Step | LockType | None] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._num_enqueued = 0  # written by the host's thread alone
+        self._num_finished = 0  # written by the stream's thread alone
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def enqueue(self, task: Step) -> None:
+        self._num_enqueued += 1
+        self._tasks.put(task)
+
+    def wait(self, event: CpuEvent) -> None:
+        self.enqueue(partial(_wait, event._reached))  # of the mark as it is recorded now
+
+    def synchronize(self) -> None:
+        self._device.num_waits += 1
+        if self._num_finished != self._num_enqueued:  # an idle stream costs nothing, as in CUDA
+            done = _locked()
+            self._tasks.put(done)
+            _wait(done)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        _prepare_thread()
+        while (task := self._tasks.get()) is not None:
+            if isinstance(task, LockType):
+                task.release()
+                continue
+            try:
+                task()
+            except BaseException as error:
+                self._error = self._error or error
+            self._num_finished += 1
+            del task  # a queued copy holds its buffers only until it ran
 
 
 class CpuDevice(TorchDevice):
@@ -40,14 +125,14 @@ class CpuDevice(TorchDevice):
     lacks = lacking("cpu", 1)
 
     def __init__(self) -> None:
-        _one_thread()
-        ask_for_short_slices()
+        _prepare_thread()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._waits = Waits()
-        self.default = CpuStream(_one_thread, DEFAULT_STREAM, self._waits)
-        self.current = self.default
+        self.num_waits = 0
+        """How often the host has waited for a stream or an event."""
+        self.default = self.current = CpuStream(self, DEFAULT_STREAM)
         self._streams = [self.default]
-        self._engines = {what: Lock() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
+        kinds = ("H2D pageable", "D2H pageable", COMPUTE)
+        self._engines = {what: threading.Lock() for what in kinds}
         self._seen: list[Activity] | None = None
 
     def buffer(self, nbytes: int) -> Buffer:
@@ -57,8 +142,10 @@ class CpuDevice(TorchDevice):
         self.current.enqueue(partial(super().mark, marks, index, buffer))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
+        is_on_device = getattr(target.untyped_storage(), "hostbench_on_device", False)
+        way = "H2D pageable" if is_on_device else "D2H pageable"
         stream = self.current
-        stream.enqueue(self._task(lambda: _ignore(target.copy_(source)), _way(target), source))
+        stream.enqueue(self._task(partial(target.copy_, source), way, source.nbytes))
         if blocking:
             stream.synchronize()
 
@@ -89,12 +176,19 @@ class CpuDevice(TorchDevice):
 
         return fetch
 
+    def loader(self, loading: Loading) -> TorchLoader:
+        """Until `reset` with Python's own switch interval, as users have it: with the shorter one
+        their loops were 17 to 22 % faster."""
+        sys.setswitchinterval(_USUAL_SWITCH_INTERVAL_S)
+        return super().loader(loading)
+
     def keep_for(self, buffer: Buffer, stream: CpuStream) -> None:
-        stream.enqueue(lambda: _ignore(buffer))
+        stream.enqueue(lambda: buffer)
 
     def compute(self, seconds: float) -> Step:
-        product = _product(max(1, round(seconds / self._matmul_s)))
-        return lambda: self.current.enqueue(self._task(product))
+        first_s, each_s = self._product_s
+        product = self._task(_product(max(1, 1 + round((seconds - first_s) / each_s))))
+        return self.as_short(lambda: self.current.enqueue(product), seconds)
 
     def training_step(self, num_examples: int) -> Step:
         step = super().training_step(num_examples)
@@ -105,53 +199,52 @@ class CpuDevice(TorchDevice):
         work runs in this one."""
         self.synchronize()
         with self.on(_Here()):
-            return {"peak_allocated": peak_of(work)}
+            return {"peak_allocated": _peak_bytes(work)}
 
     def delay(self, seconds: float) -> None:
-        self.current.enqueue(lambda: time.sleep(seconds))
+        self.current.enqueue(partial(time.sleep, seconds))
 
     def stream(self) -> CpuStream:
-        made = CpuStream(_one_thread, f"stream {len(self._streams)}", self._waits)
-        self._streams.append(made)
-        return made
+        self._streams.append(CpuStream(self, f"stream {len(self._streams)}"))
+        return self._streams[-1]
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> CpuEvent:
         if blocking:
             self.require("events that put the host to sleep")
-        return CpuEvent(lambda: self.current, self._waits)
+        return CpuEvent(self)
 
     def synchronize(self) -> None:
         """Wait for all streams also when one failed: its error must not come up in a later case."""
         errors = []
-        num_waits = self._waits.num
+        num_waits = self.num_waits
         for stream in self._streams:
             try:
                 stream.synchronize()
             except Exception as error:
                 errors.append(error)
-        self._waits.num = num_waits + 1
+        self.num_waits = num_waits + 1
         if errors:
             raise errors[0]
 
     def advance(self, counter: Buffer) -> None:
-        self.current.enqueue(self._task(lambda: _ignore(counter.add_(1))))
+        self.current.enqueue(self._task(partial(counter.add_, 1)))
 
-    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+    def host_read(self, how: HostRead, counter: Buffer) -> Callable[[], Any]:
         """After its stream is done: where the expression would wait on a GPU."""
-        expression = super().trap(how, counter)
+        expression = super().host_read(how, counter)
         if how in ("shape", "synchronize"):
             return expression
 
-        def waits() -> Any:
+        def read() -> Any:
             self.current.synchronize()
             return expression()
 
-        return waits
+        return read
 
     def count_syncs(self, work: Step) -> int:
-        before = self._waits.num
+        before = self.num_waits
         work()
-        return self._waits.num - before
+        return self.num_waits - before
 
     def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
         ready()
@@ -173,6 +266,7 @@ class CpuDevice(TorchDevice):
 
     def reset(self) -> None:
         self._close_loaders()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self.synchronize()
         for stream in self._streams[1:]:
             stream.close()
@@ -184,20 +278,20 @@ class CpuDevice(TorchDevice):
         for stream in self._streams:
             stream.close()
 
-    def _task(self, task: Step, what: str = COMPUTE, source: Buffer | None = None) -> Step:
+    def _task(self, task: Step, what: str = COMPUTE, nbytes: int = 0) -> Step:
         """The task on its engine, once that is free; while observed between two readings of the
         clock."""
-        seen, engine = self._seen, self._engines[what]
-        nbytes = 0 if source is None else source.numel() * source.element_size()
+        engine = self._engines[what]
 
         def run() -> None:
             with engine:
+                seen = self._seen
                 if seen is None:
-                    return task()
+                    task()
+                    return
                 start_s = time.perf_counter()
                 task()
-                end_s = time.perf_counter()
-                stream = current_thread().name
+                end_s, stream = time.perf_counter(), threading.current_thread().name
                 seen.append(
                     Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=stream)
                 )
@@ -205,17 +299,11 @@ class CpuDevice(TorchDevice):
         return run
 
     @cached_property
-    def _matmul_s(self) -> float:
-        """Seconds of one matrix product on one thread: the unit of `compute`."""
-        product = _product(_CALIBRATION_PRODUCTS)
-
-        def once() -> float:
-            start = time.perf_counter()
-            product()
-            return (time.perf_counter() - start) / _CALIBRATION_PRODUCTS
-
-        once()
-        return median([once() for _ in range(_CALIBRATION_READINGS)])
+    def _product_s(self) -> tuple[float, float]:
+        """Seconds of a compute of one product, and of each one more, on a stream."""
+        steps = [partial(self.current.enqueue, _product(num)) for num in (1, 1 + _MORE_PRODUCTS)]
+        short_s, long_s = (min(self.device_times(step)) for step in steps)
+        return short_s, max((long_s - short_s) / _MORE_PRODUCTS, 1e-9)
 
 
 class _Here:
@@ -228,15 +316,23 @@ class _Here:
         """Nothing is left to wait for."""
 
 
+def _locked() -> LockType:
+    """What is waited for, until it is released: each wait costs one hand-over of the GIL, where
+    threading.Event with its condition costs several."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def _wait(lock: LockType) -> None:
+    with lock:  # and leave it for the next one who waits
+        pass
+
+
 def _on_device(buffer: Buffer) -> Buffer:
     """Note on the tensor's storage, which its views share, that it plays device memory."""
     buffer.untyped_storage().hostbench_on_device = True
     return buffer
-
-
-def _way(target: Buffer) -> str:
-    is_on_device = getattr(target.untyped_storage(), "hostbench_on_device", False)
-    return "H2D pageable" if is_on_device else "D2H pageable"
 
 
 def _product(num: int) -> Step:
@@ -246,15 +342,35 @@ def _product(num: int) -> Step:
     keeps the threads of other streams waiting for milliseconds at a time.
     """
     left, right = (torch.ones(_MATRIX, _MATRIX).expand(num, -1, -1) for _ in range(2))
-    out = torch.empty(num, _MATRIX, _MATRIX)
-    return lambda: _ignore(torch.bmm(left, right, out=out))
+    return partial(torch.bmm, left, right, out=torch.empty(num, _MATRIX, _MATRIX))
 
 
-def _ignore(_: object) -> None:
-    """A task returns nothing, so that the queue keeps no tensor alive."""
+def _peak_bytes(work: Step) -> int:
+    """Bytes beyond what is there before; of what this thread allocates and frees meanwhile.
+
+    By autograd's profiler: torch.profiler imports half of torch as it starts.
+    """
+    profiler: Any = torch.autograd.profiler
+    with profiler.profile(profile_memory=True) as profile:
+        work()
+    events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda entry: entry.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak
 
 
-def _one_thread() -> None:
-    """The number belongs to the calling thread: in one that never copied, the products of matrices
-    would take every core."""
+def _prepare_thread() -> None:
+    """Of a thread that works for a stream, or hands work to one. torch's number of intra-op threads
+    belongs to the thread that sets it: in one that never did, the products of matrices would take
+    every core. And Linux (from 6.12) runs a thread that asked for a short slice soon after it has
+    woken, also beside threads that compute: else each hand-over waits 3 to 4 ms for a slice to end.
+    """
     torch.set_num_threads(1)
+    number = _SCHED_SETATTR.get(platform.machine())
+    if number is not None and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
+        attributes = (_SCHED_ATTR.size, os.SCHED_OTHER, 0, nice, 0, _SLICE_NS, 0, 0, 0, 0)
+        packed = ctypes.c_char_p(_SCHED_ATTR.pack(*attributes))
+        ctypes.CDLL(None).syscall(number, 0, packed, 0)

@@ -20,7 +20,7 @@ import torch
 from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device import cuda_syncs, numa
+from hostbench.device import numa
 from hostbench.device.activity import Activity
 from hostbench.device.base import Buffer, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
@@ -37,9 +37,6 @@ _SETTLE_LEAST_S = 0.3
 _SETTLE_LIMIT_S = 2.0
 _STEADY_ROUNDS = 5
 _STEADY_SHARE = 0.02
-_HEAD_START_S = 0.001
-"""How long the device waits before work that is timed on it, so that enqueueing stays outside."""
-
 _WARMUPS_OF_A_GRAPH = 3
 
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
@@ -167,7 +164,7 @@ class CudaDevice(TorchDevice):
         buffer.record_stream(stream)
 
     def compute(self, seconds: float) -> Step:
-        return self._filler.step(seconds)
+        return self.as_short(self._filler.step(seconds), seconds)
 
     def delay(self, seconds: float) -> None:
         _cuda._sleep(round(seconds * self._cycles_per_s))
@@ -201,7 +198,9 @@ class CudaDevice(TorchDevice):
         return graph.replay  # type: ignore[no-any-return]
 
     def count_syncs(self, work: Step) -> int:
-        return cuda_syncs.count(work)
+        profiler = self._profiler
+        self.synchronize()
+        return profiler.count_waits(work)
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self.torch_device)
@@ -292,12 +291,9 @@ class CudaDevice(TorchDevice):
         self.copy(source, target, blocking=False)
         _cuda._sleep(_CALIBRATION_CYCLES)
 
-    def _seconds(self, work: Step, head_start_s: float = 0.0) -> float:
-        """Device seconds of `work` on the current stream, which waits before it so that the host
-        can enqueue all of it; waits for it."""
+    def _seconds(self, work: Step) -> float:
+        """Device seconds of `work`, with the host's gaps, if it has any; waits for it."""
         start, end = self.event(), self.event()
-        if head_start_s:
-            self.delay(head_start_s)
         start.record()
         work()
         end.record()
@@ -306,7 +302,7 @@ class CudaDevice(TorchDevice):
 
     @cached_property
     def _filler(self) -> Filler:
-        made = Filler(self.torch_device, partial(self._seconds, head_start_s=_HEAD_START_S))
+        made = Filler(self.torch_device, self.device_times)
         _clear_workspaces()  # else the first case that computes is counted as larger than others
         return made
 

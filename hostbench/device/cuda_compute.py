@@ -6,6 +6,7 @@ every multiprocessor and read little memory beside their arithmetic.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -16,24 +17,21 @@ ROWS = 2048
 DEPTH = 1024
 """The inner dimension of one whole product; the last product of a compute has a shorter one."""
 _LEAST_DEPTH = 8
-_READINGS = 7
 
-SecondsOf = Callable[[Step], float]
 _Product = tuple[torch.Tensor, torch.Tensor]
 
 
 class Filler:
-    """Products on one device. `seconds` times a step on the device, without the time that the host
-    takes to enqueue it, and waits for it."""
+    """Products on one device. `times`: of a step on the device, as `Device.device_times`."""
 
-    def __init__(self, device: torch.device, seconds: SecondsOf) -> None:
+    def __init__(self, device: torch.device, times: Callable[[Step], list[float]]) -> None:
         # One block of 16MiB: torch packs those under 10MiB into segments of 20MiB, and what is
         # left of a segment that is in use outlives each emptying of the cache.
         self._both = torch.ones(2, ROWS * DEPTH, device=device)
         self._left = self._both[0].view(ROWS, DEPTH)
         self._right = self._both[1].view(DEPTH, ROWS)
         self._short_s, self._whole_s = (
-            self._calibrated(depth, seconds) for depth in (DEPTH // 8, DEPTH)
+            median(times(partial(torch.mm, *self._factors(depth)))) for depth in (DEPTH // 8, DEPTH)
         )
 
     def step(self, seconds: float) -> Step:
@@ -61,15 +59,6 @@ class Filler:
         if rest < _LEAST_DEPTH and num_whole:
             return [DEPTH] * num_whole
         return [DEPTH] * num_whole + [min(max(rest, _LEAST_DEPTH), DEPTH)]
-
-    def _calibrated(self, depth: int, seconds: SecondsOf) -> float:
-        left, right = self._factors(depth)
-
-        def step() -> None:
-            torch.mm(left, right)
-
-        seconds(step)
-        return median([seconds(step) for _ in range(_READINGS)])
 
     def _factors(self, depth: int) -> _Product:
         return self._left[:, :depth], self._right[:depth]

@@ -1,8 +1,8 @@
-"""What the CUDA device did, from torch's profiler (Kineto, CUPTI): kinds, bytes and intervals."""
+"""What torch saw of a device and of the host: its profiler (Kineto, on cuda by CUPTI)."""
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,12 @@ import torch.profiler
 from torch._C._profiler import _ExperimentalConfig
 
 from hostbench.core.errors import Unavailable
-from hostbench.device.activity import COLLECTIVE, COMPUTE, Activity
+from hostbench.device import chrome
+from hostbench.device.activity import Activity
 from hostbench.device.base import Step
-from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, decode, is_collective
 
-_DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-_SPIN = "spin_kernel"
-"""In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
-
+_WORK = "hostbench work"
+"""The annotation around what is observed."""
 _SHORT_S = 1e-6
 _HEADS_S = (0.002, 0.05, 0.5)
 """How long the GPU is kept busy before the first short wait, try by try."""
@@ -39,37 +37,42 @@ class Profiler:
         self._refused: str | None = None
 
     def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
-        """Run `work` and a synchronize under the profiler, between two short waits.
-
-        The profiler leaves out what it stamps before its beginning or after its end, and its stamps
-        of a GPU that has idled may be early (pytorch#192021). So work counts as seen where both
-        waits are, and is run again after a longer delay where they are not. Raises Unavailable
-        where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
-        the profiler does not list (copies between GPUs) is just not there.
-        """
-        seen = activities(decode(self._seen(work, ready)).events)
+        """What the device did in `work`, in order. Work that the profiler does not list (copies
+        between GPUs) is just not there. Raises Unavailable as `_seen` does."""
+        seen = chrome.activities(chrome.decode(self._seen(work, ready)).events)
         return sorted(seen, key=lambda activity: activity.start_s)
 
     def trace(self, work: Step) -> list[dict[str, Any]]:
         """The same as the events of the Chrome trace that the profiler writes: operations of torch,
-        calls of CUDA's runtime, the work of each stream. Raises Unavailable so, too."""
-        return _all_events(self._seen(work, lambda: None))
+        calls of CUDA's runtime, the work of each stream."""
+        return _all_events(self._seen(work))
 
-    def _seen(self, work: Step, ready: Step) -> bytes:
-        """The whole trace of `work`; see `observe`."""
-        seen: list[TraceEvent] = []
+    def count_waits(self, work: Step) -> int:
+        """How often the host waited for the device in `work`, whoever called CUDA."""
+        return chrome.count_waits(chrome.decode(self._seen(work)).events, _WORK)
+
+    def _seen(self, work: Step, ready: Step = lambda: None) -> bytes:
+        """The trace of `work` and a synchronize, between two short waits.
+
+        The profiler leaves out what it stamps before its beginning or after its end, and its stamps
+        of a GPU that has idled may be early (pytorch#192021). So work counts as seen where both
+        waits are, and is run again after a longer delay where they are not. Raises Unavailable
+        where that does not help, or nothing is seen: CUPTI is missing or not permitted.
+        """
         if not self._agree(self._refused is None):
             raise Unavailable(
                 self._refused or "the profiler of another rank saw no work of its GPU"
             )
+        is_anything_seen = False
         for head_s in _HEADS_S:
             ready()
             self._synchronize()
             trace = self._trace(work, head_s)
-            seen = [event for event in decode(trace).events if event.cat in _DEVICE_WORK]
-            if self._agree(sum(map(_is_short_wait, seen)) == 2):
+            events = chrome.decode(trace).events
+            is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
+            if self._agree(sum(map(_is_short_wait, events)) == 2):
                 return trace
-        if seen:
+        if is_anything_seen:
             raise Unavailable("the profiler lost part of what the GPU did")
         self._refused = "the profiler saw no work of the GPU: CUPTI is missing or not permitted"
         raise Unavailable(self._refused)
@@ -80,7 +83,8 @@ class Profiler:
             self._delay(head_s)
             self._delay(_SHORT_S)
             self._synchronize()
-            work()
+            with _profiler.record_function(_WORK):
+                work()
             self._synchronize()
             self._delay(_SHORT_S)
             self._synchronize()
@@ -112,29 +116,5 @@ def _all_events(trace: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def activities(events: Iterable[TraceEvent]) -> Iterator[Activity]:
-    """Device work in a Chrome trace, but for kernels that only wait."""
-    for event in events:
-        if event.ph != "X" or event.cat not in _DEVICE_WORK or _is_wait(event):
-            continue
-        name, args = str(event.name), event.args or EventArgs()
-        start_s = (event.ts or 0.0) / 1e6
-        is_copy = event.cat == "gpu_memcpy"
-        kernel = COLLECTIVE if is_collective(name) else COMPUTE
-        yield Activity(
-            what=copy_way(name) if is_copy else kernel,
-            start_s=start_s,
-            end_s=start_s + (event.dur or 0.0) / 1e6,
-            nbytes=args.nbytes or 0 if is_copy else 0,
-            stream=f"stream {'?' if args.stream is None else args.stream}",
-            place=f"GPU {'?' if args.device is None else args.device}",
-            name="" if is_copy else name,
-        )
-
-
-def _is_wait(event: TraceEvent) -> bool:
-    return event.cat == "kernel" and _SPIN in str(event.name)
-
-
-def _is_short_wait(event: TraceEvent) -> bool:
-    return _is_wait(event) and (event.dur or 0.0) / 1e6 < _HEADS_S[0] / 2
+def _is_short_wait(event: chrome.TraceEvent) -> bool:
+    return chrome.is_delay(event) and event.end_s - event.start_s < _HEADS_S[0] / 2

@@ -22,19 +22,20 @@ from functools import partial
 from typing import Any
 
 from hostbench.core.case import Case
-from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, chrome_events
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import (
     Device,
     DType,
     Fill,
+    HostRead,
     Memory,
     Step,
     Where,
     lacking,
+    learned,
 )
 from hostbench.device.loading import Loading
 from hostbench.device.simulated_file import Link, Simulation
-from hostbench.device.traps import Trap, learned
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
@@ -42,7 +43,7 @@ DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
 _SIZES = {"uint8": 1, "float16": 2, "float32": 4}
 _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
-"""Launches of a trap before and after the host has read; the others need none."""
+"""Launches before and after the host has read; what else reads needs none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,19 +84,24 @@ class SimulatedBuffer:
     """False for a view of every second element."""
     contents: Contents = field(default_factory=Contents)
 
+    def new(self, like: "SimulatedBuffer", dtype: str) -> "SimulatedBuffer":
+        """A dense one for these elements as `dtype`, where `like` is."""
+        nbytes = self.nbytes // _SIZES[self.dtype] * _SIZES[dtype]
+        return SimulatedBuffer(nbytes, like.on_host, device=like.device, dtype=dtype)
+
 
 @dataclass(slots=True, eq=False)
 class SimulatedStream:
-    """`wait_until` is the device's: the host waits for a time."""
+    """`device` is the SimulatedDevice that made it."""
 
-    wait_until: Callable[[float], None]
+    device: Any
     free_s: float = 0.0
 
     def wait(self, event: Any) -> None:
         self.free_s = max(self.free_s, event.at_s)
 
     def synchronize(self) -> None:
-        self.wait_until(self.free_s)
+        self.device.wait_until(self.free_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -131,7 +137,7 @@ class SimulatedDevice(Device):
         self.lacks = lacking(self.name, self.link.num_devices)
         self.pace = 1.0
         self.host_s = 0.0
-        self.current = self.default = SimulatedStream(self.wait_until)
+        self.current = self.default = SimulatedStream(self)
         self._streams = [self.default]
         self._engine_free_s: dict[str, float] = {}
         self._cached: set[tuple[bool, int]] = set()
@@ -144,6 +150,8 @@ class SimulatedDevice(Device):
 
     def enter(self, case: Case) -> None:
         self.pace = self._simulation.pace(case, self._launch)
+
+    # ---- memory
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> SimulatedBuffer:
         self.spend(nbytes / self.link.host_bytes_per_s)
@@ -158,7 +166,7 @@ class SimulatedDevice(Device):
     def target_buffer(self, nbytes: int, where: Where) -> SimulatedBuffer:
         if where != "here":
             self.require("second device")
-        return SimulatedBuffer(nbytes, on_host=False, device=0 if where == "here" else 1)
+        return SimulatedBuffer(nbytes, on_host=False, device=int(where != "here"))
 
     def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:
         return replace(buffer, dtype=dtype)
@@ -183,31 +191,18 @@ class SimulatedDevice(Device):
         contents, read_s = marks[index]
         return bool(contents.token(read_s) == source.contents.token(self.host_s))
 
-    def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
-        if not source.is_dense:
-            source = self._converted(source, source.dtype)
-        cast_on_host = blocking and (source.on_host or target.on_host)
-        if source.dtype == target.dtype:
-            self._copy_bytes(target, source, blocking=blocking)
-        elif source.on_host == cast_on_host:  # the cast comes first
-            self._copy_bytes(target, self._converted(source, target.dtype), blocking=blocking)
-        else:
-            between = _like(source, target, source.dtype)
-            self._copy_bytes(between, source, blocking=blocking)
-            self._converted(between, target.dtype, target)
-
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], SimulatedBuffer]:
-        return partial(self._create, fill, nbytes, on_host)
+        def create() -> SimulatedBuffer:
+            created, link = self.allocate(nbytes, on_host=on_host), self.link
+            if on_host:
+                self.fill(created, fill)
+            elif fill != "empty":
+                is_random = fill == "randn"
+                rate = link.device_randn_bytes_per_s if is_random else link.device_bytes_per_s
+                self.enqueue("compute", nbytes / rate, what=COMPUTE)
+            return created
 
-    def _create(self, fill: Fill, nbytes: int, on_host: bool) -> SimulatedBuffer:
-        made, link = self.allocate(nbytes, on_host=on_host), self.link
-        if on_host:
-            self.fill(made, fill)
-        elif fill != "empty":
-            is_random = fill == "randn"
-            rate = link.device_randn_bytes_per_s if is_random else link.device_bytes_per_s
-            self.enqueue("compute", nbytes / rate, what=COMPUTE)
-        return made
+        return create
 
     def fill(self, buffer: SimulatedBuffer, fill: Fill) -> None:
         link = self.link
@@ -215,9 +210,10 @@ class SimulatedDevice(Device):
         self.spend(buffer.nbytes / rate if fill != "empty" else 0.0)
 
     def allocator(self, nbytes: int, memory: Memory) -> Callable[[], SimulatedBuffer]:
+        pinned, on_host = memory == "pinned", memory != "device"
+
         def allocate() -> SimulatedBuffer:
-            pinned = memory == "pinned"
-            allocated = self.allocate(nbytes, on_host=memory != "device", pinned=pinned)
+            allocated = self.allocate(nbytes, on_host=on_host, pinned=pinned)
             if memory == "pageable":
                 self.touch(allocated)
             return allocated
@@ -228,10 +224,10 @@ class SimulatedDevice(Device):
         self.spend(buffer.nbytes / self.link.host_bytes_per_s)
 
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
-        made = self.allocate(source.nbytes, on_host=True, pinned=True)
-        self.touch(made)
-        made.contents.write(source.contents.token(self.host_s), self.host_s)
-        return made
+        pinned = self.allocate(source.nbytes, on_host=True, pinned=True)
+        self.touch(pinned)
+        pinned.contents.write(source.contents.token(self.host_s), self.host_s)
+        return pinned
 
     def move(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
         moved = self.allocate(source.nbytes, on_host=False)
@@ -255,19 +251,82 @@ class SimulatedDevice(Device):
     def keep_for(self, buffer: SimulatedBuffer, stream: SimulatedStream) -> None:
         """Nothing here is ever freed."""
 
-    def compute(self, seconds: float) -> Step:
-        def step() -> None:
-            self.enqueue("compute", seconds, what=COMPUTE)
+    def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> SimulatedBuffer:
+        """The host pays for an allocation; the caches of the device and of pinned memory answer a
+        size that they have seen."""
+        self.spend(self.link.alloc_s)
+        is_cacheable = pinned or not on_host
+        if is_cacheable and (pinned, nbytes) not in self._cached:
+            self._cached.add((pinned, nbytes))
+            self.spend(nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s)
+        return SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
 
-        return step
+    # ---- copies
+
+    def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
+        if not source.is_dense:
+            source = self._converted(source, source.new(source, source.dtype))
+        cast_on_host = blocking and (source.on_host or target.on_host)
+        if source.dtype == target.dtype:
+            self._copy_bytes(target, source, blocking=blocking)
+        elif source.on_host == cast_on_host:  # the cast comes first
+            cast = self._converted(source, source.new(source, target.dtype))
+            self._copy_bytes(target, cast, blocking=blocking)
+        else:
+            between = source.new(target, source.dtype)
+            self._copy_bytes(between, source, blocking=blocking)
+            self._converted(between, target)
+
+    def _converted(self, source: SimulatedBuffer, into: SimulatedBuffer) -> SimulatedBuffer:
+        """The source gathered or cast, on the side it is on; a cache had the memory for it."""
+        nbytes = max(source.nbytes, into.nbytes)
+        self.spend(self.link.alloc_s)
+        if source.on_host:
+            start_s = self.host_s
+            self.spend(nbytes / self.link.host_bytes_per_s)
+            end_s = self.host_s
+        else:
+            seconds = nbytes / self.link.device_bytes_per_s
+            start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
+        into.contents.write(source.contents.token(start_s), start_s, end_s)
+        return into
+
+    def _copy_bytes(
+        self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
+    ) -> None:
+        """As they are, by an engine."""
+        link, nbytes, into = self.link, source.nbytes, source.on_host
+        pageable = (source.on_host or target.on_host) and not (source if into else target).pinned
+        if not source.on_host and not target.on_host:
+            is_here = source.device == target.device
+            engine, what = ("compute", "D2D") if is_here else ("peer", "P2P")
+            rate = link.device_bytes_per_s if is_here else link.peer_bytes_per_s
+            seconds = nbytes / rate + (0.0 if is_here else link.latency_s)
+        else:
+            rate = link.host_to_device_bytes_per_s if into else link.device_to_host_bytes_per_s
+            rate = min(rate, link.pageable_bytes_per_s) if pageable else rate
+            engine = "copy" if link.num_copy_engines == 1 or into else "copy back"
+            what = f"{'H2D' if into else 'D2H'} {'pageable' if pageable else 'pinned'}"
+            seconds = link.latency_s + nbytes / rate
+        start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=nbytes)
+        target.contents.write(source.contents.token(start_s), start_s, end_s)
+        if blocking:
+            self.current.synchronize()
+        elif pageable:
+            self._num_waits += 1
+            self.host_s = max(self.host_s, end_s)
+
+    # ---- work and waits
+
+    def compute(self, seconds: float) -> Step:
+        return partial(self.enqueue, "compute", seconds, what=COMPUTE)
 
     def delay(self, seconds: float) -> None:
         self.enqueue(DELAY, seconds)
 
     def stream(self) -> SimulatedStream:
-        made = SimulatedStream(self.wait_until)
-        self._streams.append(made)
-        return made
+        self._streams.append(SimulatedStream(self))
+        return self._streams[-1]
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
         return SimulatedEvent(self)
@@ -279,15 +338,15 @@ class SimulatedDevice(Device):
         self.host_s = max(self.host_s, event.at_s)
 
     def counter(self) -> SimulatedBuffer:
-        made = self.buffer(_SIZES["float32"])
-        made.contents.write(0, self.host_s)
-        return made
+        counter = self.buffer(_SIZES["float32"])
+        counter.contents.write(0, self.host_s)
+        return counter
 
     def advance(self, counter: SimulatedBuffer) -> None:
         number = counter.contents.writes[-1][2]
         counter.contents.write(number + 1, *self.enqueue("compute", 0.0))
 
-    def trap(self, how: Trap, counter: SimulatedBuffer) -> Callable[[], Any]:
+    def host_read(self, how: HostRead, counter: SimulatedBuffer) -> Callable[[], Any]:
         if how == "shape":
             return lambda: (1,)
         if how == "synchronize":
@@ -295,7 +354,7 @@ class SimulatedDevice(Device):
         host = SimulatedBuffer(counter.nbytes, on_host=True)
         before, after = _KERNELS.get(how, (0, 0))
 
-        def run() -> Any:
+        def read() -> Any:
             for _ in range(before):
                 self.enqueue("compute", 0.0)
             self._copy_bytes(host, counter, blocking=True)
@@ -303,7 +362,7 @@ class SimulatedDevice(Device):
                 self.enqueue("compute", 0.0)
             return learned(how, host.contents.token(self.host_s))
 
-        return run
+        return read
 
     def graph(self, work: Step) -> Step:
         def replay() -> None:
@@ -335,9 +394,21 @@ class SimulatedDevice(Device):
     def trace(self, work: Step) -> list[dict[str, Any]]:
         """On the virtual clock; the row `host` has the whole of `work`."""
         start_s = self.now()
-        streams = self.observe(work)
+        rows = self.observe(work)
         whole = Activity(what="work", start_s=start_s, end_s=self.now(), stream="host")
-        return chrome_events([whole, *streams], "simulated")
+        return [
+            {
+                "ph": "X",
+                "name": row.what,
+                "cat": row.what,
+                "pid": self.name,
+                "tid": row.stream,
+                "ts": round(row.start_s * 1e6, 3),
+                "dur": round((row.end_s - row.start_s) * 1e6, 3),
+                "args": {"bytes": row.nbytes} if row.nbytes else {},
+            }
+            for row in (whole, *rows)
+        ]
 
     def reset(self) -> None:
         self.drop_caches()
@@ -355,16 +426,6 @@ class SimulatedDevice(Device):
     def spend(self, seconds: float) -> None:
         """The host is busy."""
         self.host_s += seconds * self.pace
-
-    def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> SimulatedBuffer:
-        """The host pays for an allocation; the caches of the device and of pinned memory answer a
-        size that they have seen."""
-        self.spend(self.link.alloc_s)
-        is_cacheable = pinned or not on_host
-        if is_cacheable and (pinned, nbytes) not in self._cached:
-            self._cached.add((pinned, nbytes))
-            self.spend(nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s)
-        return SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
 
     def enqueue(
         self, engine: str, seconds: float, *, what: str | None = None, nbytes: int = 0
@@ -387,56 +448,6 @@ class SimulatedDevice(Device):
             self._seen.append(seen)
         return start_s, end_s
 
-    def _converted(
-        self, source: SimulatedBuffer, dtype: str, into: SimulatedBuffer | None = None
-    ) -> SimulatedBuffer:
-        """The source gathered and cast, on the side it is on; a cache had the memory for it."""
-        made = into or _like(source, source, dtype)
-        nbytes = max(source.nbytes, made.nbytes)
-        self.spend(self.link.alloc_s)
-        if source.on_host:
-            start_s = self.host_s
-            self.spend(nbytes / self.link.host_bytes_per_s)
-            end_s = self.host_s
-        else:
-            seconds = nbytes / self.link.device_bytes_per_s
-            start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        made.contents.write(source.contents.token(start_s), start_s, end_s)
-        return made
-
-    def _copy_bytes(
-        self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
-    ) -> None:
-        """As they are, by an engine."""
-        link, nbytes, to_device = self.link, source.nbytes, source.on_host
-        pageable = False
-        if not source.on_host and not target.on_host:
-            if source.device == target.device:
-                engine, seconds, what = "compute", nbytes / link.device_bytes_per_s, "D2D"
-            else:
-                seconds = link.latency_s + nbytes / link.peer_bytes_per_s
-                engine, what = "peer", "P2P"
-        else:
-            pageable = not (source if to_device else target).pinned
-            rate = link.host_to_device_bytes_per_s if to_device else link.device_to_host_bytes_per_s
-            rate = min(rate, link.pageable_bytes_per_s) if pageable else rate
-            engine = "copy" if link.num_copy_engines == 1 or to_device else "copy back"
-            what = f"{'H2D' if to_device else 'D2H'} {'pageable' if pageable else 'pinned'}"
-            seconds = link.latency_s + nbytes / rate
-        start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=nbytes)
-        target.contents.write(source.contents.token(start_s), start_s, end_s)
-        if blocking:
-            self.current.synchronize()
-        elif pageable:
-            self._num_waits += 1
-            self.host_s = max(self.host_s, end_s)
-
-
-def _like(source: SimulatedBuffer, target: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
-    """A new dense buffer for the source's elements as `dtype`, on the side of `place`."""
-    nbytes = source.nbytes // _SIZES[source.dtype] * _SIZES[dtype]
-    return SimulatedBuffer(nbytes, on_host=target.on_host, device=target.device, dtype=dtype)
-
 
 class SimulatedLoader:
     """When each batch of a DataLoader is there, by torch's rules: `prefetch_factor` batches are
@@ -444,7 +455,7 @@ class SimulatedLoader:
     in order, from workers in turn that have a core each. Batches that shall be pinned are pinned
     one after the other; without workers the loop loads them itself."""
 
-    def __init__(self, device: "SimulatedDevice", loading: Loading) -> None:
+    def __init__(self, device: SimulatedDevice, loading: Loading) -> None:
         self._device, self._loading = device, loading
         self._has_workers = False
 
@@ -478,6 +489,6 @@ class SimulatedLoader:
             yield self._batch(batch, pinned=loading.pinned)
 
     def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
-        made = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
-        made.contents.write(("batch", batch), self._device.host_s)
-        return made
+        buffer = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
+        buffer.contents.write(("batch", batch), self._device.host_s)
+        return buffer

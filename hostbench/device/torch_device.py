@@ -8,10 +8,9 @@ from typing import Any
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import Buffer, Device, DType, Fill, Memory, Step
+from hostbench.device.base import Buffer, Device, DType, Fill, HostRead, Memory, Step
 from hostbench.device.loading import Loading
 from hostbench.device.torch_loader import TorchLoader, pattern_bytes
-from hostbench.device.traps import Trap
 
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
 """Of the perceptron: 1MiB of weights a layer, 2KiB of activations an example and layer."""
@@ -132,7 +131,7 @@ class TorchDevice(Device):
     def advance(self, counter: Buffer) -> None:
         counter.add_(1)
 
-    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+    def host_read(self, how: HostRead, counter: Buffer) -> Callable[[], Any]:
         """The expression itself, as a program has it."""
         if how == "synchronize":
             return self.synchronize

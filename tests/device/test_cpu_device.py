@@ -6,12 +6,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.units import KIB, MIB
 from hostbench.device import NAMES, open_device
 from hostbench.device.base import Device
-from hostbench.device.cpu import CpuDevice
-from hostbench.device.cpu_streams import CpuStream
+from hostbench.device.cpu import CpuDevice, CpuStream
 
 WAIT_S = 20.0
 """Until a test that hangs gives up."""
@@ -181,8 +180,9 @@ def threads() -> int:
 
 
 def test_delay_and_compute_are_enqueued(device: CpuDevice) -> None:
+    compute = device.compute(1e-3)
     opened = gate(device.default)
-    device.compute(1e-6)()
+    compute()
     device.delay(0.0)
     after = device.event()
     after.record()
@@ -198,12 +198,14 @@ def test_compute_scales_with_the_seconds_asked_for(
     """Counted, not timed: a millisecond per matrix product."""
     done = list[int]()
     monkeypatch.setattr(torch, "bmm", lambda left, _, out: done.append(len(left)))
-    device.__dict__["_matmul_s"] = 1e-3
-    for seconds, num in ((0.01, 10), (0.0, 1)):
+    device.__dict__["_product_s"] = 2e-3, 1e-3
+    for seconds, num in ((0.011, 10), (0.001, 1)):
         device.compute(seconds)()
         device.synchronize()
         assert done.pop() == num
         done.clear()
+    with pytest.raises(Unavailable, match=r"a compute of 0 ns takes .* here: none is that short"):
+        device.compute(0.0)
 
 
 def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.errors import BrokenError, Unavailable
-from hostbench.device import numa
-from hostbench.device.chrome import decode
+from hostbench.device import chrome, numa
 from hostbench.device.errors import fatal_reason
 
 torch = pytest.importorskip("torch")
@@ -101,7 +100,6 @@ def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:
 
 
 def test_a_trace_becomes_activities() -> None:
-    kineto = pytest.importorskip("hostbench.device.kineto")
     copy = {"ph": "X", "cat": "gpu_memcpy", "ts": 100.0, "dur": 50.0}
     trace = {
         "traceEvents": [
@@ -115,7 +113,7 @@ def test_a_trace_becomes_activities() -> None:
             {"ph": "M", "name": "process_name"},
         ]
     }
-    found = list(kineto.activities(decode(json.dumps(trace).encode()).events))
+    found = list(chrome.activities(chrome.decode(json.dumps(trace).encode()).events))
     assert [(one.what, one.nbytes) for one in found] == [
         ("H2D pinned", 4096),
         ("D2H pageable", 16),

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
+_cuda: Any = torch.cuda
 
 
 @pytest.fixture
@@ -325,3 +327,54 @@ def test_a_trace_has_the_host_and_each_stream_or_a_reason() -> None:
         device = CudaDevice()
         with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
             device.trace(device.synchronize)
+
+
+# ---- how often the host waits -----------------------------------------------------------------
+
+
+def calls() -> Iterator[tuple[str, Step, int]]:
+    """Name, call, waits."""
+    there, event = torch.ones(4, device="cuda"), _cuda.Event()
+    pageable, pinned = torch.zeros(4), torch.zeros(4, pin_memory=True)
+    yield "nothing", lambda: None, 0
+    yield "a kernel", lambda: there.add_(1), 0
+    yield "metadata", lambda: there.shape, 0
+    yield "item", there[0].item, 1
+    yield "tolist", there.tolist, 1
+    yield "a mask", lambda: there[there > 0], 1
+    yield "the device", lambda: _cuda.synchronize(), 1
+    yield "an event", lambda: (event.record(), event.synchronize()), 1
+    yield "a stream", lambda: _cuda.current_stream().synchronize(), 1
+    yield "an event's query", event.query, 0
+    yield "in from pinned memory", lambda: there.copy_(pinned, non_blocking=True), 0
+    yield "in from pinned memory, blocking", lambda: there.copy_(pinned), 1
+    yield "in from pageable memory", lambda: there.copy_(pageable, non_blocking=True), 1
+    yield "in from pageable memory, blocking", lambda: there.copy_(pageable), 1
+    yield "out to pageable memory", lambda: pageable.copy_(there, non_blocking=True), 1
+    yield "to a new tensor", lambda: pageable.to("cuda", non_blocking=True), 1
+    yield "to the host", lambda: there.to("cpu", non_blocking=True), 0
+    yield "to the host, blocking", there.cpu, 1
+    yield "on the host", lambda: pageable.copy_(torch.ones(4)), 0
+    yield "on the device", lambda: there.copy_(torch.ones(4, device="cuda")), 0
+    yield "twice", lambda: (there[0].item(), _cuda.synchronize()), 2
+
+
+def test_every_wait_counts_once(floor: Machine) -> None:
+    device = CudaDevice()
+    counted = {name: (device.count_syncs(call), waits) for name, call, waits in calls()}
+    assert {name: pair for name, pair in counted.items() if pair[0] != pair[1]} == {}
+    floor.refuses = ("profiler",)
+    with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
+        device.count_syncs(device.synchronize)
+
+
+def test_a_graph_waits_for_what_was_enqueued_before(floor: Machine) -> None:
+    """Its warm-up runs on a stream of its own."""
+    device = CudaDevice()
+    counter = device.counter()
+    device.advance(counter)
+    replay = device.graph(lambda: device.advance(counter))
+    before = counter.item()
+    for _ in range(3):
+        replay()
+    assert counter.item() == before + 3

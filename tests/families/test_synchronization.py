@@ -74,14 +74,14 @@ def test_a_trap_that_reads_too_early_fails_the_proof(
 ) -> None:
     """It would be the cheapest of all."""
     for device in (SimulatedDevice(), cpu, CudaDevice()):
-        steps = CountedSteps(device, 10)
-        stale = device.trap(trap, device.counter())()  # of a step that was none
-        real = device.trap
-        device.trap = lambda how, counter, stale=stale: lambda: stale  # type: ignore[method-assign]
+        steps = CountedSteps(device, 1_000)
+        stale = device.host_read(trap, device.counter())()  # of a step that was none
+        real = device.host_read
+        device.host_read = lambda how, counter, stale=stale: lambda: stale  # type: ignore[method-assign]
         wrong = steps.prepared(trap)
         for _ in range(3):
             wrong.step()
-        device.trap = real  # type: ignore[method-assign]
+        device.host_read = real  # type: ignore[method-assign]
         assert wrong.verify is not None
         assert f"after step 3 {trap} read" in str(wrong.verify())
 
@@ -104,8 +104,8 @@ def test_a_wait_that_does_not_wait_fails_the_proof(
     device, wait = SimulatedDevice(), WORKS["synchronization.wait"]
     prepared = prepare(wait, device, case_of(wait, way=way))
     assert prepared.verify is not None and prepared.verify() is None
-    for owner, name in ((device, "wait_until"), (device, "spin"), (device.default, "wait_until")):
-        monkeypatch.setattr(owner, name, lambda *_: None)
+    for name in ("wait_until", "spin"):
+        monkeypatch.setattr(device, name, lambda *_: None)
     broken = prepare(wait, device, case_of(wait, way=way))
     assert broken.verify is not None
     assert broken.verify() == "it was back before the work was done"
@@ -117,7 +117,7 @@ def test_a_wait_that_does_not_wait_fails_the_proof(
 @pytest.mark.parametrize("trap", [trap for trap in TRAPS if trap != "graph"])
 def test_the_cpu_device_waits_as_often_as_the_trap_says(cpu: CpuDevice, trap: str) -> None:
     """And is asynchronous without one: the queue runs ahead of its device."""
-    found = findings(cpu, device="cpu", step_us=10, trap=trap)
+    found = findings(cpu, device="cpu", step_us=1_000, trap=trap)
     assert found["syncs_per_step"] == SYNCS[trap]
     idle = found["idle_share"]
     assert isinstance(idle, float) and 0 <= idle < 1

@@ -4,11 +4,10 @@ has run, and that its trap has read what the steps before it had made."""
 from collections.abc import Callable
 from typing import Any, Literal
 
-from hostbench.device.base import Device, Step
-from hostbench.device.traps import Trap, learned
+from hostbench.device.base import Device, HostRead, Step, learned
 from hostbench.measure.measure import Prepared
 
-LoopTrap = Trap | Literal["none", "item_every_10", "graph"]
+LoopTrap = HostRead | Literal["none", "item_every_10", "graph"]
 
 
 class CountedSteps:
@@ -35,7 +34,7 @@ class CountedSteps:
             replay = self._device.graph(self.body)
             self._num_steps = round(self._now())  # it was warmed up
             return self._prepared(self._counted(replay), lambda: None)
-        step = self._trapped(self._device.trap(trap, self._counter), every)
+        step = self._trapped(self._device.host_read(trap, self._counter), every)
         return self._prepared(step, lambda: self._misread(trap))
 
     def _counted(self, body: Step) -> Step:
@@ -63,7 +62,7 @@ class CountedSteps:
         )
 
     def _now(self) -> float:
-        return float(self._device.trap("item", self._counter)())
+        return float(self._device.host_read("item", self._counter)())
 
     def _miscounted(self) -> str | None:
         """Each step has run, once."""
@@ -72,7 +71,7 @@ class CountedSteps:
             return None
         return f"the steps counted to {number:g}, not to {self._num_steps}"
 
-    def _misread(self, trap: Trap) -> str | None:
+    def _misread(self, trap: HostRead) -> str | None:
         """The trap has read what the steps before it had made."""
         wanted = learned(trap, self._trapped_at)
         if wanted is None:
