@@ -77,7 +77,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         end, lost = keep(
             records(plan, [launcher], bar, observes=True),
             [journal],
-            device,
+            plan.num_gpus(),
             host_facts,
             lambda: collect(torch_state=torch_state),
         )

@@ -22,8 +22,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LAYERS = (
     "core",
     "facts",
-    "device",
     "limits",
+    "device",
     "measure",
     "ranks",
     "families",

@@ -28,7 +28,7 @@ from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.user_project import another_installed
-from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
+from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
 from hostbench.measure.workload import Workload
@@ -204,7 +204,8 @@ def _facts(
     if simulation is not None:
         return simulation.all_facts(), simulation.all_facts
     if device == MARK:
-        return facts.collect(torch_state=None), facts.collect
+        link = {GROUP: Simulation().all_facts()[GROUP]}
+        return facts.collect() | link, lambda: facts.collect() | link
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
     collect = partial(facts.collect, torch_state=torch)
@@ -338,7 +339,7 @@ def _measure_into(
         end, lost = session.keep(
             _records(setup, sides, bar, end_s, most),
             journals,
-            setup.device,
+            setup.plan.num_gpus(),
             setup.facts,
             setup.collect,
             others=setup.other_hosts,

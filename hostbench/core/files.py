@@ -65,17 +65,7 @@ def open_stored(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 def read_stored(path: Path, folder: Path | None = None) -> bytes:
     """All of a stored file, or RefusedFileError where that is too much. Raises OSError."""
     with open_stored(path, folder) as file:
-        data = read_limited(file)
-    return data
-
-
-def read_limited(file: BinaryIO) -> bytes:
-    """What is left of any file; RefusedFileError where that is too much."""
-    data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise _too_large("it is", MAX_BYTES)
-    _check_values(data)
-    return data
+        return _within_limits("it is", file.read(MAX_BYTES + 1))
 
 
 def unpack(data: bytes) -> bytes:
@@ -86,10 +76,7 @@ def unpack(data: bytes) -> bytes:
             content = file.read(MAX_BYTES + 1)
     except (EOFError, zlib.error) as error:
         raise OSError(errno.EINVAL, str(error)) from error
-    if len(content) > MAX_BYTES:
-        raise _too_large("unpacked it is", MAX_BYTES)
-    _check_values(content)
-    return content
+    return _within_limits("unpacked it is", content)
 
 
 def load_json(data: bytes) -> Any:
@@ -116,18 +103,17 @@ def _check_regular(status: os.stat_result) -> None:
         raise RefusedFileError(errno.EINVAL, "it is no regular file: copy its content into one")
 
 
-def _check_values(data: bytes) -> None:
-    marks = (b",", b"[", b"{", b"\n")
-    if len(data) > MAX_VALUES and sum(map(data.count, marks)) > MAX_VALUES:
-        limit = f"more than {MAX_VALUES:,} values, the most that is read"
-        raise RefusedFileError(errno.EFBIG, f"it has {limit}: keep it elsewhere")
-
-
-def _too_large(what: str, limit: int) -> RefusedFileError:
-    return RefusedFileError(
-        errno.EFBIG,
-        f"{what} larger than {limit / MIB:g}MiB, the most that is read: keep it elsewhere",
-    )
+def _within_limits(what: str, data: bytes) -> bytes:
+    """The data. Raises RefusedFileError where they are too much."""
+    wrong = ""
+    if len(data) > MAX_BYTES:
+        wrong = f"{what} larger than {MAX_BYTES / MIB:g}MiB"
+    elif len(data) > MAX_VALUES and sum(map(data.count, (b",", b"[", b"{", b"\n"))) > MAX_VALUES:
+        wrong = f"it has more than {MAX_VALUES:,} values"
+    if wrong:
+        why = f"{wrong}, the most that is read: keep it elsewhere"
+        raise RefusedFileError(errno.EFBIG, why)
+    return data
 
 
 @contextlib.contextmanager

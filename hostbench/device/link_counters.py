@@ -4,7 +4,7 @@ from typing import Any
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB
-from hostbench.facts.gpu import gpu_reads
+from hostbench.facts.gpu import read_rows
 from hostbench.facts.nvml import NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.spec import LINK_BYTES
 
@@ -28,8 +28,7 @@ class LinkCounters:
     def read(self) -> tuple[int, int]:
         """(into the GPU, out of it), bytes since some time. Raises Unavailable with the reason."""
         counts = []
-        reads = gpu_reads(self._nvml, self._handle, [row.name for row in LINK_BYTES])
-        for fact in reads.values():
+        for fact in read_rows(self._nvml, LINK_BYTES, self._handle).values():
             if not isinstance(fact.value, int):
                 raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
             counts.append(fact.value)

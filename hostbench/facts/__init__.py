@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.facts.gpu import hidden_by_user, nvidia_hardware, nvml_facts
-from hostbench.facts.host import read_int, read_text
 from hostbench.facts.machine import (
     asv_machine_entry,
     machine_name,
     machine_of_asv,
     register_with_asv,
 )
-from hostbench.facts.record import Facts, Group, from_json, known, to_json, unknown
+from hostbench.facts.record import Facts, from_json, known, to_json, unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
 from hostbench.facts.torch_probe import TorchState, probe_torch
@@ -45,24 +44,16 @@ def collect(
     environ: Mapping[str, str] | None = None,
     torch_state: TorchState | None = None,
 ) -> Facts:
-    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`."""
+    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`. `root`
+    stands in for / in tests, and `nvml` for pynvml."""
+    host = {
+        row.name: unknown(row.why) if value is None else known(value)
+        for row in rows_of("host")
+        for value in [read(root) for read in row.read if callable(read)]
+    }
     hashes = torch_state.uuid_hashes if torch_state else ()
     return {
-        "host": host_facts(root),
+        "host": host,
         "software": software_facts(environ, torch_state),
         **nvml_facts(nvml, root=root, uuid_hashes=hashes, hidden=hidden_by_user(environ)),
     }
-
-
-def host_facts(root: Path = Path("/")) -> Group:
-    """Everything that is known of the host by itself; `root` stands in for / in tests."""
-    facts: Group = {}
-    for row in rows_of("host"):
-        for read in row.read:
-            if isinstance(read, str):
-                number = read_int(root / read)
-                value = read_text(root / read) if number is None else number
-            else:
-                value = read(root)
-            facts[row.name] = unknown(row.why) if value is None else known(value)
-    return facts

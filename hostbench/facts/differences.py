@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hostbench.facts import spec
-from hostbench.facts.record import NOT_SET, Fact, Facts, cuda_group, text_of, unknown
+from hostbench.facts.record import NOT_SET, Fact, Facts, cuda_group, text_of
 
 T = TypeVar("T")
 RunFacts = Mapping[str, Facts]
@@ -39,7 +39,7 @@ def differences(a: Facts, b: Facts) -> Iterator[Difference]:
     for group, members in a.items():
         for name in {**members, **b[group]} if members and group in b else ():
             old, new = members.get(name), b[group].get(name)
-            if _changed(name, old, new):
+            if _has_moved(name, old, new):
                 yield Difference(group=group, name=name, before=old, after=new)
 
 
@@ -51,13 +51,17 @@ def possible(before: RunFacts, after: RunFacts) -> list[Difference]:
 
 def setup(run: RunFacts) -> Facts:
     """How its machine was set up in a run: what may be a cause and does not move from minute to
-    minute, with the link as it was under load; only what is known, or is a limit that may not be
-    there, or a variable that is set to what is not stored."""
+    minute, with the link as it was under load, which only a run that copies can see. Only what is
+    known, or a variable that is set to what is not stored."""
     facts_of_setup: Facts = {}
-    for when, counts in (("before", _is_steady), ("during", spec.is_of_the_link)):
+    for when in ("before", "during"):
         for group, members in run.get(when, {}).items():
             for name, fact in members.items():
-                if counts(name) and spec.cause(name) and _is_told(name, fact):
+                row = spec.row(name)
+                if row is None or row.moved is None or not _is_told(name, fact):
+                    continue
+                is_link = row.watched == "highest" and row.moved is spec.differs
+                if is_link if when == "during" else not row.volatile:
                     facts_of_setup.setdefault(group, {})[name] = fact
     return facts_of_setup
 
@@ -97,30 +101,18 @@ def _under_load(run: RunFacts) -> Facts:
     return facts
 
 
-def _is_steady(name: str) -> bool:
-    row = spec.row(name)
-    return row is None or not row.volatile
-
-
-def _is_told(name: str, fact: Fact) -> bool:
-    """Whether it says something: also that there is no such limit, or that a variable is set to
-    what is not stored."""
-    row = spec.row(name)
-    if fact.why is None or (row is not None and row.absent_counts):
-        return True
+def _is_told(name: str, fact: Fact | None) -> bool:
+    """Whether it says something: also that a variable is set to what is not stored."""
+    if fact is None or fact.why is None:
+        return fact is not None
     return name.startswith("env_") and fact.why != NOT_SET
 
 
-def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
-    """Whether it counts. A variable that was not recorded was not set: only NCCL's are recorded
-    when they are."""
+def _has_moved(name: str, old: Fact | None, new: Fact | None) -> bool:
+    """Whether it counts. A variable that was not recorded was not set."""
+    row, (is_old, is_new) = spec.row(name), (_is_told(name, fact) for fact in (old, new))
     if name.startswith("env_"):
-        old, new = old or unknown(NOT_SET), new or unknown(NOT_SET)
-        return old != new
-    row = spec.row(name)
-    if old is None or new is None or not spec.cause(name):
+        return is_old != is_new or (is_old and old != new)
+    if row is None or row.moved is None or old is None or new is None:
         return False
-    if row is None:
-        return old.why is None and new.why is None and old.value != new.value
-    are_told = _is_told(name, old) and _is_told(name, new)
-    return are_told and row.moved is not None and row.moved(old.value, new.value)
+    return is_old and is_new and row.moved(old.value, new.value)

@@ -5,23 +5,19 @@ number and UUID are no facts: they name the machine.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.host import entries, read_fields, read_int, read_text
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, ask_nvml, hash_uuid
+from hostbench.facts.host import entries, read_fields, read_text
+from hostbench.facts.nvml import Nvml, NvmlThread, NvmlUnavailable, hash_uuid
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
-from hostbench.facts.spec import LINK_BYTES, rows_of
+from hostbench.facts.spec import Spec, rows_of
 
 ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
 UNNAMED = "NVIDIA GPU"
-
 _NVML, _GPU = rows_of("nvml"), rows_of("gpu")
-_READ = {row.name: row for row in (*_GPU, *LINK_BYTES) if row.read}
-_NVIDIA, _DISPLAY_CLASS = "0x10de", "0x03"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +58,13 @@ def nvidia_hardware(
         return Hardware(num_gpus=0, why=hidden)
 
     def names_of(nvml: Nvml) -> tuple[str, ...]:
-        handles = nvml.handles()
-        names = [
-            str(nvml.read(["nvmlDeviceGetName"], handle).value or UNNAMED)
-            for handle in handles
-            if not isinstance(handle, Fact)
-        ]
-        return tuple(names) or (UNNAMED,) * len(handles)
+        gpus = nvml.handles()
+        open_ones = [gpu for gpu in gpus if not isinstance(gpu, Fact)]
+        names = [nvml.read(["nvmlDeviceGetName"], gpu).value or UNNAMED for gpu in open_ones]
+        return tuple(map(str, names)) or (UNNAMED,) * len(gpus)
 
     try:
-        names = ask_nvml(names_of, library)
+        names = NvmlThread(names_of, library).answer()
     except NvmlUnavailable as error:
         return _shown_by_kernel(root, str(error))
     if not names:
@@ -80,25 +73,22 @@ def nvidia_hardware(
 
 
 def _shown_by_kernel(root: Path, why: str) -> Hardware:
-    if folders := entries(root / "proc/driver/nvidia/gpus", "*"):
-        models = (read_fields(folder / "information").get("Model") for folder in folders)
-        names = tuple(model or UNNAMED for model in models)
-        return Hardware(num_gpus=len(names), seen_by="proc", names=names, why=why)
-    if nodes := entries(root / "dev", "nvidia[0-9]*"):
-        names = (UNNAMED,) * len(nodes)
-        return Hardware(num_gpus=len(nodes), seen_by="dev", names=names, why=why)
-    num_pci = sum(map(_is_ours, entries(root / "sys/bus/pci/devices", "*")))
-    if num_pci:
+    drivers = entries(root / "proc/driver/nvidia/gpus", "*")
+    names = [read_fields(folder / "information").get("Model") or UNNAMED for folder in drivers]
+    nodes = [UNNAMED for _ in entries(root / "dev", "nvidia[0-9]*")]
+    for seen_by, models in (("proc", names), ("dev", nodes)):
+        if models:
+            return Hardware(num_gpus=len(models), seen_by=seen_by, names=tuple(models), why=why)
+    if num_pci := sum(map(_is_nvidia, entries(root / "sys/bus/pci/devices", "*"))):
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)
     return Hardware(num_gpus=0, why="no NVIDIA GPU on the PCI bus, and no NVIDIA driver")
 
 
-def _is_ours(device: Path) -> bool:
-    """An NVIDIA display or 3D controller that is not handed to a virtual machine."""
+def _is_nvidia(device: Path) -> bool:
+    """A display or 3D controller that is not handed to a virtual machine."""
     vendor, kind = read_text(device / "vendor"), read_text(device / "class") or ""
-    if vendor != _NVIDIA or not kind.startswith(_DISPLAY_CLASS):
-        return False
-    return (device / "driver").resolve().name != "vfio-pci"
+    is_free = (device / "driver").resolve().name != "vfio-pci"
+    return vendor == "0x10de" and kind.startswith("0x03") and is_free
 
 
 def nvml_facts(
@@ -116,20 +106,20 @@ def nvml_facts(
 
     def read(nvml: Nvml) -> Facts:
         order = cuda_indices(nvml, uuid_hashes)
-        facts = {"nvml": {row.name: nvml.read(row.read, why=row.why) for row in _NVML}}
+        facts = {"nvml": read_rows(nvml, _NVML)}
         for index, handle in enumerate(nvml.handles()):
-            facts[f"gpu{index}"] = _gpu_facts(nvml, handle, root) | {"cuda_index": order[index]}
+            facts[f"gpu{index}"] = read_rows(nvml, _GPU, handle) | {"cuda_index": order[index]}
         return facts
 
-    why, kernel = hidden or "", Hardware(num_gpus=0)
+    why, names = hidden or "", tuple[str, ...]()
     if hidden is None:
         try:
-            return ask_nvml(read, library)
+            return NvmlThread(read, library).answer()
         except NvmlUnavailable as error:
             why = str(error)
-            kernel = _shown_by_kernel(root, why)
+            names = _shown_by_kernel(root, why).names
     facts = {"nvml": {row.name: unknown(why) for row in _NVML}}
-    for index, name in enumerate(kernel.names):
+    for index, name in enumerate(names):
         facts[f"gpu{index}"] = {row.name: unknown(why) for row in _GPU} | {"name": known(name)}
     return facts
 
@@ -152,33 +142,9 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
     return [known(order.index(i)) if i in order else unknown(missing) for i in range(num)]
 
 
-def gpu_reads(nvml: Nvml, handle: Any, names: Sequence[str]) -> Group:
-    """Only these facts of one GPU, each with a reader of its own, or LINK_BYTES."""
-    if isinstance(handle, Fact):
-        return dict.fromkeys(names, handle)
-    return {name: nvml.read(_READ[name].read, handle, why=_READ[name].why) for name in names}
-
-
-def _gpu_facts(nvml: Nvml, handle: Any, root: Path) -> Group:
-    """Everything about one GPU, in the order of the rows."""
-    if isinstance(handle, Fact):
-        return {row.name: handle for row in _GPU}
-    read = gpu_reads(nvml, handle, [row.name for row in _GPU if row.read])
-    read |= _slot(nvml, handle, root)
-    return {row.name: read.get(row.name, unknown("not asked")) for row in _GPU}
-
-
-def _slot(nvml: Nvml, handle: Any, root: Path) -> Group:
-    """What sysfs says of the GPU's slot; a virtual machine has NUMA node -1. NVML writes the
-    address as `00000000:18:00.0`."""
-    bus_id = nvml.read([lambda n, h: n.nvmlDeviceGetPciInfo(h).busId], handle)
-    match = re.fullmatch(r"([0-9a-f]{4,})(:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", str(bus_id).lower())
-    width = node = None
-    if match is not None:
-        device = root / f"sys/bus/pci/devices/{int(match[1], 16):04x}{match[2]}"
-        width, node = read_int(device / "max_link_width"), read_int(device / "numa_node")
-    none = unknown(bus_id.why or "sysfs does not show the GPU's PCI link")
-    return {
-        "pci_device_max_width": known(width) if width else none,
-        "numa_nodes": none if node is None or node < 0 else known(str(node)),
-    }
+def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
+    """Only these facts of the driver, or of one GPU whose handle may be the reason why it has
+    none."""
+    if handle and isinstance(handle[0], Fact):
+        return {row.name: handle[0] for row in rows}
+    return {row.name: nvml.read(row.read, *handle, why=row.why) for row in rows}

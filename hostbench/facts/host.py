@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hostbench.core.processes import with_descendants
 from hostbench.facts.record import Fact, Group, known, unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
@@ -23,13 +24,6 @@ KERNEL_PARAMETERS = frozenset(
     "clocksource init_on_alloc preempt".split()
 )
 """What is told of the command line, where they are in it, and nothing else."""
-_CONTAINERS = {"kubepods": "kubernetes", "docker": "docker", "containerd": "containerd"} | {
-    "libpod": "podman",
-    "lxc": "lxc",
-}
-"""By a word in the first process's cgroup."""
-_NO_LIMIT_BYTES = 1 << 60
-"""cgroup v1 says "no limit" with a huge number of bytes."""
 CPUS = "sys/devices/system/cpu"
 HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
@@ -55,12 +49,8 @@ def read_int(path: Path) -> int | None:
 
 def read_fields(path: Path) -> dict[str, str]:
     """`name: value` lines; the first line of a name counts."""
-    fields: dict[str, str] = {}
-    for line in (read_text(path) or "").splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            fields.setdefault(name.strip(), value.strip())
-    return fields
+    pairs = [line.partition(":") for line in (read_text(path) or "").splitlines()]
+    return {name.strip(): value.strip() for name, colon, value in reversed(pairs) if colon}
 
 
 def listed(text: str | None) -> set[int]:
@@ -110,26 +100,11 @@ def cpu_model(root: Path) -> str | None:
     return _ARM_CORES.get(part, f"ARM {fields.get('CPU implementer', '')} {part}")
 
 
-def num_online(root: Path) -> int | None:
-    return len(listed(read_text(root / CPUS / "online"))) or None
-
-
-def num_usable(root: Path) -> int | None:
-    allowed = listed(read_fields(root / "proc/self/status").get("Cpus_allowed_list"))
-    return usable_cores(len(allowed), root)
-
-
-def usable_cores(num_allowed: int, root: Path = Path("/")) -> int | None:
-    """Of so many cores by affinity (0: not known) those that this process may use at once by its
-    quota; a fraction of a core counts as one."""
+def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
+    """Of so many cores by affinity those that this process may use at once by its quota; a fraction
+    of a core counts as one."""
     quota = cpu_quota_cores(root)
-    limits = [num_allowed or None, None if quota is None else max(1, math.ceil(quota))]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def memory_bytes(root: Path) -> int | None:
-    words = read_fields(root / "proc/meminfo").get("MemTotal", "").split()
-    return int(words[0]) * 1024 if words and words[0].isdigit() else None
+    return num_allowed if quota is None else min(num_allowed, max(1, math.ceil(quota)))
 
 
 def cpu_quota_cores(root: Path) -> float | None:
@@ -144,13 +119,6 @@ def cpu_quota_cores(root: Path) -> float | None:
         if quota_us and period_us and quota_us > 0:
             quotas.append(quota_us / period_us)
     return min(quotas, default=None)
-
-
-def memory_limit_bytes(root: Path) -> int | None:
-    """The tightest memory limit over this process's cgroup and its parents, or None."""
-    limits = [read_int(folder / "memory.max") for folder in _cgroups(root, "")]
-    limits += [read_int(folder / "memory.limit_in_bytes") for folder in _cgroups(root, "memory")]
-    return min((limit for limit in limits if limit and limit < _NO_LIMIT_BYTES), default=None)
 
 
 def _cgroups(root: Path, controller: str) -> Iterator[Path]:
@@ -183,13 +151,6 @@ def boost(root: Path) -> bool | None:
     return flag(f"{CPUS}/cpufreq/boost")(root) if no_turbo is None else no_turbo == 0
 
 
-def load_average(root: Path) -> float | None:
-    try:
-        return float((read_text(root / "proc/loadavg") or "").split()[0])
-    except (IndexError, ValueError):
-        return None
-
-
 def kernel_flags(root: Path) -> str | None:
     line = read_text(root / "proc/cmdline")
     if line is None:
@@ -205,14 +166,18 @@ def virtualized(root: Path) -> bool | None:
 
 
 def container(root: Path) -> str:
-    """The container's kind, or "none seen"."""
-    if (root / "var/run/secrets/kubernetes.io").exists():
-        return "kubernetes"
-    if (root / "run/.containerenv").exists():
-        return "podman"
+    """The container's kind: by what it mounts, else by a word in the first process's cgroup."""
     cgroups = read_text(root / "proc/1/cgroup") or ""
-    kinds = [kind for hint, kind in _CONTAINERS.items() if hint in cgroups]
-    return kinds[0] if kinds else "docker" if (root / ".dockerenv").exists() else "none seen"
+    signs = [
+        ("kubernetes", (root / "var/run/secrets/kubernetes.io").exists()),
+        ("podman", (root / "run/.containerenv").exists()),
+        ("kubernetes", "kubepods" in cgroups),
+        *((kind, kind in cgroups) for kind in ("docker", "containerd")),
+        ("podman", "libpod" in cgroups),
+        ("lxc", "lxc" in cgroups),
+        ("docker", (root / ".dockerenv").exists()),
+    ]
+    return next((kind for kind, is_there in signs if is_there), "none seen")
 
 
 # ---- whose CPU time it was ----------------------------------------------------------------------
@@ -225,23 +190,26 @@ class CpuTicks(NamedTuple):
     busy: int
     steal: int
     """That the hypervisor took."""
-    own: int | None
-    """Of one process and all its descendants; None where /proc does not show them."""
+    own: int
+    """Of one process and all its descendants, the dead that were waited for included."""
 
 
-def cpu_ticks(root: Path, pid: int | None = None) -> CpuTicks | None:
+def cpu_ticks(pid: int | None = None, root: Path = Path("/")) -> CpuTicks | None:
     """Now; None where the kernel does not say. `pid`: whose own time, this process's without."""
     line = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
     ticks = [int(word) for word in line[1:9] if word.isdigit()] if line[:1] == ["cpu"] else []
     if len(ticks) < 8 or not sum(ticks):
         return None
     total, idle, steal = sum(ticks), ticks[3] + ticks[4], ticks[7]
-    own = _own_ticks(root, os.getpid() if pid is None else pid)
+    own = 0
+    for process in with_descendants({pid or os.getpid()}):
+        words = (read_text(root / f"proc/{process}/stat") or "").rpartition(")")[2].split()
+        own += sum(map(int, words[11:15]))  # utime, stime, cutime, cstime; none if it just ended
     return CpuTicks(total, total - idle - steal, steal, own)
 
 
 def steal_share(root: Path) -> float | None:
-    ticks = cpu_ticks(root)
+    ticks = cpu_ticks(root=root)
     return None if ticks is None else ticks.steal / ticks.total
 
 
@@ -254,38 +222,10 @@ def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
     if began is None or ended is None or ended.total <= began.total:
         reason = unknown("the CPU counters did not move, or cannot be read")
         return {"steal_share": reason, "foreign_cpu_share": reason}
-    total = ended.total - began.total
+    total, busy, steal, own = (new - old for old, new in zip(began, ended, strict=True))
 
     def share(ticks: int) -> Fact:
         """At least 0: the kernel counts a process's time finer than a CPU's."""
         return known(round(max(0, ticks) / total, 6))
 
-    foreign = unknown("/proc does not show this process")
-    if began.own is not None and ended.own is not None:
-        foreign = share(ended.busy - began.busy - (ended.own - began.own))
-    return {"steal_share": share(ended.steal - began.steal), "foreign_cpu_share": foreign}
-
-
-def _own_ticks(root: Path, pid: int) -> int | None:
-    """Of this process and all that descend from it: the living, and the dead that were waited for.
-
-    A process that ends is in its parent's sum as soon as it is waited for, so this only grows.
-    """
-    ticks: dict[int, int] = {}
-    children: dict[int, list[int]] = {}
-    for path in entries(root / "proc", "[0-9]*"):
-        words = (read_text(path / "stat") or "").rpartition(")")[2].split()
-        try:
-            number, parent = int(path.name), int(words[1])
-            ticks[number] = sum(map(int, words[11:15]))  # utime, stime, cutime, cstime
-        except (ValueError, IndexError):
-            continue  # it has just ended
-        children.setdefault(parent, []).append(number)
-    if pid not in ticks:
-        return None
-    total, queue = 0, [pid]
-    while queue:
-        child = queue.pop()
-        total += ticks.get(child, 0)
-        queue += children.pop(child, [])
-    return total
+    return {"steal_share": share(steal), "foreign_cpu_share": share(busy - own)}

@@ -59,12 +59,13 @@ def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
 
     asv starts a new line in its graphs when one of them differs.
     """
+    cores = number_of(facts, "host", "num_logical_cores")
     entry = {
         "machine": name,
         "os": text_of(facts, "host", "os") or "unknown",
         "arch": text_of(facts, "host", "arch") or "unknown",
         "cpu": text_of(facts, "host", "cpu_model") or "unknown",
-        "num_cpu": _whole(number_of(facts, "host", "num_logical_cores")),
+        "num_cpu": f"{cores:.0f}" if cores else "unknown",
         "ram": _installed(number_of(facts, "host", "memory_bytes")),
     }
     models = _gpu_models(facts)
@@ -120,10 +121,6 @@ def _cpu_name(facts: Facts) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def _whole(number: float | None) -> str:
-    return "unknown" if number is None else f"{number:.0f}"
 
 
 def _installed(nbytes: float | None) -> str:

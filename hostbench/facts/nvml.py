@@ -1,20 +1,23 @@
 """NVML: the sole owner of pynvml, which is imported only by `open_nvml`.
 
 Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason. A
-call never returns where the driver is stuck: whoever cannot wait for ever asks by `ask_nvml`.
+call never returns where the driver is stuck: whoever cannot wait for ever asks by `NvmlThread`.
 """
 
 import ctypes
 import hashlib
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from hostbench.facts.record import Fact, Value, known, unknown
+from hostbench.facts.host import read_int
+from hostbench.facts.record import Fact, known, unknown
 
 T = TypeVar("T")
 Call = str | Callable[..., Any]
@@ -54,33 +57,33 @@ class NvmlUnavailable(Exception):
     """NVML cannot be opened, or hangs; the text is the reason with its remedy."""
 
 
-def is_stuck(thread: Thread) -> bool:
-    """Wait for a thread that asks NVML, so that no process that is forked later knows of it."""
-    thread.join(PATIENCE_S)
-    return thread.is_alive()
+class NvmlThread(Thread, Generic[T]):
+    """Opens NVML, has it asked, and closes it: left behind where that never ends."""
 
+    def __init__(self, ask: "Callable[[Nvml], T]", library: Any = None) -> None:
+        """Starts at once. `library` stands in for pynvml."""
+        super().__init__(name="hostbench-nvml", daemon=True)
+        self._ask, self._library = ask, library
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self.start()
 
-def ask_nvml(ask: "Callable[[Nvml], T]", library: Any = None) -> T:
-    """What `ask` answers of an NVML that is opened and closed for it, in a thread, which is left
-    behind where that takes too long. Raises NvmlUnavailable then, or where none can be opened."""
-    answer: Future[T] = Future()
-
-    def work() -> None:
+    def run(self) -> None:
         try:
-            nvml = open_nvml(library)
-            try:
-                answer.set_result(ask(nvml))
-            finally:
-                nvml.close()
+            with closing(open_nvml(self._library)) as nvml:
+                self._results.append(self._ask(nvml))
         except BaseException as error:
-            if not answer.done():
-                answer.set_exception(error)
+            self._error = error
 
-    thread = Thread(target=work, name="hostbench-nvml", daemon=True)
-    thread.start()
-    if is_stuck(thread):
-        raise NvmlUnavailable(STUCK)
-    return answer.result()
+    def answer(self) -> T:
+        """What `ask` returned. Raises what it raised, and NvmlUnavailable where NVML cannot be
+        opened or takes too long. No process that is forked later knows of a thread that ended."""
+        self.join(PATIENCE_S)
+        if self.is_alive():
+            raise NvmlUnavailable(STUCK)
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
 
 
 def open_nvml(library: Any = None) -> "Nvml":
@@ -120,7 +123,7 @@ class Nvml:
     def read(self, calls: Sequence[Call], *arguments: Any, why: str = "") -> Fact:
         """The first of these calls that GPU, driver and pynvml answer; the last refusal is the
         reason, or `why` where the answer is none."""
-        answer: Any = unknown("nothing to call")
+        answer: Any = None
         for call in calls:
             answer = self.ask(call, *arguments)
             if not isinstance(answer, Fact):
@@ -156,16 +159,14 @@ class Nvml:
     def uuids(self) -> Iterator[tuple[int, Fact]]:
         """The index and the UUID, as torch writes it, of each GPU and of each of its MIG devices;
         unknown where it is refused. Raises NvmlUnavailable as `handles` does."""
-        for index, handle in enumerate(self.handles()):
-            if isinstance(handle, Fact):
-                yield index, handle
+        for index, gpu in enumerate(self.handles()):
+            if isinstance(gpu, Fact):
+                yield index, gpu
                 continue
-            most = self.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+            most = self.ask("nvmlDeviceGetMaxMigDeviceCount", gpu)
             slots = range(0 if isinstance(most, Fact) else most)
-            slices = [
-                self.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots
-            ]
-            for device in (handle, *slices):
+            slices = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot) for slot in slots]
+            for device in (gpu, *slices):
                 if not isinstance(device, Fact):
                     uuid = self.read(["nvmlDeviceGetUUID"], device)
                     yield index, known(bare(str(uuid))) if uuid.why is None else uuid
@@ -187,8 +188,7 @@ def bare(uuid: str) -> str:
 
 
 def hash_uuid(uuid: str) -> str:
-    """What is stored of a GPU's UUID: enough to tell two GPUs apart, not to find one. The torch
-    probe has the same line."""
+    """What is stored of a GPU's UUID: enough to tell two GPUs apart, not to find one."""
     return hashlib.sha256(bare(uuid).encode()).hexdigest()[:16]
 
 
@@ -198,6 +198,8 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union member of each NVML_VALUE_TYPE."""
 _NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
 _MAX_NVLINKS = 36
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,})(:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
 THROTTLE_WORDS = {
     0x1: "idle",
@@ -225,13 +227,13 @@ def throttle_words(bits: int) -> str:
     return ",".join([*words, f"unknown-{rest:#x}"] if rest else words) or "none"
 
 
+def slowing(reasons: Any) -> list[str]:
+    """Of such words those that slow the GPU down."""
+    return [word for word in str(reasons).split(",") if word not in HARMLESS]
+
+
 def switch(state: int) -> str:
     return "on" if state else "off"
-
-
-def cuda_version(version: int) -> str:
-    """13020 is CUDA 13.2."""
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def virtualization(library: Any, handle: Any) -> str:
@@ -239,15 +241,29 @@ def virtualization(library: Any, handle: Any) -> str:
     return _VIRTUALIZATION[mode] if mode < len(_VIRTUALIZATION) else f"unknown-{mode}"
 
 
-def field_value(library: Any, handle: Any, field: Field) -> Value:
-    """One field. Raises the library's NVMLError where the field answers with one."""
+def field_value(library: Any, handle: Any, field: Field) -> float:
+    """One field, most often a whole number. Raises the library's NVMLError where the field answers
+    with one."""
     (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
     if answer.nvmlReturn != 0:
         raise library.NVMLError(int(answer.nvmlReturn))
     if not 0 <= answer.valueType < len(_MEMBERS):
         raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
-    value: Value = getattr(answer.value, _MEMBERS[answer.valueType])
-    return value
+    number: float = getattr(answer.value, _MEMBERS[answer.valueType])
+    return number
+
+
+def slot(library: Any, handle: Any, name: str) -> int | None:
+    """What sysfs has of the GPU's slot in the file of that name; None where that says nothing. NVML
+    writes the address as `00000000:18:00.0`."""
+    match = _PCI_ADDRESS.fullmatch(str(library.nvmlDeviceGetPciInfo(handle).busId).lower())
+    return match and read_int(PCI_DEVICES / f"{int(match[1], 16):04x}{match[2]}" / name)
+
+
+def numa_node(library: Any, handle: Any) -> str | None:
+    """Of its slot; a virtual machine says -1."""
+    node = slot(library, handle, "numa_node")
+    return None if node is None or node < 0 else str(node)
 
 
 def num_other(processes: Any) -> int:
@@ -272,18 +288,11 @@ def nvlinks(library: Any, handle: Any) -> list[int]:
 def nvlink_mb_per_s(library: Any, handle: Any) -> float | None:
     """Of all active NVLinks together, in one direction."""
     fields = [(_NVLINK_SPEED, link) for link in nvlinks(library, handle)]
-    return sum(_number(library, handle, field) for field in fields) or None
+    return sum(field_value(library, handle, field) for field in fields) or None
 
 
 def c2c_mb_per_s(library: Any, handle: Any) -> float | None:
     """Of Grace's links to the CPU: where they are, PCIe is not the way to the host."""
-    links = range(int(_number(library, handle, _C2C_COUNT)))
+    links = range(int(field_value(library, handle, _C2C_COUNT)))
     active = [link for link in links if field_value(library, handle, (_C2C_STATUS, link))]
-    return sum(_number(library, handle, (_C2C_MAX, link)) for link in active) or None
-
-
-def _number(library: Any, handle: Any, field: Field) -> float:
-    value = field_value(library, handle, field)
-    if not isinstance(value, int | float):
-        raise ValueError(f"a link's count or speed is no {value!r}")
-    return value
+    return sum(field_value(library, handle, (_C2C_MAX, link)) for link in active) or None

@@ -1,7 +1,6 @@
 """Facts about the software: versions, and the environment variables that change a measurement; no
 others are stored, and nothing that names a path, a host or a user."""
 
-import getpass
 import os
 import platform
 import re
@@ -9,10 +8,10 @@ from collections.abc import Mapping
 from importlib import metadata
 
 from hostbench.facts.nvml import hash_uuid
-from hostbench.facts.record import NOT_SET, Fact, Group, known, unknown
+from hostbench.facts.record import Fact, Group, known, unknown
 from hostbench.facts.torch_probe import TorchState
 
-VARIABLES = (
+VARIABLES = frozenset(
     # allocators
     "PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING "
     "MALLOC_ARENA_MAX MALLOC_CONF GLIBC_TUNABLES LD_PRELOAD "
@@ -31,32 +30,32 @@ VARIABLES = (
     # threads
     "OMP_NUM_THREADS OMP_PROC_BIND OMP_PLACES OMP_WAIT_POLICY GOMP_CPU_AFFINITY "
     "KMP_AFFINITY KMP_BLOCKTIME MKL_NUM_THREADS OPENBLAS_NUM_THREADS PYTHONMALLOC "
-).split()
-PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "KINETO_")
-
-_PRIVATE = tuple(
-    "_FILE _DIR _DIRECTORY _PATH _NAME _HOST _HOSTID _COMM_ID _ADDR _ADDR_RANGE".split()
+    # ranks
+    "NCCL_ALGO NCCL_BUFFSIZE NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_IB_DISABLE NCCL_IB_HCA "
+    "NCCL_LAUNCH_MODE NCCL_MAX_CTAS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MIN_NCHANNELS "
+    "NCCL_MULTI_RANK_GPU_ENABLE NCCL_NET_GDR_LEVEL NCCL_NTHREADS NCCL_NVLS_ENABLE "
+    "NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_PROTO NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME "
+    "GLOO_SOCKET_IFNAME TORCH_NCCL_BLOCKING_WAIT TORCH_NCCL_ASYNC_ERROR_HANDLING "
+    "TORCH_NCCL_AVOID_RECORD_STREAMS TORCH_FR_BUFFER_SIZE".split()
 )
-"""Variables that end so hold a path or name a host."""
-_SHORT = 2
-"""Names of so many letters count as whole words only."""
+"""Those whose value is stored: a number, a word of the library's or a device."""
+PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "KINETO_")
+"""Of the others that begin so only that they are set: a value may name a path or a host."""
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9A-Fa-f][0-9A-Fa-f-]*(?:/\d+)*")
-_OF_TORCH = ("cuda_runtime", "nccl", "allocator_backend")
 
 
 def software_facts(
     environ: Mapping[str, str] | None = None, torch_state: TorchState | None = None
 ) -> Group:
-    """Versions and settings. `torch_state` (of `probe_torch`) is what torch says; none is imported
-    here."""
+    """Versions, and the variables that are set. `torch_state` (of `probe_torch`) is what torch
+    says; none is imported here."""
     environ = os.environ if environ is None else environ
-    names = [*VARIABLES, *sorted(name for name in environ if name.startswith(PREFIXES))]
-    owners = _owners(environ)
+    names = [name for name in environ if name in VARIABLES or name.startswith(PREFIXES)]
     return {
         "python": known(platform.python_version()),
         **{package: _version(package) for package in ("torch", "asv")},
-        **{f"torch_{name}": _of_torch(torch_state, name) for name in _OF_TORCH},
-        **{f"env_{name}": _variable(name, environ.get(name), owners) for name in names},
+        **{f"torch_{name}": _of_torch(torch_state, name) for name in ("cuda_runtime", "nccl")},
+        **{f"env_{name}": _variable(name, environ[name]) for name in sorted(names)},
     }
 
 
@@ -72,34 +71,12 @@ def _of_torch(state: TorchState | None, name: str) -> Fact:
         return unknown("torch was not imported to read it")
     if not state.importable:
         return unknown(state.error or "torch cannot be imported")
-    if value := getattr(state, name):
-        return known(value)
-    if name == "allocator_backend" and state.cuda_runtime:
-        return unknown("torch.cuda was not started to read it")
-    return unknown("this torch was built without it")
+    value = getattr(state, name)
+    return known(value) if value else unknown("this torch was built without it")
 
 
-def _owners(environ: Mapping[str, str]) -> set[str]:
-    """What this machine and its user are called, in lower case."""
-    node = platform.node()
-    names = {node, node.partition(".")[0], *map(environ.get, ("USER", "LOGNAME", "HOSTNAME"))}
-    try:
-        names.add(getpass.getuser())
-    except (KeyError, OSError, ImportError):
-        pass  # a container's user without a name
-    return {name.lower() for name in names if name}
-
-
-def _variable(name: str, value: str | None, owners: set[str]) -> Fact:
-    if value is None:
-        return unknown(NOT_SET)
-    if name.endswith(_PRIVATE):
+def _variable(name: str, value: str) -> Fact:
+    if name not in VARIABLES:
         return unknown("set, but it may name a path or a host: not stored")
     hashed = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", value)
-    if "/" in hashed or "\\" in hashed:
-        return unknown("set to a path: not stored")
-    text = value.lower()
-    words = re.split(r"[^a-z0-9]+", text)
-    if any(owner in (words if len(owner) <= _SHORT else text) for owner in owners):
-        return unknown("set, but it names this machine or its user: not stored")
-    return known(hashed)
+    return unknown("set to a path: not stored") if set(hashed) & {"/", "\\"} else known(hashed)

@@ -6,6 +6,7 @@ is a counter that only grows. To add a fact, add its row, and its line in docs/f
 what each is.
 """
 
+import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,13 +14,13 @@ from functools import partial
 from typing import Any, Literal
 
 from hostbench.facts import host, nvml
-from hostbench.facts.nvml import Call, field_value, switch, throttle_words
+from hostbench.facts.nvml import Call, field_value, slot, slowing, switch, throttle_words
 from hostbench.facts.record import Value
 
 FactGroup = Literal["host", "software", "nvml", "gpu"]
 HasMoved = Callable[[Value, Value], bool]
 """Whether a fact has moved far enough to be a cause: old and new in."""
-Watched = Literal["highest", "low percentile under load", "frequent under load"]
+Watched = Literal["highest", "low under load", "frequent under load"]
 
 
 def differs(old: Value, new: Value) -> bool:
@@ -38,8 +39,7 @@ def by(absolute: float = 0.0, relative: float = 0.0) -> HasMoved:
 
 
 def throttled_otherwise(old: Value, new: Value) -> bool:
-    before, after = (frozenset(str(value).split(",")) - nvml.HARMLESS for value in (old, new))
-    return before != after
+    return set(slowing(old)) != set(slowing(new))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,9 @@ class Spec:
     """`gpu` stands for `gpu0`, `gpu1`, ..."""
     name: str
     read: tuple[Call, ...] = field(default=(), repr=False)
-    """Takes the root folder (host), nothing (software), NVML (nvml) or NVML and a handle (gpu); a
-    text is a file below the root, which holds a number or a text, or a function of NVML. Of several
-    the first that is not refused answers. Without one, the module that fills the group reads it
-    with others."""
+    """Takes the root folder (host), NVML (nvml) or NVML and a handle (gpu); a text names a function
+    of NVML. Of several the first that is not refused answers. Without one, the module that fills
+    the group reads it with others."""
     why: str = ""
     """The reason where `read` answers None."""
     moved: HasMoved | None = differs
@@ -62,8 +61,11 @@ class Spec:
     """Moves from minute to minute: how the machine was set up it does not say."""
     watched: Watched | None = None
     """How the readings of one run add up; None: not read while it runs."""
-    absent_counts: bool = False
-    """No value means that there is no such limit, which is a state like any other."""
+
+
+def _cuda_version(version: int) -> str:
+    """13020 is CUDA 13.2."""
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _fact(group: FactGroup, name: str, *read: Call, **options: Any) -> Spec:
@@ -72,8 +74,9 @@ def _fact(group: FactGroup, name: str, *read: Call, **options: Any) -> Spec:
 
 _host, _software = partial(_fact, "host"), partial(_fact, "software")
 _nvml, _gpu = partial(_fact, "nvml"), partial(_fact, "gpu")
-_clock = partial(_gpu, volatile=True, moved=by(relative=0.05), watched="low percentile under load")
+_clock = partial(_gpu, volatile=True, moved=by(relative=0.05), watched="low under load")
 
+_NO_SLOT = "sysfs does not show the GPU's PCI slot"
 _CLOCKS = "no cpufreq: the hypervisor or the firmware sets the clocks"
 _SILENT = "the kernel does not say"
 _SM, _MEMORY = 1, 2
@@ -84,22 +87,19 @@ ROWS = (
     _gpu("name", "nvmlDeviceGetName"),
     _gpu("mig", lambda n, h: switch(n.nvmlDeviceGetMigMode(h)[0])),
     _nvml("num_gpus", "nvmlDeviceGetCount"),
-    _host("num_usable_cores", host.num_usable, why="neither affinity nor quota can be read"),
-    _host("cpu_quota_cores", host.cpu_quota_cores, why="no quota is set", absent_counts=True),
-    _host("memory_limit_bytes", host.memory_limit_bytes, why="no limit is set", absent_counts=True),
-    _gpu("numa_nodes"),
+    _host("num_usable_cores", lambda r: host.usable_cores(len(os.sched_getaffinity(0)), r)),
+    _gpu("numa_nodes", nvml.numa_node, why=_NO_SLOT),
     _gpu("uuid_sha256", lambda n, h: nvml.hash_uuid(n.nvmlDeviceGetUUID(h))),
     # software
     _nvml("driver", "nvmlSystemGetDriverVersion"),
     _software("torch"),
     _software("torch_cuda_runtime"),
-    _nvml("cuda_driver", lambda n: nvml.cuda_version(n.nvmlSystemGetCudaDriverVersion_v2())),
+    _nvml("cuda_driver", lambda n: _cuda_version(n.nvmlSystemGetCudaDriverVersion_v2())),
     _software("torch_nccl"),
-    _software("torch_allocator_backend"),
     _software("env_*"),
-    _host("kernel", "proc/sys/kernel/osrelease", why="no /proc"),
+    _host("kernel", lambda r: host.read_text(r / "proc/sys/kernel/osrelease"), why="no /proc"),
     _host("kernel_flags", host.kernel_flags, why="the kernel's command line cannot be read"),
-    _software("python", platform.python_version),
+    _software("python"),
     _gpu("vbios", "nvmlDeviceGetVbiosVersion"),
     # the link
     _nvml("confidential_computing", lambda n: switch(n.nvmlSystemGetConfComputeState().ccFeature)),
@@ -156,8 +156,8 @@ ROWS = (
     # least likely: what limits and names are made of
     _host("os", lambda root: platform.system() or "unknown"),
     _host("arch", lambda root: platform.machine() or "unknown"),
-    _host("num_logical_cores", host.num_online, why="the kernel does not list its cores"),
-    _host("memory_bytes", host.memory_bytes, why="/proc/meminfo has no MemTotal"),
+    _host("num_logical_cores", lambda _: os.cpu_count(), why=_SILENT),
+    _host("memory_bytes", lambda _: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
     _gpu(
         "memory_bytes",
         lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total,
@@ -166,7 +166,7 @@ ROWS = (
     _gpu("memory_bus_width_bits", "nvmlDeviceGetMemoryBusWidth"),
     _gpu("memory_clock_max_mhz", lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _MEMORY)),
     _gpu("pcie_gpu_max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
-    _gpu("pci_device_max_width"),
+    _gpu("pci_device_max_width", lambda n, h: slot(n, h, "max_link_width"), why=_NO_SLOT),
     _gpu("nvlink_links", lambda n, h: len(nvml.nvlinks(n, h))),
     _gpu("nvlink_mb_per_s", nvml.nvlink_mb_per_s, why="no active NVLink"),
     _gpu("c2c_enabled", lambda n, h: switch(n.nvmlDeviceGetC2cModeInfoV(h).isC2cEnabled)),
@@ -174,7 +174,7 @@ ROWS = (
     # never a cause
     _software("asv", moved=None),
     _gpu("cuda_index", moved=None),
-    _host("load_average_1min", host.load_average, why="no /proc/loadavg", moved=None),
+    _host("load_average_1min", lambda _: os.getloadavg()[0], moved=None),
     _host("steal_share_since_boot", host.steal_share, why="no /proc/stat", moved=None),
     _gpu(
         "ecc_uncorrected_lifetime_total",
@@ -189,12 +189,7 @@ LINK_BYTES = (
 )
 """Read like facts of a GPU while it works, and kept nowhere."""
 
-_BY_NAME = {row.name: row for row in ROWS}
 _RANKS = {row.name: rank for rank, row in enumerate(ROWS, 1)}
-NEVER = 0
-"""Among the causes: none."""
-_MEASURED = ("memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s")
-"""Facts of older archives that move from run to run."""
 
 
 def rows_of(group: FactGroup) -> tuple[Spec, ...]:
@@ -203,20 +198,12 @@ def rows_of(group: FactGroup) -> tuple[Spec, ...]:
 
 
 def row(name: str) -> Spec | None:
-    """The row of a stored fact; None for one that has none, of an older archive."""
-    return _BY_NAME.get("env_*" if name.startswith("env_") else name)
+    """The row of a stored fact; None for one that has none, of an older archive: no cause."""
+    rank = _RANKS.get("env_*" if name.startswith("env_") else name)
+    return None if rank is None else ROWS[rank - 1]
 
 
 def cause(name: str) -> int:
-    """Its rank among the causes of a change, 1 the likeliest; NEVER for none. What has no row comes
-    last, and never where it is a counter."""
+    """Its rank among the causes of a change, 1 the likeliest; 0 for none."""
     spec = row(name)
-    if spec is None:
-        return NEVER if "_total" in name or name in _MEASURED else len(ROWS) + 1
-    return NEVER if spec.moved is None else _RANKS[spec.name]
-
-
-def is_of_the_link(name: str) -> bool:
-    """Whether it says how fast the link was set up to be, which only a run that copies can see."""
-    spec = row(name)
-    return spec is not None and spec.watched == "highest" and spec.moved is differs
+    return 0 if spec is None or spec.moved is None else _RANKS[spec.name]

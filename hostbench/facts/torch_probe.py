@@ -1,25 +1,23 @@
 """What torch says of itself, asked in a process of its own: the asking process imports no torch."""
 
-import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.json import decode
 
+from hostbench.facts.nvml import hash_uuid
+
 PROBE_TIMEOUT_S = 180.0  # a first import from a shared disk takes minutes
-_BACKENDS = ("cuda", "hip")
 
 _PROBE = """
-import gc, hashlib, json, warnings
+import gc, json, warnings
 gc.disable()  # what torch imports stays: looking for garbage in it takes a quarter of the time
 state = {"installed": True, "importable": False, "devices": []}
-def hashed(uuid):
-    return hashlib.sha256(uuid.lower().encode()).hexdigest()[:16]
 try:
     import torch
     state["importable"] = True
@@ -34,10 +32,9 @@ try:
         count = torch.cuda.device_count()
         state["devices"] = [torch.cuda.get_device_name(i) for i in range(count)]
         state["cuda_works"] = True
-        state["allocator_backend"] = torch.cuda.get_allocator_backend()
         properties = [torch.cuda.get_device_properties(i) for i in range(count)]
         if all(hasattr(each, "uuid") for each in properties):
-            state["uuid_hashes"] = [hashed(str(each.uuid)) for each in properties]
+            state["uuids"] = [str(each.uuid) for each in properties]
 except ModuleNotFoundError as error:
     state["installed"] = error.name != "torch"
     state["error"] = str(error)
@@ -62,68 +59,55 @@ class TorchState(Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     uuid_hashes: tuple[str, ...] = ()
     """Of the CUDA devices in order, for `gpu`; empty before torch 2.6. Never UUIDs."""
-    allocator_backend: str | None = None
-    """`native` or `cudaMallocAsync`."""
     error: str | None = None
     """The first thing that went wrong, in torch's words."""
 
 
 def probe_torch(
-    device: str | None = None,
-    *,
-    python: str = sys.executable,
-    timeout_s: float = PROBE_TIMEOUT_S,
-    environ: Mapping[str, str] | None = None,
-    code: str = _PROBE,
+    device: str | None = None, *, timeout_s: float = PROBE_TIMEOUT_S, code: str = _PROBE
 ) -> TorchState:
-    """Ask torch of that interpreter. Never raises: what goes wrong is in `error`.
+    """Ask torch. Never raises: what goes wrong is in `error`.
 
     With `device="cpu"` a torch that was built for the CPU alone is not imported, which takes
     seconds: there is nothing to ask it. Whether it can be imported, its run will show.
     """
-    if device == "cpu" and (state := _built_for_cpu()) is not None:
-        return state
+    if device == "cpu" and (built := _built_for_cpu()) is not None:
+        return built
     try:
         done = subprocess.run(
-            [python, "-P", "-c", code],
+            [sys.executable, "-P", "-c", code],
             capture_output=True,
             text=True,
             errors="replace",
             timeout=timeout_s,
-            check=False,
             stdin=subprocess.DEVNULL,
-            env=dict(os.environ if environ is None else environ),
         )
     except subprocess.TimeoutExpired:
         return _failed(f"importing torch and touching the GPU took over {timeout_s:g} s")
-    except OSError as error:
-        return _failed(f"cannot start {python}: {error.strerror}")
-    return _parsed(done)
+    lines = done.stdout.strip().splitlines()  # libraries may print before the answer
+    try:
+        done.check_returncode()
+        state = decode(lines[-1], type=dict[str, Any])
+        hashes = [hash_uuid(uuid) for uuid in state.pop("uuids", ())]
+        return convert({**state, "uuid_hashes": hashes}, TorchState)
+    except (subprocess.CalledProcessError, IndexError, ValueError):
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
 
 
 def _built_for_cpu() -> TorchState | None:
     """The torch that this process would import, by its own version.py; None where that names
     another backend or cannot be read."""
     spec = find_spec("torch")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        try:
-            says = runpy.run_path(str(Path(folder, "version.py")))
-            if not any(says[backend] for backend in _BACKENDS):
-                return TorchState(installed=True, importable=True, version=says["__version__"])
-        except Exception:  # anything that stands in a file
-            return None
-    return None
-
-
-def _parsed(done: subprocess.CompletedProcess[str]) -> TorchState:
-    """The last line is the answer: libraries may print before it."""
-    lines = done.stdout.strip().splitlines()
+    if spec is None or spec.origin is None:
+        return None
     try:
-        done.check_returncode()
-        return decode(lines[-1], type=TorchState)
-    except (subprocess.CalledProcessError, IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
+        says = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+        if says["cuda"] or says["hip"]:
+            return None
+        return TorchState(installed=True, importable=True, version=says["__version__"])
+    except Exception:  # anything that stands in a file
+        return None
 
 
 def _failed(error: str) -> TorchState:

@@ -1,28 +1,25 @@
 """Watching a run: NVML sampled while it goes on, and the CPU time that others took.
 
-A thread opens NVML, reads a few cheap facts four times a second, and adds them up as the rows of
-`spec` say. Without GPUs there is no thread.
+A thread opens NVML, reads a few cheap facts of the GPUs in use four times a second, and adds them
+up as the rows of `spec` say. Without GPUs there is no thread.
 """
 
 import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from hostbench.core.units import MIB
-from hostbench.facts.gpu import gpu_reads
+from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import cpu_shares, cpu_ticks
-from hostbench.facts.nvml import STUCK, THROTTLE_WORDS, Nvml, NvmlUnavailable, is_stuck, open_nvml
+from hostbench.facts.nvml import THROTTLE_WORDS, Nvml, NvmlThread, NvmlUnavailable
 from hostbench.facts.record import Facts, Group, gpu_groups, known, number_of, to_json, unknown
 from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
 
 INTERVAL_S = 0.25
 WATCHED = {row.name: row.watched for row in rows_of("gpu") if row.watched}
-_BYTES = [row.name for row in LINK_BYTES]
-READ = [*WATCHED, *_BYTES]
-"""What is read of a GPU each time."""
+_ROWS = (*(row for row in rows_of("gpu") if row.watched), *LINK_BYTES)
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""
 LOW_SHARE = 0.10
@@ -40,58 +37,46 @@ class Watch:
     def __init__(
         self,
         write: Write,
-        device: str,
         before: Facts,
+        num_gpus: int,
         library: Any = None,
         *,
         interval_s: float = INTERVAL_S,
-        root: Path = Path("/"),
         pid: int | None = None,
     ) -> None:
-        """`device` is the run's: only one on cuda uses GPUs, those of `before` that CUDA shows.
+        """`num_gpus`: CUDA devices that the run uses, from the first on, as `before` numbers them.
         `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
         descend from it is the run's own."""
-        self._write, self._library, self._root = write, library, root
-        self._pid, self._interval_s = pid, interval_s
-        self._readings: dict[int, LoadReadings] = {}
-        if device == "cuda":
-            self._readings = {index: LoadReadings() for index in _used(before)}
-        self._why: str | None = None
+        self._write, self._library, self._pid = write, library, pid
+        self._interval_s = interval_s
+        self._readings = {index: LoadReadings() for index in _used(before, num_gpus)}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
 
     def __enter__(self) -> "Watch":
-        self._began = cpu_ticks(self._root, self._pid)
-        if self._readings:
-            self._thread.start()
+        self._began = cpu_ticks(self._pid)
+        self._thread = NvmlThread(self._sample, self._library) if self._readings else None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._readings and is_stuck(self._thread):
-            self._why = STUCK
-        host = cpu_shares(self._began, cpu_ticks(self._root, self._pid))
-        gpus = {f"gpu{at}": readings.facts(self._why) for at, readings in self._readings.items()}
+        why = None
+        try:
+            if self._thread is not None:
+                self._thread.answer()
+        except NvmlUnavailable as error:
+            why = str(error)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        host = cpu_shares(self._began, cpu_ticks(self._pid))
+        gpus = {f"gpu{at}": readings.facts(why) for at, readings in self._readings.items()}
         self._write("during", to_json({"host": host, **gpus}))
 
-    def _run(self) -> None:
-        try:
-            nvml = open_nvml(self._library)
-            try:
-                while not self._stop.is_set():
-                    self._read(nvml)
-                    self._stop.wait(self._interval_s)
-            finally:
-                nvml.close()
-        except NvmlUnavailable as error:
-            self._why = str(error)
-        except Exception as error:
-            self._why = f"{type(error).__name__}: {error}"
-
-    def _read(self, nvml: Nvml) -> None:
-        handles = nvml.handles()
-        for index, readings in self._readings.items():
-            readings.add(gpu_reads(nvml, handles[index], READ))
+    def _sample(self, nvml: Nvml) -> None:
+        while not self._stop.is_set():
+            for index, readings in self._readings.items():
+                handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
+                readings.add(read_rows(nvml, _ROWS, handle))
+            self._stop.wait(self._interval_s)
 
 
 class LoadReadings:
@@ -112,7 +97,7 @@ class LoadReadings:
         self._was_loaded = self._was_ever_loaded = False
 
     def add(self, reading: Group) -> None:
-        """Take in one reading, of READ."""
+        """Take in one reading."""
         loaded = self._is_under_load(reading)
         for name, how in WATCHED.items():
             fact = reading[name]
@@ -128,20 +113,19 @@ class LoadReadings:
         why = "no load was seen while the GPU was watched"
         if self._was_ever_loaded:
             why = "no load lasted for two readings of the GPU"
-        none = unknown(failed or why)
-        return {
-            name: known(_ADD_UP[how](counts)) if counts else self._refused.get(name, none)
-            for name, how in WATCHED.items()
-            for counts in [self._counts[name]]
-        }
+        facts = dict.fromkeys(WATCHED, unknown(failed or why)) | self._refused
+        for name, counts in self._counts.items():
+            if counts:
+                facts[name] = known(_ADD_UP[WATCHED[name]](counts))
+        return facts
 
     def _is_under_load(self, reading: Group) -> bool:
         """Bytes went through the link, or NVML does not call the GPU idle; else it cannot be told.
 
         Where neither can be read every reading counts.
         """
-        counts = [reading[name].value for name in _BYTES]
         before, self._bytes = self._bytes, None
+        counts = [reading[row.name].value for row in LINK_BYTES]
         if all(isinstance(count, int) for count in counts):
             self._bytes = sum(int(count) for count in counts if count is not None)
         moved = None if before is None or self._bytes is None else self._bytes - before
@@ -153,11 +137,14 @@ class LoadReadings:
         return self._bytes is None
 
 
-def _used(facts: Facts) -> list[int]:
-    """NVML's numbers of the GPUs that CUDA shows to this process; all where nobody told."""
-    groups = gpu_groups(facts)
-    shown = [group for group in groups if number_of(facts, group, "cuda_index") is not None]
-    return [int(group.removeprefix("gpu")) for group in shown or groups]
+def _used(facts: Facts, num_gpus: int) -> list[int]:
+    """NVML's numbers of the first CUDA devices; all GPUs where nobody told which those are."""
+    groups = gpu_groups(facts) if num_gpus else []
+    numbers = {group: number_of(facts, group, "cuda_index") for group in groups}
+    used = [group for group, n in numbers.items() if n is not None and n < num_gpus]
+    if not any(n is not None for n in numbers.values()):
+        used = groups
+    return [int(group.removeprefix("gpu")) for group in used]
 
 
 def _low(counts: Counter[Any]) -> float:
@@ -172,13 +159,12 @@ def _reasons(counts: Counter[Any]) -> str:
     for listed, times in counts.items():
         words.update(dict.fromkeys(str(listed).split(","), times))
     often = {word for word in words if words[word] >= REASON_SHARE * counts.total()} - {"none"}
-    order = [*THROTTLE_WORDS.values()]
-    known_ones = [word for word in order if word in often]
-    return ",".join([*known_ones, *sorted(often - set(order))]) or "none"
+    in_order = [word for word in THROTTLE_WORDS.values() if word in often]
+    return ",".join([*in_order, *sorted(often.difference(in_order))]) or "none"
 
 
 _ADD_UP: dict[Watched, Callable[[Counter[Any]], str | float]] = {
     "highest": max,
-    "low percentile under load": _low,
+    "low under load": _low,
     "frequent under load": _reasons,
 }

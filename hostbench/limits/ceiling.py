@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, replace
 
 from hostbench.core.units import GB, MIB
-from hostbench.device.simulated_file import Link as SimulatedLink
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
@@ -153,14 +152,13 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
 
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
-    """By the link that was declared, which the facts then tell, else the usual one."""
+    """By the figures of the simulated machine, which the facts of its runs tell."""
     names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
+    rates = [number_of(facts, "simulation", name) for name in names]
+    if None in rates:
+        return "the facts do not tell the simulated link"
     there, back = (
-        Ceiling(
-            gb_per_s=(number_of(facts, "simulation", name) or getattr(SimulatedLink(), name)) / GB,
-            text="the simulated link",
-        )
-        for name in names
+        Ceiling(gb_per_s=rate / GB, text="the simulated link") for rate in rates if rate is not None
     )
     together = (there.gb_per_s + back.gb_per_s) / there.gb_per_s
     limits = {

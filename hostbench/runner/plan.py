@@ -125,6 +125,14 @@ class Plan:
     def launches(self) -> range:
         return range(self.start, self.profile.launches)
 
+    def num_gpus(self) -> int:
+        """How many CUDA devices it uses, from the first on: those of ranks, or a second for what
+        is copied there."""
+        if self.device_override or self.cases[0].values["device"] != "cuda":
+            return 0
+        options = [registry()[case.workload].options(case) for case in self.cases]
+        return max(o.ranks or 1 + ("second device" in o.needs) for o in options)
+
     def part(self, start: int, end: int, cases: tuple[Case, ...]) -> "Plan":
         """These launches of it, with these of its cases."""
         return replace(self, profile=replace(self.profile, launches=end), cases=cases, start=start)

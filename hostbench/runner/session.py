@@ -45,7 +45,7 @@ def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
 def keep(
     records: Generator[tuple[int, CaseRecord]],
     journals: Sequence[JournalWriter],
-    device: str,
+    num_gpus: int,
     before: facts.Facts,
     collect: Callable[[], facts.Facts],
     *,
@@ -56,8 +56,8 @@ def keep(
 ) -> tuple[End, str]:
     """Write each record into the journal of its side as it comes, with the facts `before`,
     meanwhile, and after as they are then collected; `others` are those of other hosts. After
-    `end_s` (of time.monotonic) it stops, once every side has a record. `pid` as in `facts.Watch`;
-    of what is made up this host says nothing.
+    `end_s` (of time.monotonic) it stops, once every side has a record. `num_gpus` and `pid` as in
+    `facts.Watch`; of what is made up this host says nothing.
 
     Returns how the run ended, and why where the device was lost.
     """
@@ -73,7 +73,7 @@ def keep(
     why = ""
     meanwhile = (lambda *_: None) if is_made_up else write
     try:
-        with facts.Watch(meanwhile, device, before, pid=pid), closing(records):
+        with facts.Watch(meanwhile, before, num_gpus, pid=pid), closing(records):
             for side, record in records:
                 journals[side].case(record)
                 without_record.discard(side)

@@ -1,26 +1,26 @@
-"""Records of facts, and facts of a host read from a tree that is made here."""
+"""Records of facts; facts of a host, read from a tree that is made here; whose CPU time it was."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from hostbench import facts as room
 from hostbench.core.errors import DataError
-from hostbench.facts import host_facts
-from hostbench.facts.host import memory_limit_bytes
-from hostbench.facts.record import from_json, known, unknown
+from hostbench.facts import collect, spec, to_json
+from hostbench.facts.host import CpuTicks, cpu_shares, cpu_ticks
+from hostbench.facts.record import Group, from_json, known, unknown
 from tests.fakes.fake_nvml import FakeNvml, machine
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
-    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n",
-    "proc/loadavg": "0.50 0.40 0.30 1/200 4321\n",
     "proc/stat": "cpu  100 0 50 800 30 0 10 10 0 0\ncpu0 1 2 3\n",
-    "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3,8\n",
     "proc/self/cgroup": "0::/user.slice/box\n",
     "proc/sys/kernel/osrelease": "6.8.0-60-generic\n",
-    "sys/devices/system/cpu/online": "0-15\n",
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
     "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
     "sys/devices/system/cpu/cpufreq/boost": "1\n",
@@ -30,6 +30,8 @@ EPYC = {
     "proc/cmdline": "root=UUID=secret ro iommu=pt isolcpus=4-7 mitigations=off host=lab\n",
     "proc/sys/kernel/numa_balancing": "0\n",
 }
+GROUPS = {group: [row.name for row in spec.rows_of(group)] for group in get_args(spec.FactGroup)}
+DOCS = Path(__file__).parent.parent.parent / "docs" / "facts.md"
 
 
 def tree(root: Path, **changes: str) -> Path:
@@ -40,9 +42,31 @@ def tree(root: Path, **changes: str) -> Path:
     return root
 
 
-def test_facts_survive_json():
+def host(root: Path) -> Group:
+    return collect(root, FakeNvml(), environ={})["host"]
+
+
+def test_the_documentation_lists_every_fact_in_the_order_of_the_rows() -> None:
+    _, _, text = DOCS.read_text().partition("## The facts themselves")
+    listed = re.findall(r"^- `(.+)`: \S", text, re.MULTILINE)
+    assert listed == [name for rows in GROUPS.values() for name in rows]
+
+
+def test_every_row_is_collected_and_nothing_else(tmp_path: Path) -> None:
+    facts = collect(tree(tmp_path), FakeNvml(), environ={"NCCL_ALGO": "Ring"})
+    assert list(facts) == ["host", "software", "nvml", "gpu0"]
+    assert from_json(to_json(facts)) == facts
+    for group, names in GROUPS.items():
+        collected = {
+            name.replace("env_NCCL_ALGO", "env_*") for name in facts[group.replace("gpu", "gpu0")]
+        }
+        assert collected | {"foreign_cpu_share", "steal_share"} >= set(names) >= collected
+        assert len(names) == len(set(names))
+
+
+def test_facts_survive_json() -> None:
     facts = {"host": {"kernel": known("6.8"), "cpu_boost": unknown("no cpufreq"), "n": known(1.5)}}
-    stored = json.loads(json.dumps(room.to_json(facts)))
+    stored = json.loads(json.dumps(to_json(facts)))
     assert stored["host"] == {
         "kernel": "6.8",
         "cpu_boost": {"value": None, "why": "no cpufreq"},
@@ -52,53 +76,42 @@ def test_facts_survive_json():
     assert from_json({"a": {"b": {"value": 3, "why": None}, "c": None, "d": {"value": None}}}) == {
         "a": {"b": known(3), **dict.fromkeys("cd", unknown("no reason was recorded"))}
     }
-
-
-def test_damaged_facts_are_an_error():
     with pytest.raises(DataError, match="fact"):
         from_json({"host": {"x": [1]}})
 
 
-def test_a_host_is_read_from_proc_and_sys(tmp_path):
-    host = {name: fact.value for name, fact in host_facts(tree(tmp_path)).items()}
+def test_a_host_is_read_from_proc_and_sys(tmp_path: Path) -> None:
+    values = {name: fact.value for name, fact in host(tree(tmp_path)).items()}
     expected = {
         "kernel": "6.8.0-60-generic",
         "cpu_model": "AMD EPYC 9654 96-Core Processor",
-        "num_logical_cores": 16,
-        "num_usable_cores": 5,
-        "cpu_quota_cores": None,
-        "memory_bytes": 24684092 * 1024,
-        "memory_limit_bytes": None,
+        "num_logical_cores": os.cpu_count(),
+        "num_usable_cores": len(os.sched_getaffinity(0)),
         "transparent_huge_pages": "madvise",
         "cpu_governor": "performance,powersave",
         "cpu_boost": True,
         "virtualized": False,
         "container": "none seen",
-        "load_average_1min": 0.5,
         "steal_share_since_boot": 0.01,
         "numa_balancing": False,
         "smt": True,
         "pcie_aspm_policy": "default",
         "kernel_flags": "iommu=pt,isolcpus=4-7,mitigations=off",
     }
-    assert host | expected == host
+    assert values | expected == values
+    assert values["memory_bytes"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
-    host = host_facts(tmp_path)
-    values = {name for name, fact in host.items() if fact.value is not None}
-    assert values == {"os", "arch", "container"}
-    assert all(fact.why for name, fact in host.items() if name not in values)
+def test_an_empty_tree_gives_reasons_not_numbers(tmp_path: Path) -> None:
+    unread = {name: fact.why for name, fact in host(tmp_path).items() if fact.value is None}
+    assert {"cpu_model", "kernel", "smt", "steal_share_since_boot"} <= set(unread)
+    assert all(unread.values())
 
 
 @pytest.mark.parametrize(
     ("changes", "name", "value"),
     [
-        (
-            {"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"},
-            "num_usable_cores",
-            2,
-        ),
+        ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, "num_usable_cores", 2),
         (
             {
                 "proc/self/cgroup": "4:cpu,cpuacct:/box\n",
@@ -120,38 +133,64 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
         ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "container", "kubernetes"),
     ],
 )
-def test_quotas_virtual_machines_and_containers(tmp_path, changes, name, value):
-    assert host_facts(tree(tmp_path, **changes))[name].value == value
+def test_quotas_virtual_machines_and_containers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    name: str,
+    value: object,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(5)))
+    assert host(tree(tmp_path, **changes))[name].value == value
 
 
-def test_memory_limits(tmp_path):
-    root = tree(tmp_path, **{"sys/fs/cgroup/user.slice/memory.max": "1073741824"})
-    assert memory_limit_bytes(root) == 1 << 30
-    tree(root, **{"sys/fs/cgroup/user.slice/memory.max": "max"})
-    assert memory_limit_bytes(root) is None
-    (root / "sys/fs/cgroup/memory").mkdir()
-    (root / "sys/fs/cgroup/memory/memory.limit_in_bytes").write_text("9223372036854771712")
-    assert memory_limit_bytes(root) is None
-
-
-def test_collect_puts_the_groups_together(tmp_path):
-    facts = room.collect(root=tree(tmp_path), nvml=FakeNvml(), environ={})
-    assert list(facts) == ["host", "software", "nvml", "gpu0"]
-    assert from_json(room.to_json(facts)) == facts
-
-
-def test_collect_without_nvml_keeps_the_gpus_names(tmp_path):
+def test_without_nvml_the_gpus_keep_their_names(tmp_path: Path) -> None:
     information = "Model: \t\t NVIDIA H200\nGPU UUID: GPU-secret\n"
     root = tree(tmp_path, **{"proc/driver/nvidia/gpus/0000:18:00.0/information": information})
-    facts = room.collect(root=root, nvml=machine("library_missing"), environ={})
+    facts = collect(root, machine("library_missing"), environ={})
     assert facts["gpu0"]["name"] == known("NVIDIA H200")
     assert "libnvidia-ml" in (facts["gpu0"]["pcie_width"].why or "")
     assert "secret" not in str(facts)
 
 
-def test_collect_leaves_hidden_gpus_out(tmp_path):
-    facts = room.collect(
-        root=tree(tmp_path), nvml=FakeNvml(), environ={"CUDA_VISIBLE_DEVICES": "-1"}
-    )
+def test_hidden_gpus_are_left_out(tmp_path: Path) -> None:
+    facts = collect(tree(tmp_path), FakeNvml(), environ={"CUDA_VISIBLE_DEVICES": "-1"})
     assert "gpu0" not in facts
     assert "hides the GPUs" in (facts["nvml"]["driver"].why or "")
+
+
+# whose CPU time it was: the machine's, our processes', or others'
+
+
+def test_what_others_took() -> None:
+    before = CpuTicks(total=1000, busy=100, steal=0, own=50)
+    shares = cpu_shares(before, CpuTicks(total=2000, busy=400, steal=50, own=210))
+    assert shares == {"foreign_cpu_share": known(0.14), "steal_share": known(0.05)}
+    finer = cpu_shares(before, CpuTicks(total=1100, busy=110, steal=0, own=70))
+    assert finer["foreign_cpu_share"] == known(0.0)
+    for nothing in (cpu_shares(before, before), cpu_shares(before, None)):
+        assert "did not move" in (nothing["foreign_cpu_share"].why or "")
+
+
+SPIN = "import time\nwhile time.process_time() < 0.2: pass\n"
+
+
+def test_the_whole_tree_counts_also_what_was_waited_for(tmp_path: Path) -> None:
+    """A child of a child that goes on, and one that has ended."""
+    if cpu_ticks() is None:
+        pytest.skip("/proc/stat counts nothing here")
+    assert cpu_ticks(root=tmp_path) is None
+    live = f"{SPIN}print(flush=True); input()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {live!r}])"
+    before = cpu_ticks()
+    subprocess.run([sys.executable, "-c", SPIN], check=True)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        after, theirs = cpu_ticks(), cpu_ticks(process.pid)
+        process.communicate(b"\n")
+    assert before is not None and after is not None and theirs is not None
+    least = 0.15 * os.sysconf("SC_CLK_TCK")
+    assert theirs.own >= least
+    assert after.own - before.own >= 2 * least

@@ -10,16 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hostbench import facts as room
-from hostbench.facts import nvml
-from hostbench.facts.gpu import (
-    ORDER_UNKNOWN,
-    cuda_indices,
-    gpu_reads,
-    nvidia_hardware,
-    nvml_facts,
-)
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, bare, hash_uuid, open_nvml, throttle_words
+from hostbench.facts import collect, nvml
+from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts, read_rows
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml, throttle_words
 from hostbench.facts.record import Fact, Group, Value, known, unknown
 from hostbench.facts.spec import LINK_BYTES
 from hostbench.facts.torch_probe import TorchState
@@ -30,12 +23,15 @@ from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 NOT_HERE = "not supported by this GPU or VM"
 
 
-def why(fact: Fact) -> str:
-    assert fact.value is None
-    return fact.why or ""
+def gpu(one: FakeGpu | None = None) -> Group:
+    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)))["gpu0"]
 
 
-def test_a_healthy_gpu():
+def value(name: str, one: FakeGpu | None = None) -> Value:
+    return gpu(one)[name].value
+
+
+def test_a_healthy_gpu() -> None:
     library = FakeNvml()
     facts = nvml_facts(library)
     assert facts["nvml"]["cuda_driver"] == known("13.0")
@@ -74,65 +70,45 @@ def test_a_healthy_gpu():
         (777, "NVML error 777"),
     ],
 )
-def test_nvml_that_does_not_start_says_why(code, text):
+def test_nvml_that_does_not_start_says_why(code: int, text: str) -> None:
     facts = nvml_facts(FakeNvml(init_error=code))
     assert list(facts) == ["nvml"]
-    assert text in why(facts["nvml"]["driver"])
-    with pytest.raises(NvmlUnavailable, match=text):
-        open_nvml(FakeNvml(init_error=code))
+    assert text in (facts["nvml"]["driver"].why or "")
 
 
-def test_pynvml_that_is_not_installed(monkeypatch):
+def test_pynvml_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(NvmlUnavailable, match="pip install nvidia-ml-py"):
         open_nvml()
 
 
-def link_bytes(nvml: Nvml) -> tuple[Fact, ...]:
-    names = [row.name for row in LINK_BYTES]
-    return tuple(gpu_reads(nvml, nvml.handles()[0], names).values())
-
-
-def test_each_gpu_counts_its_own_bytes():
-    library = FakeNvml(gpus=(FakeGpu(sleeping_link=(1, 16)), FakeGpu(sleeping_link=(1, 16))))
-    library.copy(into=7, gpu=1)
-    library.copy(out_of=5, gpu=1)
+def link_bytes(library: FakeNvml, index: int = 0) -> list[Fact]:
     opened = open_nvml(library)
-    names = [row.name for row in LINK_BYTES]
-    found = [[f.value for f in gpu_reads(opened, gpu, names).values()] for gpu in opened.handles()]
-    assert found == [[0, 0], [7, 5]]
-    facts = nvml_facts(library)
-    assert [facts[gpu]["pcie_generation"].value for gpu in ("gpu0", "gpu1")] == [1, 5]
+    return list(read_rows(opened, LINK_BYTES, opened.handles()[index]).values())
 
 
-def test_one_field_fails_alone():
-    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
-    refused = unknown("not supported by this GPU or VM")
-    assert link_bytes(open_nvml(FakeNvml(gpus=(gpu,)))) == (refused, known(5))
-    gpu = FakeGpu(field_errors={197: 777}, field_values={198: 1 << 40})
+def test_each_gpu_counts_its_own_bytes() -> None:
+    library = FakeNvml(gpus=(FakeGpu(), FakeGpu()))
+    library.copy(into=7, out_of=5, gpu=1)
+    assert link_bytes(library, 0) == [known(0), known(0)]
+    assert link_bytes(library, 1) == [known(7), known(5)]
+
+
+def test_one_field_fails_alone() -> None:
+    first = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
+    assert link_bytes(FakeNvml(gpus=(first,))) == [unknown(NOT_HERE), known(5)]
+    second = FakeGpu(field_errors={197: 777}, field_values={198: 1 << 40})
     odd = unknown("NVML error 777 (NVML return code 777)")
-    assert link_bytes(open_nvml(FakeNvml(gpus=(gpu,)))) == (known(1 << 40), odd)
+    assert link_bytes(FakeNvml(gpus=(second,))) == [known(1 << 40), odd]
 
 
-def test_other_processes_are_counted_without_ours():
-    gpu = FakeGpu(pids=(os.getpid(), 10, 11))
-    facts = nvml_facts(FakeNvml(gpus=(gpu,)))
-    assert facts["gpu0"]["num_other_processes"] == known(2)
-
-
-def test_throttle_bits_in_words():
+def test_throttle_bits_in_words() -> None:
     assert throttle_words(0) == "none"
     assert throttle_words(0x4 | 0x40) == "power-cap,hardware-thermal"
     assert throttle_words(0x1000) == "unknown-0x1000"
 
 
-def test_cuda_devices_are_matched_by_uuid():
-    gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(broken=GPU_IS_LOST), FakeGpu(uuid="GPU-b"))
-    opened = open_nvml(FakeNvml(gpus=gpus))
-    assert (opened.index_of("b"), opened.index_of("GPU-a")) == (2, 0)
-
-
-def test_the_fake_has_the_real_names():
+def test_the_fake_has_the_real_names() -> None:
     pynvml = pytest.importorskip("pynvml")
     names = [*fake.DRIVER, *fake.DEVICE, "nvmlInit"]
     assert [name for name in names if not hasattr(pynvml, name)] == []
@@ -144,28 +120,93 @@ def test_the_fake_has_the_real_names():
     assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
 
 
-def put(path, text=""):
+# facts of more than one call, and of older drivers
+
+
+def test_nvlinks_are_summed_one_way() -> None:
+    assert value("nvlink_mb_per_s", FakeGpu(nvlinks_up=17)) == 17 * 26_562
+    assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"].why == NOT_HERE
+    assert value("nvlink_links", FakeGpu(nvlinks=6, nvlinks_up=4)) == 4
+    assert value("nvlink_links", FakeGpu(nvlinks_up=0)) == 0
+    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == unknown("no active NVLink")
+    refused = FakeGpu(errors={"nvmlDeviceGetNvLinkState": 3})
+    assert gpu(refused)["nvlink_links"] == unknown(NOT_HERE)
+
+
+def test_c2c_is_summed_over_its_links() -> None:
+    grace = FakeGpu(c2c_links=10)
+    assert gpu(grace)["c2c_enabled"] == known("on")
+    assert gpu(grace)["c2c_max_mb_per_s"] == known(450_000)
+    down = replace(grace, field_values={171: 0})
+    assert gpu(down)["c2c_max_mb_per_s"] == unknown("no active C2C link")
+    assert value("c2c_enabled") == "off"
+
+
+def test_an_older_call_answers_what_the_newer_one_refuses() -> None:
+    older = FakeGpu(errors={"nvmlDeviceGetTemperatureV": fake.NOT_SUPPORTED})
+    assert value("temperature_c", older) == 31
+    calls = ("TemperatureV", "Temperature")
+    denied = FakeGpu(errors={f"nvmlDeviceGet{call}": fake.NO_PERMISSION for call in calls})
+    assert "no permission" in (gpu(denied)["temperature_c"].why or "")
+
+
+def test_other_processes_are_counted_also_by_an_old_driver() -> None:
+    """Some calls raise what is no NVMLError where the driver lacks their newest version."""
+    pids = (os.getpid(), 10, 11)
+    assert value("num_other_processes", FakeGpu(pids=pids)) == 2
+    older = {"nvmlDeviceGetComputeRunningProcesses": fake.NVMLLibraryMismatchError()}
+    assert value("num_other_processes", FakeGpu(errors=older, pids=pids)) == 2
+    oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
+    assert "driver is too old" in (gpu(FakeGpu(errors=oldest))["num_other_processes"].why or "")
+
+
+def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "PCI_DEVICES", tmp_path)
+    device = tmp_path / "0000:18:00.0"
+    device.mkdir()
+    (device / "numa_node").write_text("0\n")
+    (device / "max_link_width").write_text("16\n")
+    assert (value("numa_nodes"), value("pci_device_max_width")) == ("0", 16)
+    (device / "numa_node").write_text("-1\n")
+    (device / "max_link_width").unlink()
+    none = unknown("sysfs does not show the GPU's PCI slot")
+    assert gpu()["numa_nodes"] == gpu()["pci_device_max_width"] == none
+    mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})
+    assert gpu(mute)["pci_device_max_width"] == unknown(NOT_HERE)
+
+
+def test_nothing_names_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab-7")
+    facts = str(collect(tmp_path, FakeNvml(), environ={}))
+    assert not [name for name in ("18:00.0", "1111-2222", "lab-7") if name in facts]
+
+
+# whether any is there
+
+
+def put(path: Path, text: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def show(root, slot, vendor="0x10de", kind="0x030200"):
+def show(root: Path, slot: str, vendor: str = "0x10de", kind: str = "0x030200") -> None:
     put(root / f"sys/bus/pci/devices/{slot}/vendor", vendor)
     put(root / f"sys/bus/pci/devices/{slot}/class", kind)
 
 
-def test_hardware_by_nvml(tmp_path):
-    found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(broken=GPU_IS_LOST))), {})
-    assert (found.num_gpus, found.seen_by) == (1, "nvml")  # the other cannot be used
-    assert found.names == ("NVIDIA H200",)
-    lost = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(broken=GPU_IS_LOST),)), {})
-    assert (lost.num_gpus, lost.names) == (1, ("NVIDIA GPU",))  # no run goes on without a word
+def test_hardware_by_nvml(tmp_path: Path) -> None:
+    lost = FakeGpu(broken=GPU_IS_LOST)
+    seen = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), lost)), {})
+    assert (seen.num_gpus, seen.seen_by) == (1, "nvml")  # the other cannot be used
+    assert seen.names == ("NVIDIA H200",)
+    alone = nvidia_hardware(tmp_path, FakeNvml(gpus=(lost,)), {})
+    assert (alone.num_gpus, alone.names) == (1, ("NVIDIA GPU",))  # no run goes on without a word
     show(tmp_path, "0000:18:00.0")
     none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})
     assert (none.visible, none.why) == (False, "the NVIDIA driver shows no GPU")
 
 
-def test_hardware_by_the_kernel(tmp_path):
+def test_hardware_by_the_kernel(tmp_path: Path) -> None:
     missing = fake.machine("library_missing")
     assert not nvidia_hardware(tmp_path, missing, {}).visible
     show(tmp_path, "0000:18:00.0")
@@ -188,82 +229,10 @@ def test_hardware_by_the_kernel(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["", "-1,0"])
-def test_a_user_may_hide_the_gpus(tmp_path, value):
-    found = nvidia_hardware(tmp_path, FakeNvml(), {"CUDA_VISIBLE_DEVICES": value})
-    assert not found.visible
-    assert "hides the GPUs" in (found.why or "")
-
-
-def gpu(one: FakeGpu | None = None, **asking) -> Group:
-    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)), **asking)["gpu0"]
-
-
-def value(name: str, one: FakeGpu | None = None) -> Value:
-    return gpu(one)[name].value
-
-
-def test_nvlinks_are_summed_one_way():
-    assert value("nvlink_mb_per_s", FakeGpu(nvlinks_up=17)) == 17 * 26_562
-    assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"].why == NOT_HERE
-
-
-def test_a_gpu_without_nvlink():
-    assert value("nvlink_links", FakeGpu(nvlinks=6, nvlinks_up=4)) == 4
-    assert value("nvlink_links", FakeGpu(nvlinks_up=0)) == 0
-    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == unknown("no active NVLink")
-    refused = FakeGpu(errors={"nvmlDeviceGetNvLinkState": 3})
-    assert gpu(refused)["nvlink_links"] == unknown(NOT_HERE)
-
-
-def test_c2c_is_summed_over_its_links():
-    grace = FakeGpu(c2c_links=10)
-    found = gpu(grace)
-    assert found["c2c_enabled"] == known("on")
-    assert found["c2c_max_mb_per_s"] == known(450_000)
-    down = replace(grace, field_values={171: 0})
-    assert gpu(down)["c2c_max_mb_per_s"] == unknown("no active C2C link")
-    assert gpu()["c2c_max_mb_per_s"] == unknown("no active C2C link")
-    assert value("c2c_enabled") == "off"
-
-
-def test_an_older_call_answers_what_the_newer_one_refuses():
-    older = FakeGpu(errors={"nvmlDeviceGetTemperatureV": fake.NOT_SUPPORTED})
-    assert value("temperature_c", older) == 31
-    calls = ("TemperatureV", "Temperature")
-    denied = FakeGpu(errors={f"nvmlDeviceGet{call}": fake.NO_PERMISSION for call in calls})
-    assert "no permission" in (gpu(denied)["temperature_c"].why or "")
-
-
-def test_pynvmls_own_word_for_an_old_driver():
-    """Some calls raise what is no NVMLError where the driver lacks their newest version."""
-    too_new = fake.NVMLLibraryMismatchError()
-    older = {"nvmlDeviceGetComputeRunningProcesses": too_new}
-    assert value("num_other_processes", FakeGpu(errors=older, pids=(1, 2))) == 2
-    oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
-    assert "driver is too old" in (gpu(FakeGpu(errors=oldest))["num_other_processes"].why or "")
-
-
-def test_the_slot_of_sysfs(tmp_path):
-    device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
-    device.mkdir(parents=True)
-    (device / "numa_node").write_text("1\n")
-    (device / "max_link_width").write_text("16\n")
-    read = gpu(root=tmp_path)
-    assert (read["numa_nodes"], read["pci_device_max_width"]) == (known("1"), known(16))
-    (device / "numa_node").write_text("-1\n")
-    assert gpu(root=tmp_path)["numa_nodes"].value is None
-    assert gpu()["pci_device_max_width"] == unknown("sysfs does not show the GPU's PCI link")
-    mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})
-    assert gpu(mute)["pci_device_max_width"] == unknown(NOT_HERE)
-
-
-def test_nothing_names_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr("platform.node", lambda: "lab-7")
-    found = str(room.collect(root=tmp_path, nvml=FakeNvml(), environ={}))
-    assert not [
-        name for name in ("1654000000000", "18:00.0", "1111-2222", "lab-7") if name in found
-    ]
-    assert bare("MIG-AB") == "ab"
+def test_a_user_may_hide_the_gpus(tmp_path: Path, value: str) -> None:
+    hidden = nvidia_hardware(tmp_path, FakeNvml(), {"CUDA_VISIBLE_DEVICES": value})
+    assert not hidden.visible
+    assert "hides the GPUs" in (hidden.why or "")
 
 
 # which GPU is which CUDA device, by the torch probe
@@ -273,30 +242,34 @@ M1, M2 = "MIG-cccc3333-0000", "MIG-dddd4444-0000"
 PAIR = (FakeGpu(uuid=A), FakeGpu(uuid=B, mig=True, mig_uuids=(M1, M2)))
 
 
+def pair(*gpus: FakeGpu) -> Nvml:
+    return open_nvml(FakeNvml(gpus=gpus or PAIR))
+
+
 def test_without_the_probe_only_one_gpu_has_a_number() -> None:
-    assert cuda_indices(open_nvml(FakeNvml(gpus=PAIR[:1])), ()) == [known(0)]
-    assert cuda_indices(open_nvml(FakeNvml(gpus=PAIR)), ()) == [unknown(ORDER_UNKNOWN)] * 2
+    assert cuda_indices(pair(PAIR[0]), ()) == [known(0)]
+    assert cuda_indices(pair(), ()) == [unknown(ORDER_UNKNOWN)] * 2
 
 
-def test_the_probe_is_believed():
-    def told(*uuids: str) -> list[Value]:
-        hashes = [hash_uuid(uuid) for uuid in uuids]
-        return [f.value for f in cuda_indices(open_nvml(FakeNvml(gpus=PAIR)), hashes)]
+@pytest.mark.parametrize(
+    ("uuids", "numbers"),
+    [
+        (("bbbb2222-0000", "AAAA1111-0000"), [1, 0]),
+        (("dddd4444-0000",), [None, 0]),
+        (("eeee-0000",), [None, None]),
+    ],
+)
+def test_the_probe_is_believed(uuids: tuple[str, ...], numbers: list[int | None]) -> None:
+    order = cuda_indices(pair(), [hash_uuid(uuid) for uuid in uuids])
+    assert [fact.value for fact in order] == numbers
 
-    assert told("bbbb2222-0000", "AAAA1111-0000") == [1, 0]
-    assert told("dddd4444-0000") == [None, 0]
-    assert told("eeee-0000") == [None, None]
 
-
-def test_facts_know_the_order(tmp_path):
-    def collected(nvml, **options):
-        return room.collect(root=tmp_path, nvml=nvml, environ={}, **options)
-
-    state = TorchState(
-        installed=True, importable=True, uuid_hashes=(hash_uuid(B), hash_uuid(A)), cuda_works=True
-    )
-    gpus = (FakeGpu(uuid=A), FakeGpu(uuid=B))
-    facts = collected(FakeNvml(gpus=gpus), torch_state=state)
+def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
+    lost = FakeGpu(broken=GPU_IS_LOST)
+    opened = pair(PAIR[0], lost, PAIR[1])
+    assert (opened.index_of("bbbb2222-0000"), opened.index_of(A)) == (2, 0)
+    state = TorchState(installed=True, importable=True, uuid_hashes=(hash_uuid(B), hash_uuid(A)))
+    facts = collect(tmp_path, FakeNvml(gpus=PAIR), environ={}, torch_state=state)
     assert (facts["gpu0"]["cuda_index"].value, facts["gpu1"]["cuda_index"].value) == (1, 0)
     assert "aaaa1111" not in str(facts)
 
@@ -304,7 +277,7 @@ def test_facts_know_the_order(tmp_path):
 # NVML that does not return: it is waited for, and the kernel is asked instead
 
 
-@pytest.fixture(params=["nvmlInit", "nvmlDeviceGetTemperatureV"])
+@pytest.fixture(params=["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetTemperatureV"])
 def stuck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNvml]:
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.1)
     library = FakeNvml(hangs=request.param)
@@ -312,26 +285,16 @@ def stuck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     library.released.set()
 
 
-def test_facts_say_why(stuck: FakeNvml, tmp_path: Path) -> None:
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev/nvidia0").touch()
+def test_the_kernel_is_asked_where_nvml_hangs(stuck: FakeNvml, tmp_path: Path) -> None:
+    put(tmp_path / "dev/nvidia0")
     torch = TorchState(installed=True, importable=True, cuda_works=True, devices=("NVIDIA H200",))
-    facts = room.collect(root=tmp_path, nvml=stuck, environ={}, torch_state=torch)
+    facts = collect(tmp_path, stuck, environ={}, torch_state=torch)
     assert facts["nvml"]["driver"] == unknown(nvml.STUCK)
     said = findings(facts, nvidia_hardware(tmp_path, FakeNvml(), {}), torch)
     assert [each.remedy for each in said if "no NVML" in each.text] == [nvml.STUCK]
-
-
-def test_the_kernel_is_asked_where_nvml_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nvml, "PATIENCE_S", 0.1)
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev/nvidia0").touch()
-    library = FakeNvml(hangs="nvmlDeviceGetCount")
-    found = nvidia_hardware(tmp_path, library, {})
-    library.released.set()
-    assert (found.num_gpus, found.seen_by, found.why) == (1, "dev", nvml.STUCK)
+    if stuck.hangs != "nvmlDeviceGetTemperatureV":
+        hardware = nvidia_hardware(tmp_path, stuck, {})
+        assert (hardware.num_gpus, hardware.seen_by, hardware.why) == (1, "dev", nvml.STUCK)
 
 
 ENDS = """

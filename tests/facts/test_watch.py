@@ -1,6 +1,7 @@
 """Watching a run: the link under load, and a thread that never ends a run."""
 
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -115,19 +116,13 @@ class Written(dict[str, Any]):
 
 
 def test_the_thread_reads_and_ends() -> None:
-    library, written, read_busy = FakeNvml(gpus=(SLEEPY,)), Written(), threading.Event()
-
-    class Watching(Watch):
-        def _read(self, opened: nvml.Nvml) -> None:
-            was_busy = library.loads[0].busy  # before the reading: the copy may begin during it
-            super()._read(opened)
-            if was_busy:
-                read_busy.set()
-
-    with Watching(written.__setitem__, "cuda", GPU0, library, interval_s=0.001):
+    library, written = FakeNvml(gpus=(SLEEPY,)), Written()
+    with Watch(written.__setitem__, GPU0, 1, library, interval_s=0.001):
         library.copy(64 * MIB)
-        assert read_busy.wait(60)
-    assert not [each for each in threading.enumerate() if each.name == "hostbench-watch"]
+        num = library.asked["nvmlDeviceGetTemperatureV"]
+        while library.asked["nvmlDeviceGetTemperatureV"] < num + 2:  # one at least under load
+            time.sleep(0.001)
+    assert not [each for each in threading.enumerate() if each.name == "hostbench-nvml"]
     assert written.gpu0("pcie_generation") == known(5)
 
 
@@ -141,7 +136,7 @@ def test_a_failing_thread_ends_no_run() -> None:
 def test_a_call_that_hangs_holds_no_run_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library, written = FakeNvml(gpus=(SLEEPY,), hangs="nvmlDeviceGetTemperatureV"), Written()
-    with Watch(written.__setitem__, "cuda", GPU0, library):
+    with Watch(written.__setitem__, GPU0, 1, library):
         assert library.hung.wait(60)
     assert written.gpu0("pcie_width") == unknown(nvml.STUCK)
     assert library.opened  # closing it would hang too
@@ -150,14 +145,24 @@ def test_a_call_that_hangs_holds_no_run_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_interrupted_run_keeps_what_was_seen() -> None:
     written = Written()
-    with pytest.raises(KeyboardInterrupt), Watch(written.__setitem__, "cuda", GPU0, FakeNvml()):
+    with pytest.raises(KeyboardInterrupt), Watch(written.__setitem__, GPU0, 1, FakeNvml()):
         raise KeyboardInterrupt
     assert list(written) == ["during"]
 
 
-def test_only_gpus_that_cuda_shows_are_watched() -> None:
-    library = FakeNvml(gpus=(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b")))
-    before = nvml_facts(library, uuid_hashes=[hash_uuid("b")])
-    assert list(watched(library, before, nothing)) == ["host", "gpu1"]
-    before = nvml_facts(library)  # nobody told which
-    assert list(watched(library, before, nothing)) == ["host", "gpu0", "gpu1"]
+@pytest.mark.parametrize(
+    ("shown", "num_gpus", "groups"),
+    [
+        ("b", 1, ["gpu1"]),  # all that CUDA shows
+        ("bca", 1, ["gpu1"]),
+        ("bca", 2, ["gpu1", "gpu2"]),
+        ("bca", 8, ["gpu0", "gpu1", "gpu2"]),
+        ("", 1, ["gpu0", "gpu1", "gpu2"]),  # nobody told which is which
+        ("bca", 0, []),  # a run on the CPU
+    ],
+)
+def test_only_gpus_in_use_are_watched(shown: str, num_gpus: int, groups: list[str]) -> None:
+    """A GPU that nobody uses is never asked."""
+    library = FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{name}") for name in "abc"))
+    before = nvml_facts(library, uuid_hashes=[hash_uuid(name) for name in shown])
+    assert list(watched(library, before, nothing, num_gpus=num_gpus)) == ["host", *groups]

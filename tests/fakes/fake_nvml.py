@@ -4,7 +4,7 @@
 import ctypes
 import math
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -107,6 +107,7 @@ class FakeNvml:
     hangs: str = ""  # a function that does not return before `released` is set
     hung: threading.Event = field(default_factory=threading.Event)  # set once it was called
     released: threading.Event = field(default_factory=threading.Event)
+    asked: Counter[str] = field(default_factory=Counter)  # how often, by function
     opened: int = 0  # as often as it was initialised and not yet shut down
     loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))  # by GPU
     NVMLError: type[NVMLError] = NVMLError
@@ -152,6 +153,7 @@ class FakeNvml:
         return gpu
 
     def _enter(self, function: str) -> None:
+        self.asked[function] += 1
         if function == self.hangs:
             self.hung.set()
             self.released.wait()
@@ -292,10 +294,12 @@ class _Steps:
     def set(self) -> None: ...
 
 
-def watched(library: FakeNvml, before: Facts, *steps: Callable[[], object]) -> Facts:
+def watched(
+    library: FakeNvml, before: Facts, *steps: Callable[[], object], num_gpus: int = 1
+) -> Facts:
     """What a watch writes that reads NVML once after each of the steps."""
     written: dict[str, Any] = {}
-    watch = Watch(written.__setitem__, "cuda", before, library)
+    watch = Watch(written.__setitem__, before, num_gpus, library)
     watch._stop = _Steps(steps)  # type: ignore[assignment]
     with watch:
         pass

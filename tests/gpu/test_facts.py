@@ -13,15 +13,17 @@ from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.cuda_open import pci_address, uuid_of
-from hostbench.facts.gpu import gpu_reads, nvml_facts
+from hostbench.facts.gpu import nvml_facts, read_rows
 from hostbench.facts.host import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Group
+from hostbench.facts.spec import rows_of
 
 pytestmark = pytest.mark.gpu
 
 LOAD_S = 2.0
-LINK = ("pcie_generation", "pcie_width")
+LINK = [row for row in rows_of("gpu") if row.name in ("pcie_generation", "pcie_width")]
+MOST = [row for row in rows_of("gpu") if row.name in ("pcie_max_generation", "pcie_max_width")]
 
 
 @pytest.fixture
@@ -55,14 +57,14 @@ def test_every_fact_has_a_value_or_a_reason(index: int) -> None:
 
 def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) -> None:
     handle = nvml.handles()[index]
-    idle = gpu_reads(nvml, handle, LINK)
+    idle = read_rows(nvml, LINK, handle)
     host, there = cuda.host_buffer(256 * MIB, pinned=True), cuda.buffer(256 * MIB)
     readings: list[Group] = []
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.02):
-            readings.append(gpu_reads(nvml, handle, LINK))
+            readings.append(read_rows(nvml, LINK, handle))
 
     watcher = threading.Thread(target=watch, daemon=True)
     end_s = cuda.now() + LOAD_S
@@ -74,7 +76,7 @@ def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) 
             watcher.start()
     stop.set()
     watcher.join()
-    most = gpu_reads(nvml, handle, [f"pcie_max_{name[5:]}" for name in LINK])
+    most = read_rows(nvml, MOST, handle)
     seen = sorted({shown(each) for each in readings})
     print(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
     if idle["pcie_generation"].why or most["pcie_max_generation"].why:

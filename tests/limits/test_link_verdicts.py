@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.facts import nvml
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import Facts, known
 from hostbench.limits.verdict import link_verdicts
@@ -66,16 +67,14 @@ def test_asleep_is_told_to_be_harmless() -> None:
     ],
 )
 def test_a_slot_that_is_narrower_than_the_gpu(
-    tmp_path: Path, width: str | None, kind: str, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str | None, kind: str, text: str
 ) -> None:
     """NVML's maximum is x8 then too: only sysfs tells what the GPU itself can do."""
-    device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
-    device.mkdir(parents=True)
+    monkeypatch.setattr(nvml, "PCI_DEVICES", tmp_path)
     if width:
-        (device / "max_link_width").write_text(f"{width}\n")
-    gpu = FakeGpu(link=(5, 8), max_link=(5, 8))
-    about = nvml_facts(FakeNvml(gpus=(gpu,)), root=tmp_path)
-    (one,) = link_verdicts(about)
+        (tmp_path / "0000:18:00.0").mkdir()
+        (tmp_path / "0000:18:00.0/max_link_width").write_text(f"{width}\n")
+    (one,) = link_verdicts(facts(FakeGpu(link=(5, 8), max_link=(5, 8))))
     assert (one.kind, one.text) == (kind, text)
 
 

@@ -50,6 +50,22 @@ def test_selectors_add_up_in_the_order_of_declaration() -> None:
     assert one == copy_case(nbytes=65536)
 
 
+@pytest.mark.parametrize(
+    ("selectors", "device", "num"),
+    [
+        (["transfer.host_to_device"], "cuda", 1),
+        (["transfer.host_to_device", "transfer.between_devices"], "cuda", 2),
+        (["collectives[num_ranks=4]"], "cuda", 4),
+        (["transfer.host_to_device"], "cpu", 0),
+    ],
+)
+def test_the_gpus_that_a_plan_uses(selectors: list[str], device: str, num: int) -> None:
+    parsed = [parse_selector(text) for text in selectors]
+    plan = Plan(profile=QUICK, cases=choose(load(), device, selectors=parsed))
+    assert plan.num_gpus() == num
+    assert replace(plan, device_override="simulated").num_gpus() == 0
+
+
 @pytest.mark.parametrize("selector", ["transfers", "transfer.up", "transfer[nbytes=3]"])
 def test_a_selector_that_selects_nothing_is_named(selector: str) -> None:
     with pytest.raises(UsageError) as caught:
