@@ -1,18 +1,24 @@
 """The one rule for conclusions within a run: is one case faster than another?
 
-Every answer, table and page that names a winner or a factor asks here. The exact rank test over
-launches decides at ALPHA, as between interleaved runs (judge.two_sides); fewer than MIN_LAUNCHES
-decide nothing. Pure functions.
+Every answer, table and page that names a winner or a factor asks here. Two cases of a launch share
+what it was disturbed by, so launches are pairs, and Student's t of their winsorized differences
+decides at ALPHA; fewer than MIN_LAUNCHES decide nothing. Pure functions.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from hostbench.core.samples import MIN_LAUNCHES, Launches, median
-from hostbench.judge.rank_test import shift
+from hostbench.judge import moderated
 from hostbench.judge.two_sides import SAME_WITHIN, Verdict
 
-ALPHA = 0.01
+ALPHA = 0.005
+WINSORIZED = 8
+"""Of so many launches one at each end is drawn in to its neighbour; of fewer, one as well."""
 MIN_EFFECT = 0.01
 """Smaller differences are never called one."""
 
@@ -26,7 +32,8 @@ class Conclusion:
 
     verdict: Verdict
     factor: float
-    """Seconds of `other` over those of `this`, of the medians: above 1 where `this` is faster."""
+    """Seconds of `other` over those of `this` in a launch, or of the medians where launches are
+    few: above 1 where `this` is faster."""
     low: float | None
     high: float | None
     """Interval of the factor; None where there are too few launches for one."""
@@ -53,26 +60,40 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     mine, theirs = _positive(this), _positive(other)
     if not mine or not theirs:
         raise ValueError("a comparison needs a positive time on both sides")
-    own_s, other_s = median(list(mine.values())), median(list(theirs.values()))
-    factor = other_s / own_s
-    if min(len(mine), len(theirs)) < MIN_LAUNCHES:
+    both = mine.keys() & theirs.keys()
+    if len(both) < MIN_LAUNCHES:
+        factor = median([*theirs.values()]) / median([*mine.values()])
         return Conclusion(verdict="undecided", factor=factor, low=None, high=None, is_few=True)
-    own, others = ([math.log(side[n]) for n in sorted(side)] for side in (mine, theirs))
-    between = shift(own, others)
-    # Nor is a difference one that the interval contradicts, as with ties.
-    agrees = between.low > 0 if factor > 1 else between.high < 0
+    middle, half = _winsorized([math.log(theirs[n] / mine[n]) for n in both])
     verdict: Verdict = "undecided"
-    if between.p_value <= ALPHA and agrees and max(factor, 1 / factor) >= 1 + MIN_EFFECT:
-        verdict = "faster" if factor > 1 else "slower"
-    elif max(-between.low, between.high) <= math.log1p(SAME_WITHIN):
+    if abs(middle) > half and abs(middle) >= math.log1p(MIN_EFFECT):
+        verdict = "faster" if middle > 0 else "slower"
+    elif abs(middle) + half <= math.log1p(SAME_WITHIN):
         verdict = "same"
     return Conclusion(
         verdict=verdict,
-        factor=factor,
-        low=_exp(between.low),
-        high=_exp(between.high),
+        factor=math.exp(middle),
+        low=_exp(middle - half),
+        high=_exp(middle + half),
         spread=max(_spread(mine), _spread(theirs)),
     )
+
+
+def _winsorized(differences: Sequence[float]) -> tuple[float, float]:
+    """Their mean with the outermost drawn in, and half the width of its interval at ALPHA (Dixon
+    and Tukey, Technometrics 1968)."""
+    num = len(differences)
+    drawn_in = max(1, num // WINSORIZED)
+    inner = sorted(differences)[drawn_in : num - drawn_in]
+    winsorized = [inner[0]] * drawn_in + inner + [inner[-1]] * drawn_in
+    degrees = len(inner) - 1
+    error = float(np.std(winsorized, ddof=1)) / math.sqrt(num) * (num - 1) / degrees
+    return float(np.mean(winsorized)), _quantile(degrees) * error
+
+
+@lru_cache
+def _quantile(degrees: int) -> float:
+    return float(moderated.quantile(ALPHA, np.array([float(degrees)]))[0])
 
 
 def _spread(times: Launches) -> float:

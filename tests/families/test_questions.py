@@ -368,12 +368,12 @@ def test_what_fragmentation_costs_and_what_helps() -> None:
 
 
 def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord]:
-    """Whose peak is 4MiB, and 10KiB an example."""
+    """Whose peak is 4MiB, and 10KiB an example. Each has a noise of its own."""
     return [
         record(
             Case("allocation.batch", {"device": "cuda", "num_examples": num}),
             launch,
-            ms / 1e3 * (1 + noise * (launch * 7 % 10 - 4.5)),
+            ms / 1e3 * (1 + noise * ((launch + num // 9) * 7 % 10 - 4.5)),
             measurement=Measurement(findings={"peak_allocated": 4 * MIB + num * 10 * KIB}),
         )
         for num, ms in times_ms.items()
