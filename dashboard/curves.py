@@ -13,7 +13,7 @@ from hostbench.core.units import format_rate, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.families.question import Picture
 from hostbench.report.answer import Axis, Chart, Point, Rule
-from hostbench.report.kinds.marks import axis_of
+from hostbench.report.kinds.base import axis_of
 
 
 class Unit(NamedTuple):

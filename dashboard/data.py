@@ -32,7 +32,7 @@ from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.history import setup_changes as changes_of
 from hostbench.report.questions import answers as answers_of
-from hostbench.report.rows import rows_of as rows_to_ask
+from hostbench.report.questions import rows_of as rows_to_ask
 from hostbench.report.sides import LEVEL, Key, chosen
 from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart
 from hostbench.report.trend import trend as make_trend

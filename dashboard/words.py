@@ -9,8 +9,8 @@ from hostbench.core.case import counts
 from hostbench.core.units import format_change, number_of
 from hostbench.families.collectives import questions as collectives
 from hostbench.families.overlap import questions as overlap
+from hostbench.families.question import axis_word
 from hostbench.judge.events import Event
-from hostbench.report.kinds.question import axis_word
 
 DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
 """Devices whose numbers nobody may take for a GPU's."""

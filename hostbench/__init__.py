@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from hostbench.core.units import KIB as KIB
     from hostbench.core.units import MIB as MIB
     from hostbench.device.base import Device as Device
+    from hostbench.families.question import Compare as Compare
+    from hostbench.families.question import Curve as Curve
+    from hostbench.families.question import Finding as Finding
+    from hostbench.families.question import Parts as Parts
+    from hostbench.families.question import Question as Question
+    from hostbench.families.question import Scaling as Scaling
     from hostbench.idle.watch import watch as watch
     from hostbench.measure.declare import workload as workload
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
     from hostbench.ranks.group import rank_group as rank_group
-    from hostbench.report.kinds import Compare as Compare
-    from hostbench.report.kinds import Curve as Curve
-    from hostbench.report.kinds import Finding as Finding
-    from hostbench.report.kinds import Parts as Parts
-    from hostbench.report.kinds import Question as Question
-    from hostbench.report.kinds import Scaling as Scaling
 
 __version__ = "0.1.0"
 
@@ -39,7 +39,7 @@ _HOME = {
     "watch": "hostbench.idle.watch",
     **dict.fromkeys(
         ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"),
-        "hostbench.report.kinds",
+        "hostbench.families.question",
     ),
 }
 """Public name -> the module that it is taken from when it is first asked for."""

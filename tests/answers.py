@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from hostbench.core.records import CaseRecord
 from hostbench.report.answer import Answer
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import answers, rows_of
 from tests.fakes.builders import run, simulated_records
 from tests.stored import frame_of
 

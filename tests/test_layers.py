@@ -32,7 +32,7 @@ LAYERS = (
     "vcs",
     "suite asv_env asv_guard asv_measure",
     "judge",
-    "report questions",
+    "report",
     "idle",
     "cli __main__",
 )
@@ -72,10 +72,7 @@ class Source:
     @property
     def room(self) -> str:
         """`device` for hostbench/device/cuda.py, `suite` for hostbench/suite.py, `` for the face of
-        the package. What a family asks stands beside the report, which asks it, and what `python
-        -m` starts beside the commands."""
-        if self.path.name == "questions.py" and "families" in self.path.parts:
-            return "questions"
+        the package. What `python -m` starts stands beside the commands."""
         if self.path.name == "__main__.py":
             return "__main__"
         first = self.path.relative_to(ROOT / self.top).parts[0]
@@ -91,7 +88,7 @@ class Source:
 
 
 def _home(name: str) -> str:
-    """`measure` for DEVICES and `report` for Compare, which the face of the package names."""
+    """`measure` for DEVICES and `families` for Compare, which the face of the package names."""
     return hostbench._HOME[name].split(".")[1] if name in hostbench._HOME else name
 
 
@@ -230,6 +227,6 @@ def test_no_workload_is_named_outside_its_family() -> None:
     wrong = {
         source.name
         for source in (*of("hostbench"), *of("dashboard"))
-        if source.room not in ("families", "questions") and named.search(source.path.read_text())
+        if source.room != "families" and named.search(source.path.read_text())
     }
     assert wrong <= examples

@@ -61,8 +61,8 @@ def format_rate(rate_gb_per_s: float) -> str:
 
 
 def format_factor(factor: float) -> str:
-    """A ratio for a sentence: `2.9x`."""
-    return f"{_three_digits(factor)}x" if factor < 10 else f"{factor:.0f}x"
+    """A ratio, in the digits that anybody compares: `1.05x`, `2.9x`, `255x`."""
+    return f"{factor:.{3 if factor < 2 else 2}g}x" if factor < 10 else f"{factor:.0f}x"
 
 
 def format_change(effect: float | None) -> str:

@@ -1,7 +1,356 @@
-"""What a family asks of its cases, as data: hostbench.report answers it, the dashboard draws it."""
+"""What a family asks of its cases, as data: hostbench.report answers it, the dashboard draws it.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+A question chooses rows of a run; its kind says what is made of them:
+
+Compare    values of axes against the baseline that the workload declares, at one size or along an
+           axis of numbers
+Scaling    over workers, ranks or items in a batch: the fewest that are enough
+Curve      latency and bandwidth, of a line over a size
+Finding    what a case turned out to do, by size, and what was counted
+Parts      a whole against its ideal and its parts
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Literal
+
+from hostbench.core import units
+from hostbench.core.case import AxisValue, counts_bytes
+from hostbench.core.samples import MIN_LAUNCHES, Launches
+
+NOT_ASKED = "this run did not measure it"
+ABOVE = 1.005
+"""Of a limit: what prints as more than 100 %."""
+FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", "copies", ""]
+
+
+# ---- what questions choose from -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case of one run. Numbers that are not known are None; those of a failed case are kept,
+    to be shown struck out, and count for nothing."""
+
+    family: str
+    workload: str
+    case: str
+    axes: Mapping[str, AxisValue]
+    """Without `device`."""
+    device: str
+    """What ran: `simulated` where it stood in for the case's own."""
+    status: str
+    reason: str | None = None
+    seconds: float | None = None
+    ci_low_s: float | None = None
+    ci_high_s: float | None = None
+    call_s: float | None = None
+    nbytes: float | None = None
+    gb_per_s: float | None = None
+    ceiling_gb_per_s: float | None = None
+    encoded_gb_per_s: float | None = None
+    published_low_gb_per_s: float | None = None
+    published_high_gb_per_s: float | None = None
+    peak_memory_bytes: float | None = None
+    launches: Launches = field(default_factory=dict)
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    flags: str | None = None
+    ceiling: str | None = None
+    link: str | None = None
+    published: str | None = None
+    published_kind: str | None = None
+
+    @property
+    def function(self) -> str:
+        """`host_to_device` of `transfer.host_to_device`."""
+        return self.workload.partition(".")[2]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its time counts."""
+        return self.status == "ok" and self.seconds is not None and self.seconds > 0
+
+    @property
+    def is_oversubscribed(self) -> bool:
+        """Whether it ran over more ranks than there are cores or GPUs."""
+        return "oversubscribed" in (self.flags or "")
+
+    @property
+    def time(self) -> float:
+        """Seconds of a valid row."""
+        assert self.seconds is not None
+        return self.seconds
+
+    @property
+    def by_launch(self) -> Launches:
+        """Launch -> seconds of a valid row; its one number where no launches were kept."""
+        return self.launches or {0: self.time}
+
+    def number(self, finding: str) -> float | None:
+        """A finding that is a number; None where it is another thing, or not known."""
+        value = self.findings.get(finding)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if math.isfinite(value) else None
+
+    def has(self, axes: Mapping[str, Any]) -> bool:
+        """Whether each of these axes has this value, or one of these values."""
+        return all(
+            name in self.axes
+            and (self.axes[name] in value if isinstance(value, tuple) else self.axes[name] == value)
+            for name, value in axes.items()
+        )
+
+    def with_axes(self, **more: AxisValue) -> "Row":
+        return replace(self, axes={**self.axes, **more})
+
+    def beside_limit(self) -> str:
+        """`96% of 57.6 GB/s, PCIe Gen5`; nothing without a limit."""
+        if not self.ceiling_gb_per_s or not self.gb_per_s:
+            return ""
+        share = self.gb_per_s / self.ceiling_gb_per_s
+        limit = f"{units.format_rate(self.ceiling_gb_per_s)}, {self.ceiling}"
+        if share < ABOVE:
+            return f"{share:.0%} of {limit}"
+        return f"above {limit}: what is called the limit is none, or not all bytes crossed it"
+
+    def peak(self) -> str:
+        """`peak 256MiB`; nothing where it is not known."""
+        nbytes = self.peak_memory_bytes
+        return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
+
+
+Rows = Sequence[Row]
+
+
+def valid(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.is_valid]
+
+
+def where(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> list[Row]:
+    """The rows of a workload with these values, or with one of the values of a tuple."""
+    return [row for row in rows if workload in (None, row.workload) and row.has(axes)]
+
+
+def first(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> Row | None:
+    """The first valid one of them."""
+    return next(iter(valid(where(rows, workload, **axes))), None)
+
+
+def few_launches(rows: Rows) -> str:
+    """What so few launches tell, and which command measures more; nothing where they are enough."""
+    few = min((len(row.launches) for row in valid(rows)), default=0)
+    if few >= MIN_LAUNCHES:
+        return ""
+    tell = f"{few} launches decide nothing" if few > 1 else "1 launch decides nothing"
+    more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
+    return f"{tell if few else 'no launches are stored'}; {more}"
+
+
+# ---- what is said of them -----------------------------------------------------------------------
+
+_FORMATS: dict[FigureUnit, Callable[[float], str]] = {
+    "s": units.format_seconds,
+    "GB/s": units.format_rate,
+    "items/s": "{:,.0f} items/s".format,
+    "bytes": units.about_bytes,
+    "share": "{:.2f}".format,
+    "x": units.format_factor,
+    "copies": "{:.1f} copies".format,
+}
+
+
+def in_unit(value: float, unit: FigureUnit) -> str:
+    """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
+    return _FORMATS[unit](value)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of an answer, or why there is none."""
+
+    label: str
+    value: float | None
+    unit: FigureUnit
+    _: KW_ONLY
+    low: float | None = None
+    high: float | None = None
+    """99 % interval over launches; None where there are too few."""
+    ratio: Any = None
+    """What it is beside another one: hostbench.report's Ratio."""
+    status: str = "ok"
+    """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
+    from it, and undecided, where the launches do not tell."""
+    reason: str | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
+        if self.value is None or self.status != "ok":
+            return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
+        colon = ":" if self.label[-1:].isdigit() else ""
+        text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
+        if self.unit == "share" and self.low is not None and self.high is not None:
+            text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
+        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
+        return f"{text} ({notes})" if notes else text
+
+
+# ---- the kinds of questions ---------------------------------------------------------------------
+
+Words = Mapping[str, Mapping[Any, str]]
+"""Axis -> value -> how a reader calls it."""
+Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
+"""Row -> workload and axes of the case that it is held against; those that the workload lacks count
+for nothing."""
+Shown = Callable[[Row], bool | None]
+"""Whether a case shows it; None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about one workload's cases."""
+
+    text: str
+    """`{axis}` in it is replaced by the words for the value of an axis in `each`."""
+    workload: str
+    """`family.function`."""
+    also: tuple[str, ...] = ()
+    """Further workloads that are asked the same, as values of an axis `workload`, whose words say
+    their names."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """Only the cases with these values, or with one of the values of a tuple."""
+    each: tuple[str, ...] = ()
+    """One answer for every value of these axes."""
+    varies: str = ""
+    """Asked only where the cases of an answer differ on this axis."""
+    words: Words = field(default_factory=dict)
+    """In place of the family's own `WORDS`, which go for all of its questions."""
+    devices: tuple[str, ...] = ()
+    """Only runs on these devices; empty: every one."""
+    select: Callable[[Rows], Rows] | None = None
+    """Further choosing, also of rows that get an axis from elsewhere."""
+    screen: str = ""
+    """What the first screen calls it, filled as the text is; empty: only the full report has it."""
+
+    def word(self, axis: str, value: AxisValue) -> str:
+        """`pinned`, `async`, `16MiB`, `4 ranks`: one choice in words."""
+        known = self.words.get(axis, {}).get(value)
+        return known if known is not None else axis_word(axis, value)
+
+    def name(self, row: Row, axes: Iterable[str]) -> str:
+        """The choices of a row on these axes."""
+        named = (self.word(axis, row.axes[axis]) for axis in axes if axis in row.axes)
+        return " ".join(filter(None, named))
+
+    def fill(self, template: str, axes: Mapping[str, AxisValue], **more: str) -> str:
+        """`{axis}` in a text replaced by the words for its value."""
+        words = {axis: self.word(axis, value) for axis, value in axes.items()}
+        return template.format(**words, **more)
+
+    def span(self, axis: str, rows: Rows) -> str:
+        """`from 1KiB to 1GiB`, or `at 1GiB`: of rows in the order of their numbers on the axis."""
+        word = axis_word if counts_bytes(axis) else self.word
+        low, high = (word(axis, row.axes[axis]) for row in (rows[0], rows[-1]))
+        return f"at {low}" if low == high else f"from {low} to {high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare(Question):
+    """The choices at the largest size at which there is something to compare, each beside the
+    baseline: the workload's own, or what `beside` says of each case.
+
+    With a `claim` the answer is yes where cases with these values are established to be faster than
+    the same with the baseline's. With `over`, an axis of numbers, the figures go along it, each
+    beside the fewest, or with a claim beside the other one at the same number.
+    """
+
+    unit: FigureUnit = "s"
+    """`s`; or `GB/s` or `items/s` for a rate, of which the verdict is each figure."""
+    work: Callable[[Row], float | None] | None = None
+    """How much of something a step does, where that is not the same in all: the items or bytes of
+    a rate, or the part of what the other one does. The time of so much is compared."""
+    share_of: str = ""
+    """Of what a share is said instead of a factor of times: `that` of a rate."""
+    baseline: Mapping[str, AxisValue] | None = None
+    """In place of the workload's; `{}`: each stands for itself."""
+    beside: Beside | None = None
+    beside_name: str = ""
+    claim: Mapping[str, AxisValue] | None = None
+    over: str = ""
+    ideal: Beside | None = None
+    """One more case, which all are read beside."""
+    ideal_name: str = ""
+    note: Callable[[Row], str] = lambda row: ""
+    """What else is said of a figure."""
+    screen_each: tuple[Mapping[str, Any], ...] = ({},)
+    """A line on the first screen for each, of the case with these values that differs most. With
+    `{choice}` in `screen` it has no further names."""
+    learnt: str = "{what}: {choice}"
+    """How the summary on top names a difference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling(Compare):
+    """The figure at each number, each beside the fewest, and which number is enough."""
+
+    over: str = "num_ranks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve(Question):
+    """Latency and bandwidth of each of these series that has numbers."""
+
+    fits: str | tuple[Mapping[str, Any], ...]
+    """An axis: a line for each value; or the values of each line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Question):
+    """Whether cases show a finding: always, never, or from which size on; and what a family makes
+    of the numbers of each case."""
+
+    finding: str | Shown = ""
+    """Without one the verdict is the figures."""
+    stretch: Mapping[bool | None, str] = field(default_factory=lambda: {True: "yes", False: "no"})
+    """What is said where it is there and where it is not."""
+    mixed: str = "not always"
+    share: str = ""
+    """A finding that says how much, from 0 to 1, which is shown and drawn."""
+    is_of_call: bool = False
+    """It is about when a call returns: shown and drawn is asyncness, 1 - call / end to end."""
+    figures: Callable[[Row, Rows], Iterable[Figure]] | None = None
+    """What is said of each case that has a number, which may need the family's other rows."""
+    beside: Callable[[Row, Rows], tuple[str, Launches] | None] | None = None
+    """Name and launches of what these figures are held against by the time of the case."""
+    share_of: str = ""
+    """Of what a share is said there instead of a factor of times."""
+    counts: str = ""
+    """What these figures count: the title of their chart, if they have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Question):
+    """Ways to do the whole (values of `axis`) against `serial` and the ideal."""
+
+    axis: str
+    serial: str | Callable[..., float]
+    """A loop that was measured, or its seconds from those of each of the parts."""
+    ways: tuple[str, ...]
+    parts: tuple[str, ...]
+    ideal: Callable[..., float]
+    """Seconds of the whole at best, from those of each of the parts."""
+    controls: tuple[str, ...] = ()
+    """Ways that cannot hide anything: shown without an efficiency, and never called best."""
+    rest: str = ""
+    """What the time of a way over the ideal is called where that is a part, too, with a bar."""
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """All that is measured of the axis, in the order in which it is shown."""
+        serial = (self.serial,) if isinstance(self.serial, str) else ()
+        return (*serial, *self.controls, *self.ways, *self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,3 +367,20 @@ class Picture:
     shows alone; but of schedules it shows all."""
     has_card: bool = False
     """Whether the first page shows it."""
+
+
+def same(workload: str, **changed: AxisValue) -> Beside:
+    """The case of a workload with the same choices but for these."""
+    return lambda row: (workload, {**row.axes, **changed})
+
+
+def axis_word(axis: str, value: AxisValue) -> str:
+    """The words for a choice that nobody has given better ones."""
+    if isinstance(value, bool):
+        return axis if value else f"no {axis}"
+    if counts_bytes(axis) and isinstance(value, int):
+        return units.format_bytes(value)
+    if axis.startswith("num_"):
+        what = axis.removeprefix("num_").replace("_", " ")
+        return f"{value} {what.removesuffix('s') if value == 1 else what}"
+    return str(value).replace("_", " ")

@@ -1,15 +1,15 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hostbench.core import units
+from hostbench.families.question import Figure, FigureUnit
 from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
-FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", "copies", ""]
 
 
 CLOSE = 0.25
@@ -21,7 +21,7 @@ def difference(conclusion: Conclusion, name: str = "") -> str:
     """A conclusion in a few words: `direct 2.6x faster`, `same within 3 %`, or how large a
     difference may still be, or why the launches do not tell."""
     if conclusion.is_different:
-        return f"{name} {times(factor(conclusion))} {conclusion.verdict}".strip()
+        return f"{name} {units.format_factor(factor(conclusion))} {conclusion.verdict}".strip()
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:
@@ -37,12 +37,7 @@ def interval(conclusion: Conclusion) -> str:
     if not (conclusion.is_different and low and high):
         return ""
     ends = (low, high) if conclusion.verdict == "faster" else (1 / high, 1 / low)
-    return "-".join(times(end)[:-1] for end in ends)
-
-
-def times(factor: float) -> str:
-    """A factor to the digits that anybody compares: `1.05x`, `2.6x`, `25x`."""
-    return f"{factor:.{2 if factor < 1.2 else 1 if factor < 10 else 0}f}x"
+    return "-".join(units.format_factor(end)[:-1] for end in ends)
 
 
 def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
@@ -100,36 +95,6 @@ class Ratio:
             words = difference(conclusion)
             link = " from" if words.startswith("no difference") else ", beside"
         return f"{words}{link} {self.to}" if self.to else words
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number of an answer, or why there is none."""
-
-    label: str
-    value: float | None
-    unit: FigureUnit
-    _: KW_ONLY
-    low: float | None = None
-    high: float | None = None
-    """99 % interval over launches; None where there are too few."""
-    ratio: Ratio | None = None
-    status: str = "ok"
-    """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
-    from it, and undecided, where the launches do not tell."""
-    reason: str | None = None
-    note: str = ""
-
-    def __str__(self) -> str:
-        """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
-        if self.value is None or self.status != "ok":
-            return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
-        colon = ":" if self.label[-1:].isdigit() else ""
-        text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
-        if self.unit == "share" and self.low is not None and self.high is not None:
-            text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
-        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
-        return f"{text} ({notes})" if notes else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,22 +185,6 @@ class Answer:
         return self.state != "unavailable" or any(
             figure.value is not None for figure in self.figures
         )
-
-
-_FORMATS: dict[FigureUnit, Callable[[float], str]] = {
-    "s": units.format_seconds,
-    "GB/s": units.format_rate,
-    "items/s": "{:,.0f} items/s".format,
-    "bytes": units.about_bytes,
-    "share": "{:.2f}".format,
-    "x": units.format_factor,
-    "copies": "{:.1f} copies".format,
-}
-
-
-def in_unit(value: float, unit: FigureUnit) -> str:
-    """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
-    return _FORMATS[unit](value)
 
 
 def in_words(figures: Sequence[Figure]) -> list[str]:

@@ -14,7 +14,8 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 from hostbench.core.units import GIB, KIB, MIB, one_line
-from hostbench.report.answer import Chart, in_unit
+from hostbench.families.question import in_unit
+from hostbench.report.answer import Chart
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, GREY, "#8A6D00", "#5B6EE1", "#A33A3A")

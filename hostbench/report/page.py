@@ -18,8 +18,7 @@ from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import answers, rows_of
 from hostbench.store.runs import launches_in_words
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"

@@ -1,24 +1,68 @@
 """The questions of the families, asked of one run."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import pandas as pd
 
 from hostbench import families
 from hostbench.core import user_project
+from hostbench.core.case import Case, counts_bytes, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
+from hostbench.families.question import (
+    Compare,
+    Curve,
+    Finding,
+    Parts,
+    Question,
+    Row,
+    Rows,
+    Scaling,
+    valid,
+    where,
+)  # fmt: skip
 from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
-from hostbench.report.kinds import Compare, Question
-from hostbench.report.rows import Row
+from hostbench.report.kinds import base, compare, curve, finding, parts
 
 UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
     f"{user_project.WORKLOADS}"
 )
+_ANSWERS: Mapping[type[Question], Callable[[Any, str, Rows, Rows], Answer]] = {
+    Compare: compare.answer,
+    Scaling: compare.answer,
+    Curve: curve.answer,
+    Finding: finding.answer,
+    Parts: parts.answer,
+}
+"""From the cases of one group, at least one of which has a valid number, and the family's rows."""
+_CELLS = {cell.name for cell in fields(Row)} - {"family", "workload", "axes"}
 
 
-def answers(rows: Sequence[Row]) -> list[Answer]:
+def rows_of(frame: pd.DataFrame) -> list[Row]:
+    """The rows of the tidy frame whose case can be read."""
+    cases = ((cells, read_case(str(cells["case"]))) for cells in frame.to_dict("records"))
+    return [_row(cells, case) for cells, case in cases if case is not None]
+
+
+def _row(cells: Mapping[Hashable, Any], case: Case) -> Row:
+    """What the frame does not know, or knows as no finite number, is as Row has it."""
+    known = {
+        name: cells[name]
+        for name in _CELLS
+        if cells.get(name) is not None
+        and not (isinstance(cells[name], float) and not math.isfinite(cells[name]))
+    }
+    own = {name: value for name, value in case.axes if name != "device"}
+    device = known.pop("device", case.values.get("device"))
+    return Row(**known, family=case.family, workload=case.workload, axes=own, device=str(device))
+
+
+def answers(rows: Rows) -> list[Answer]:
     """Answers for one run's rows, family by family; families it holds no case of give none."""
     names = dict.fromkeys([*families.names(), *(row.family for row in rows)])
     by_family = {name: [row for row in rows if row.family == name] for name in names}
@@ -62,16 +106,90 @@ def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:
         questions = asked(family)
     except UsageError as error:
         about = Question(text="What do its cases say?", workload=rows[0].workload)
-        yield about.made(about.text, "unavailable", str(error))
+        yield base.made(about, about.text, "unavailable", str(error))
         return
     for question in questions:
         try:
-            question.check()
-            yield from question.answers(rows)
+            check(question)
+            yield from answers_to(question, rows)
         except UsageError as error:
-            yield question.made(question.text, "unavailable", f"cannot be asked: {error}")
+            why = f"cannot be asked: {error}"
+            yield base.made(question, question.text, "unavailable", why)
         except (*DAMAGE, ArithmeticError, AssertionError) as error:
             # What is stored is not what hostbench writes.
-            kind = type(error).__name__
-            verdict = f"cannot be told: the stored rows are odd ({kind}: {error})"
-            yield question.made(question.text, "unavailable", verdict)
+            why = f"cannot be told: the stored rows are odd ({type(error).__name__}: {error})"
+            yield base.made(question, question.text, "unavailable", why)
+
+
+def answers_to(ask: Question, rows: Rows) -> Iterator[Answer]:
+    """One answer for each group of the run's cases; none where the run holds no such case. `rows`
+    are those of the whole family, to which `select` may add."""
+    names, selected = (ask.workload, *ask.also), ask.select(rows) if ask.select else rows
+    rows = [*selected, *rows] if ask.select else rows
+    mine = [
+        row.with_axes(workload=row.workload) if ask.also else row
+        for row in selected
+        if row.workload in names and (not ask.devices or row.device in ask.devices)
+    ]
+    for values, group in base.grouped(where(mine, **ask.where), ask.each):
+        if _is_asked(ask, group):
+            answer = _ANSWERS[type(ask)] if valid(group) else base.unavailable
+            yield answer(ask, ask.fill(ask.text, values), group, rows)
+
+
+def _is_asked(ask: Question, group: Rows) -> bool:
+    """Whether the cases of a group are enough for the question to make sense: a quick run holds one
+    size, and no curve."""
+    differ = base.varying(group)
+    if ask.varies and ask.varies not in differ:
+        return False
+    match ask:
+        case Curve():
+            return base.size_axis(group) in differ
+        case Parts():
+            needed = {ask.serial} if isinstance(ask.serial, str) else {*ask.parts}
+            return needed <= {row.axes.get(ask.axis) for row in group}
+        case Compare():
+            is_along = isinstance(ask, Scaling) or (ask.over and ask.claim)
+            has_work = compare.with_work(ask, group)  # one rank has no rate
+            return (not is_along or ask.over in differ) and bool(
+                has_work or not all(row.is_valid for row in group)
+            )
+    return True
+
+
+def check(ask: Question) -> None:
+    """Raises UsageError where a name is none of the workloads'."""
+    names = (ask.workload, *ask.also)
+    for workload in names:
+        work = families.declared(workload)
+        if work is None:
+            raise UsageError(f"{ask.text!r} asks about {workload!r}, which is no workload")
+        if isinstance(ask, Curve) and not any(map(counts_bytes, work.axes)):
+            raise UsageError(f"{ask.text!r} needs sizes: {work.name} has no axis ...bytes")
+        known = {**work.axes, **({"workload": names} if ask.also else {})}
+        for axis, values in () if ask.select else _chosen(ask):  # which may give more axes
+            if axis not in known:
+                axes = ", ".join(known)
+                raise UsageError(f"{ask.text!r} names the axis {axis!r}; there are: {axes}")
+            for value in values if isinstance(values, tuple) else (values,):
+                if value not in known[axis]:
+                    there = ", ".join(map(str, known[axis]))
+                    raise UsageError(f"{ask.text!r}: {axis} is never {value!r}, it is {there}")
+
+
+def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
+    """The axes that the question names, each with the value or values that it names on it."""
+    named, alone = [ask.where], [*ask.each, ask.varies]
+    match ask:
+        case Compare():
+            named += [ask.claim or {}, ask.baseline or {}]
+            alone.append(ask.over)
+        case Curve():
+            named += () if isinstance(ask.fits, str) else ask.fits
+            alone += [ask.fits] if isinstance(ask.fits, str) else []
+        case Parts():
+            named.append({ask.axis: ask.loops})
+    for axes in named:
+        yield from axes.items()
+    yield from ((axis, ()) for axis in alone if axis)

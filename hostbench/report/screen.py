@@ -15,12 +15,13 @@ import pandas as pd
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.records import Run
-from hostbench.core.units import number_of, one_line
+from hostbench.core.units import format_factor, number_of, one_line
 from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
-from hostbench.report.answer import Answer, ScreenLine, factor, interval, times
+from hostbench.families.question import Row
+from hostbench.report.answer import Answer, ScreenLine, factor, interval
 from hostbench.report.questions import answers as answers_of
-from hostbench.report.rows import Row, rows_of
+from hostbench.report.questions import rows_of
 from hostbench.report.write import StyledLine, draw
 from hostbench.store.runs import facts_of, launches_in_words
 
@@ -119,7 +120,7 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
             if habit and conclusion.verdict == verdict:
                 factors[habit] = max(factors.get(habit, 0.0), factor(conclusion))
         largest = sorted(factors, key=lambda habit: -round(factors[habit], 1))[:MOST_LEARNT]
-        named = [one_line(f"{habit} {times(factors[habit])}") for habit in largest]
+        named = [one_line(f"{habit} {format_factor(factors[habit])}") for habit in largest]
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
             named.pop()
         if named:

@@ -15,11 +15,10 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
+from hostbench.families.question import Compare, Curve, Figure, Finding, Question, Row, Scaling
 from hostbench.limits import published
-from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Compare, Curve, Finding, Question, Scaling
-from hostbench.report.questions import answers, asked
-from hostbench.report.rows import Row, rows_of
+from hostbench.report.answer import Answer
+from hostbench.report.questions import answers, answers_to, asked, check, rows_of
 from tests import answers as golden
 from tests.answers import repeated, simulated
 from tests.fakes.builders import (
@@ -98,7 +97,7 @@ def test_what_a_question_chooses_is_declared(family: str) -> None:
     """A misspelt axis or value would be a question that no run ever answers."""
     works = families.load((family,))
     for one in families.questions(family):
-        one.check()
+        check(one)
     for work in works.values():
         base = work.base()
         assert set(base) <= set(work.axes)
@@ -122,7 +121,7 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
 )
 def test_a_name_that_a_workload_lacks_is_said(question: Question, said: str) -> None:
     with pytest.raises(UsageError) as error:
-        question.check()
+        check(question)
     assert said in str(error.value)
 
 
@@ -163,7 +162,7 @@ def test_the_bus_bandwidth_with_a_synchronize_each_and_of_a_queue() -> None:
         reduced("all_reduce_queued", 2, 4 * KIB, 1e-5),
     ]
     scale, queued, small, saved, *_ = (
-        one for ask in asked("collectives") for one in ask.answers(rows)
+        one for ask in asked("collectives") for one in answers_to(ask, rows)
     )
     for answer, seconds in ((scale, 4e-3), (queued, 2e-3)):
         assert answer.notes == ("At 512MiB.",)
@@ -188,7 +187,7 @@ def test_a_world_of_any_size_has_latency_and_bandwidth(num_ranks: int) -> None:
         reduced("operation", num_ranks, nbytes, 1e-4 + nbytes / 1e10).with_axes(**axes)
         for nbytes in (4 * KIB, 64 * KIB, MIB, 16 * MIB)
     ]
-    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    by_text = {one.question: one for ask in asked("collectives") for one in answers_to(ask, rows)}
     answer = by_text["Latency and bandwidth of broadcast"]
     assert value(answer, f"{num_ranks} ranks: latency") == pytest.approx(1e-4)
 
@@ -198,7 +197,7 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
     sent = {"sends_as_documented": True, "most_sent_bytes": MIB}
     more = {"operation": "reduce_scatter_tensor", "dtype": "float32", "backend": "gloo"}
     rows = [over_two("all_reduce", 1e-3), over_two("operation", 0.5e-3, sent, **more)]
-    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    by_text = {one.question: one for ask in asked("collectives") for one in answers_to(ask, rows)}
     beside = by_text["What do other collectives cost over 2 ranks, beside an all-reduce?"]
     assert beside.verdict == "reduce-scatter is 2x faster than all-reduce (1 ms)"
     scale = by_text["Which bus bandwidth has reduce-scatter, by ranks?"]
@@ -212,11 +211,11 @@ def test_operations_stand_beside_all_reduce_with_what_they_send() -> None:
 def test_one_way_to_send_is_not_called_the_cheapest() -> None:
     def sent(way: str) -> Row:
         axes: dict[str, Any] = {"way": way, "stride": 1, "direction": "both_ways"}
-        row = over_two("all_reduce", 1e-3, **axes).of("point_to_point.pair")
-        return dataclasses.replace(row, case=str(Case("point_to_point.pair", dict(row.axes))))
+        row, name = over_two("all_reduce", 1e-3, **axes), "point_to_point.pair"
+        return dataclasses.replace(row, workload=name, case=str(Case(name, dict(row.axes))))
 
     def texts(*rows: Row) -> set[str]:
-        return {one.question for ask in asked("point_to_point") for one in ask.answers(rows)}
+        return {one.question for ask in asked("point_to_point") for one in answers_to(ask, rows)}
 
     which = {"Which way to send both ways is cheapest?"}
     assert which.isdisjoint(texts(sent("batch"))) and which <= texts(sent("batch"), sent("x"))
@@ -229,7 +228,7 @@ def test_what_hides_and_who_is_late() -> None:
         "late_rank_named": True, "last_rank": "rank 1", "transfer_s": 0.5e-3, "waiting_s": 1e-3,
     }  # fmt: skip
     rows = [*loops, over_two("arrival", 2e-3, findings, late_us=1000)]
-    by_text = {one.question: one for ask in asked("collectives") for one in ask.answers(rows)}
+    by_text = {one.question: one for ask in asked("collectives") for one in answers_to(ask, rows)}
     hides = by_text["Does an all-reduce hide behind compute?"]
     assert hides.verdict.startswith("yes: compute beside the all-reduce hides 80 %")
     late = by_text["Is a rank that comes 1 ms late named?"]

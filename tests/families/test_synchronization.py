@@ -17,8 +17,7 @@ from hostbench.families.synchronization.steps import CountedSteps
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import answers, rows_of
 from tests.fakes.builders import record, run
 from tests.fakes.fake_cuda import Machine, cuda_machine
 from tests.stored import frame_of
@@ -138,7 +137,7 @@ GAIN = "What does a loop gain without .item() in each step, by the length of its
 @pytest.mark.parametrize(
     ("item", "state", "verdict"),
     [
-        ([30e-6, 31e-6], "partly", "3.05x faster at 10 us, the same at 1 ms"),
+        ([30e-6, 31e-6], "partly", "3x faster at 10 us, the same at 1 ms"),
         ([10e-6, 10.1e-6], "no", "the same from 10 us to 1 ms"),
         ([10e-6, 19e-6, 8e-6], "undecided", "undecided at 10 us, the same at 1 ms"),
     ],

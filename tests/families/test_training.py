@@ -16,6 +16,7 @@ from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
 from hostbench.families import load
+from hostbench.families.question import Row
 from hostbench.families.training.model import SGD, Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
@@ -25,7 +26,6 @@ from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
-from hostbench.report.rows import Row
 from hostbench.runner import server
 from tests.conftest import SOAK
 

@@ -14,13 +14,11 @@ from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.families.collectives.questions import BUS as OF_BUS
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
-from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question
+from hostbench.families.question import Compare, Curve, Figure, Finding, Parts, Question, Row
+from hostbench.report.answer import Answer
 from hostbench.report.kinds.curve import fit
 from hostbench.report.kinds.parts import hidden_share
-from hostbench.report.kinds.question import beside_limit
-from hostbench.report.questions import answers
-from hostbench.report.rows import Row
+from hostbench.report.questions import answers, answers_to
 from tests.answers import KINDS, said
 
 COPY = "transfer.host_to_device"
@@ -105,7 +103,7 @@ PLAIN = Compare(text="?", workload=COPY, words={"blocking": {True: "sync", False
 PAYS = Compare(text="?", workload=COPY, claim={"memory": "pinned"})
 CROSSING = replace(PAYS, over="nbytes")
 EACH = Compare(text="How fast is {memory}?", workload=COPY, each=("memory",))
-RATE = Compare(text="?", workload=COPY, unit="GB/s", note=beside_limit)
+RATE = Compare(text="?", workload=COPY, unit="GB/s", note=Row.beside_limit)
 LINE = Curve(text="?", workload=COPY, fits="memory")
 EARLY = Finding(
     text="?", workload=COPY, also=("transfer.device_to_host",), finding="asynchronous",
@@ -250,7 +248,7 @@ def lines() -> Iterator[str]:
     """With the first screen's lines and every mark of the chart: a failed one has a star."""
     for name, (question, rows) in SAYS.items():
         yield name
-        for answer in question.answers(rows):
+        for answer in answers_to(question, rows):
             yield from [f"  {answer.question}"] if question.each else []
             yield from said(answer)
             yield from (f"    | {own.what} | {own.figures} | {own.verdict}" for own in answer.lines)
@@ -272,7 +270,7 @@ def test_what_the_kinds_say() -> None:
 
 
 def only(question: Question, *rows: Row) -> Answer:
-    (answer,) = question.answers(rows)
+    (answer,) = answers_to(question, rows)
     return answer
 
 

@@ -13,11 +13,11 @@ from msgspec import to_builtins
 
 from hostbench.core.records import Run
 from hostbench.core.units import MIB
+from hostbench.families.question import Figure
 from hostbench.report import charts
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule
+from hostbench.report.answer import Answer, Axis, Chart, Point, Rule
 from hostbench.report.page import as_json, page
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import answers, rows_of
 from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped

@@ -8,8 +8,8 @@ import pytest
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import GB, MIB
+from hostbench.families.question import Row
 from hostbench.report.questions import answers
-from hostbench.report.rows import Row
 from hostbench.runner.plan import QUICK
 from tests.conftest import SoakSeeds
 

@@ -7,8 +7,7 @@ import pytest
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.measure import workload
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.questions import answers, rows_of
 from hostbench.store import archive
 from hostbench.store.results import Results
 from tests.fakes.builders import GPU_FACTS, copy_case, record, run

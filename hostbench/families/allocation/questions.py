@@ -2,17 +2,26 @@
 memory costs."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import MIN_FOR_INTERVAL, by_launch, median, median_interval
+from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
 from hostbench.families import load
-from hostbench.families.question import Picture
-from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Figure, Ratio
-from hostbench.report.kinds import Compare, Finding, Scaling
-from hostbench.report.kinds.question import NOT_ASKED, peak
-from hostbench.report.rows import Row, Rows, first, valid, where
+from hostbench.families.question import (
+    NOT_ASKED,
+    Compare,
+    Figure,
+    Finding,
+    Picture,
+    Row,
+    Rows,
+    Scaling,
+    first,
+    same,
+    valid,
+    where,
+)  # fmt: skip
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
 MIXED, BATCH = "allocation.mixed", "allocation.batch"
@@ -54,7 +63,7 @@ def _wholes(rows: Rows) -> Rows:
         if sizes:
             num = {row.case: sum(map(bool, _parts(row, rows).values())) for row in sizes}
             best = max(sizes, key=lambda row: (num[row.case], int(row.axes["nbytes"])))
-            wholes.append(best.of(PART))
+            wholes.append(replace(best, workload=PART))
     return wholes
 
 
@@ -87,10 +96,12 @@ def _reserved(row: Row, rows: Rows) -> Iterator[Figure]:
     if retries := row.number("num_alloc_retries"):
         notes.append(f"the cache was given back {units.number_of(int(retries), 'time')}")
     notes.append(f"all of it takes {units.format_seconds(row.time)}")
-    base, ratio = first(rows, MIXED, setting="default", room=row.axes["room"]), None
-    if base is not None and base.case != row.case:
-        ratio = Ratio("default", conclude(row.by_launch, base.by_launch))
-    yield Figure(name, reserved / allocated, "x", ratio=ratio, note="; ".join(notes))
+    yield Figure(name, reserved / allocated, "x", note="; ".join(notes))
+
+
+def _default(row: Row, rows: Rows) -> tuple[str, Launches] | None:
+    default = first(rows, MIXED, setting="default", room=row.axes["room"])
+    return ("default", default.by_launch) if default and default.case != row.case else None
 
 
 def _batch_peak(row: Row) -> str:
@@ -101,8 +112,8 @@ def _batch_peak(row: Row) -> str:
 QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?", workload=CREATE,
-        where={"fill": FILLS}, each=("fill",), note=peak, screen="{fill} {nbytes}, moved or direct",
-        learnt="{fill} {choice}",
+        where={"fill": FILLS}, each=("fill",), note=Row.peak,
+        screen="{fill} {nbytes}, moved or direct", learnt="{fill} {choice}",
     ),
     Finding(
         text="Where the time of {fill} goes, created on the CPU and moved", workload=PART,
@@ -115,11 +126,12 @@ QUESTIONS = (
     Compare(
         text="What does pinned memory cost to allocate?", workload=MEMORY,
         where={"memory": "pinned"}, beside_name="pageable memory",
-        beside=lambda row: (MEMORY, {**row.axes, "memory": "pageable", "cache": "warm"}),
+        beside=same(MEMORY, memory="pageable", cache="warm"),
     ),
     Finding(
         text="How much is reserved at the peak for what is allocated, where {room}?",
-        workload=MIXED, each=("room",), figures=_reserved, counts="reserved over allocated",
+        workload=MIXED, each=("room",), figures=_reserved, beside=_default,
+        counts="reserved over allocated",
     ),
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,

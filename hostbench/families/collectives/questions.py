@@ -6,10 +6,17 @@ from typing import Any
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.families.collectives.operations import OPERATIONS
-from hostbench.families.question import Picture
-from hostbench.report.answer import Figure
-from hostbench.report.kinds import Compare, Curve, Finding, Parts
-from hostbench.report.rows import Row, Rows
+from hostbench.families.question import (
+    Compare,
+    Curve,
+    Figure,
+    Finding,
+    Parts,
+    Picture,
+    Row,
+    Rows,
+    same,
+)  # fmt: skip
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
@@ -36,11 +43,6 @@ def bus_bytes(row: Row) -> float | None:
 
 def _over_several(rows: Rows) -> Rows:
     return [row for row in rows if row.axes.get("num_ranks") != 1]
-
-
-def _all_reduce(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    """One over as many ranks, at the same bytes."""
-    return ALONE, {name: row.axes[name] for name in ("num_ranks", "nbytes")}
 
 
 def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
@@ -81,7 +83,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What does one synchronize after 20 small all-reduces save?", workload=QUEUED,
-        where={"nbytes": 4 * KIB}, beside=_all_reduce, beside_name="one each",
+        where={"nbytes": 4 * KIB}, beside=same(ALONE), beside_name="one each",
     ),
     Compare(
         text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
@@ -90,7 +92,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
-        workload=ANY, each=("num_ranks",), beside=_all_reduce, beside_name="all-reduce", learnt="",
+        workload=ANY, each=("num_ranks",), beside=same(ALONE), beside_name="all-reduce", learnt="",
         where={"operation": tuple(name for name in WITH_DATA[1:] if name != "all_to_all_uneven")},
         screen="collectives, {nbytes}, {num_ranks}",
     ),

@@ -6,9 +6,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families import load
-from hostbench.families.question import Picture
-from hostbench.report.kinds import Compare, Scaling
-from hostbench.report.rows import Row
+from hostbench.families.question import Compare, Picture, Row, Scaling
 
 LOOP = load(("loading",))["loading.loop"]
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {

@@ -1,6 +1,7 @@
 """What is asked of the family overlap: does copying hide behind computing, and by how much."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -9,10 +10,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.overlap.loops import NUM_BATCHES
-from hostbench.families.question import Picture
-from hostbench.report.kinds import Compare, Finding, Parts
-from hostbench.report.kinds.question import peak
-from hostbench.report.rows import Row, Rows, where
+from hostbench.families.question import Compare, Finding, Parts, Picture, Row, Rows, same, where
 
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "schedule": {
@@ -43,18 +41,12 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 def _with_even(rows: Rows) -> Rows:
     """1:1 is the pipeline at the same size and memory."""
     swept = where(rows, "overlap.ratio")
-    same = {name: tuple({row.axes[name] for row in swept}) for name in ("batch_bytes", "memory")}
-    even = where(rows, "overlap.pipeline", **same) if swept else []
-    swept += [row.with_axes(compute_to_copy="1:1").of("overlap.ratio") for row in even]
+    at = {name: tuple({row.axes[name] for row in swept}) for name in ("batch_bytes", "memory")}
+    even = where(rows, "overlap.pipeline", **at) if swept else []
+    swept += [
+        replace(row, workload="overlap.ratio").with_axes(compute_to_copy="1:1") for row in even
+    ]
     return sorted(swept, key=lambda r: Fraction(str(r.axes["compute_to_copy"]).replace(":", "/")))
-
-
-def _serial(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    axes = {**row.axes, "schedule": "serial"}
-    is_even = axes["compute_to_copy"] == "1:1"
-    if is_even:
-        del axes["compute_to_copy"]
-    return "overlap.pipeline" if is_even else "overlap.ratio", axes
 
 
 # One stream hides nothing: it can only save waits.
@@ -82,11 +74,12 @@ QUESTIONS = (
     ),
     Compare(
         text="Which ratio of compute to copy gains most from overlap?", workload="overlap.ratio",
-        where={"schedule": "copy_stream"}, select=_with_even, beside=_serial, beside_name="serial",
+        where={"schedule": "copy_stream"}, select=_with_even, beside_name="serial",
+        beside=same("overlap.ratio", schedule="serial"),
     ),
     Compare(
         text="What is the cheapest way to order copy and compute?",
-        workload="overlap.ordered", note=peak,
+        workload="overlap.ordered", note=Row.peak,
     ),
     Parts(
         text="Do copies in, computes and copies out run at once?", workload="overlap.round_trip",

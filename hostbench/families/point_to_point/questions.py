@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from hostbench.core.case import AxisValue
-from hostbench.families.question import Picture
-from hostbench.report.kinds import Compare, Curve
+from hostbench.families.question import Compare, Curve, Picture
 
 PAIR = "point_to_point.pair"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.families.question import Picture
-from hostbench.report.kinds import Compare
-from hostbench.report.rows import Row
+from hostbench.families.question import Compare, Picture, Row
 
 LOOP = "synchronization.loop"
 DRAWN = ("none", "item", "item_every_10", "print", "nonzero", "synchronize", "shape", "graph")

@@ -5,11 +5,19 @@ from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import about_bytes
-from hostbench.families.question import Picture
+from hostbench.families.question import (
+    Beside,
+    Compare,
+    Figure,
+    Finding,
+    Parts,
+    Picture,
+    Row,
+    Rows,
+    Scaling,
+    same,
+)  # fmt: skip
 from hostbench.families.training import KINDS
-from hostbench.report.answer import Figure
-from hostbench.report.kinds import Compare, Finding, Parts, Scaling
-from hostbench.report.rows import Row, Rows
 
 STEP = "training.step"
 FLOAT32: Mapping[str, AxisValue] = {"dtype": "float32"}
@@ -38,10 +46,6 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }  # fmt: skip
 
 
-def _one_process(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
-    return STEP, {**row.axes, "num_ranks": 1, "wrap": "plain"}
-
-
 def _waits(row: Row) -> str:
     """The share of its steps in which each rank waits for data."""
     named = [(name[5:], share) for name, share in row.findings.items() if name[:5] == "wait_"]
@@ -60,16 +64,17 @@ def _over(text: str, workload: str, **more: Any) -> Compare:
     return Compare(text=text, workload=f"training.{workload}", **asked)
 
 
+ONE_PROCESS: Beside = same(STEP, num_ranks=1, wrap="plain")
 QUESTIONS = (
     _over(
         "What does a step over {num_ranks} cost, by wrapper?", "step",
-        where={**PER_RANK, "wrap": WRAPPED}, beside=_one_process, beside_name="one process",
+        where={**PER_RANK, "wrap": WRAPPED}, beside=ONE_PROCESS, beside_name="one process",
         screen="a step over {num_ranks}", learnt="{choice} over {num_ranks}",
         screen_each=({"wrap": "ddp"}, {"wrap": "fsdp2"}),
     ),
     Compare(
         text="How does {wrap} scale, with {batch}?", workload=STEP,
-        where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), beside=_one_process,
+        where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), beside=ONE_PROCESS,
         beside_name="one process", share_of="the speed", over="num_ranks",
         work=lambda row: 1 / int(row.axes["num_ranks"]) if row.axes["batch"] == "total" else 1.0,
     ),
@@ -80,7 +85,7 @@ QUESTIONS = (
     ),
     _over(
         "What does bfloat16 save over {num_ranks}?", "step", where={"dtype": "bfloat16"},
-        beside=lambda row: (STEP, {**row.axes, **FLOAT32}), beside_name="float32",
+        beside=same(STEP, **FLOAT32), beside_name="float32",
         devices=("cuda",),
     ),
     Parts(
@@ -108,7 +113,7 @@ QUESTIONS = (
     _over(
         "What does splitting a block over {num_ranks} cost?", "tensor_parallel",
         where={"layout": ("columns_and_rows", "by_sequence", "fused")}, beside_name="one process",
-        beside=lambda row: (row.workload, {"num_ranks": 1, "layout": "whole"}),
+        beside=same("training.tensor_parallel", num_ranks=1, layout="whole"),
     ),
     _over(
         "What do workers of a DataLoader save over {num_ranks}?", "input",

@@ -1,0 +1,233 @@
+"""What all kinds of questions share: rows by their axes, an answer with the reasons of what has no
+number, and a chart of rows with the limits beside them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hostbench.core import units
+from hostbench.core.case import AxisValue, counts_bytes
+from hostbench.families import question
+from hostbench.families.question import Figure, Question, Row, Rows, valid, where
+from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
+
+FAR = 2.5
+"""A limit further than this factor above the marks would squash them: it is only named."""
+_DECADE = 10
+"""Numbers that span more are drawn by powers."""
+
+
+def grouped(
+    rows: Iterable[Row], axes: Sequence[str]
+) -> Iterator[tuple[dict[str, AxisValue], list[Row]]]:
+    """Rows with the same values on these axes, in the order in which they come."""
+    groups: dict[tuple[AxisValue, ...], list[Row]] = {}
+    for row in rows:
+        if all(axis in row.axes for axis in axes):
+            groups.setdefault(tuple(row.axes[axis] for axis in axes), []).append(row)
+    for values, group in groups.items():
+        yield dict(zip(axes, values, strict=True)), group
+
+
+def varying(rows: Rows) -> tuple[str, ...]:
+    """The axes on which rows differ, in the order of the declaration."""
+    names = dict.fromkeys(name for row in rows for name in row.axes)
+    return tuple(n for n in names if len({row.axes.get(n) for row in rows}) > 1)
+
+
+def size_axis(rows: Iterable[Row]) -> str | None:
+    """The axis that counts bytes, if there is one."""
+    names = (name for row in rows for name in row.axes)
+    return next(filter(counts_bytes, names), None)
+
+
+def ordered(rows: Iterable[Row], axis: str | None) -> list[Row]:
+    """The valid rows, the smallest on this axis of numbers first; as they come without one."""
+    known = valid(rows)
+    return sorted(known, key=lambda row: int(row.axes[axis])) if axis else known
+
+
+def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
+    """The rows of the largest size at which at least `together` rows have a valid number, else at
+    which one has."""
+    axis = size_axis(rows)
+    if axis is None:
+        return list(rows)
+    counted = Counter(row.axes[axis] for row in valid(rows))
+    enough = [size for size, num in counted.items() if num >= together] or counted
+    return where(rows, **{axis: max(enough, key=int)}) if enough else list(rows)
+
+
+def made(
+    ask: Question,
+    text: str,
+    state: State,
+    verdict: str,
+    figures: Iterable[Figure] = (),
+    *,
+    lost: Rows = (),
+    lines: Iterable[ScreenLine] = (),
+    **more: Any,
+) -> Answer:
+    """Of `lost` a figure says why each row has no number, where it has none; those of one reason
+    are one."""
+    alike: dict[tuple[str, str | None], list[Row]] = {}
+    for row in lost:
+        if not row.is_valid:
+            is_odd = row.status == "ok"
+            why = ("refused", "its time is not positive") if is_odd else (row.status, row.reason)
+            alike.setdefault(why, []).append(row)
+    axes = varying(lost)
+    lacking = (
+        Figure(
+            f"{len(some)} cases" if len(some) > 1 else ask.name(some[0], axes) or some[0].function,
+            None,
+            "s",
+            status=status,
+            reason=reason,
+        )
+        for (status, reason), some in alike.items()
+    )
+    return Answer(
+        family=ask.workload.partition(".")[0],
+        workload=ask.workload,
+        question=text,
+        verdict=verdict,
+        state=state,
+        figures=(*figures, *lacking),
+        lines=tuple(lines) if ask.screen else (),
+        **more,
+    )
+
+
+def unavailable(ask: Question, text: str, group: Rows, rows: Rows = ()) -> Answer:
+    """No case has a valid number: the reasons, each once."""
+    return made(ask, text, "unavailable", unseen(group), lost=group)
+
+
+def unseen(rows: Rows) -> str:
+    """Why there is no number: the reasons that were recorded, each once."""
+    parts = []
+    for status in ("failed", "not measured", "skipped"):  # what another run may show comes first
+        reasons = dict.fromkeys(row.reason for row in rows if row.status == status)
+        if reasons:
+            parts.append(f"{status}: {'; '.join(filter(None, reasons)) or 'without a reason'}")
+    return "; ".join(parts) or f"not measured: {question.NOT_ASKED}"
+
+
+def shared(ask: Question, here: Rows, axes: Sequence[str] = ()) -> tuple[str, ...]:
+    """`At 64MiB, async.`: the size and the further choices that all these rows share."""
+    size = size_axis(here)
+    named = [axis for axis in axes if axis != size and axis in here[0].axes]
+    if size and here[0].axes[size]:  # a barrier has no size
+        named = [size, *named]
+    words = [ask.word(axis, here[0].axes[axis]) for axis in named]
+    return (f"At {', '.join(words)}.",) if words else ()
+
+
+def side_by_side(
+    values: Iterable[tuple[str, float | None]], unit: question.FigureUnit, between: str = ", "
+) -> str:
+    """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
+    split = []
+    for name, value in values:
+        number, _, of = question.in_unit(value or 0.0, unit).replace(",", "").partition(" ")
+        split.append((f"{name}:" if name.isdigit() else name, number, of))
+    of_all = {of for *_, of in split}
+    last = f" {''.join(of_all)}" if len(of_all) == 1 else ""
+    words = (" ".join(filter(None, (name, n, "" if last else of))) for name, n, of in split)
+    return f"{between.join(words)}{last}".rstrip()
+
+
+def timed(label: str, row: Row, **more: Any) -> Figure:
+    """The time of a valid row."""
+    name = label or row.function
+    return Figure(name, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
+
+
+# ---- charts --------------------------------------------------------------------------------------
+
+
+def chart(
+    ask: Question,
+    rows: Rows,
+    y: Axis,
+    value: Callable[[Row], float | None],
+    *,
+    axes: Iterable[str],
+    x: str = "",
+    unnamed: str = "",
+    more: Sequence[Point] = (),
+    rules: Iterable[Rule] = (),
+) -> Chart | None:
+    """A mark for each row with a number, valid or not, named by its choices on `axes`: lines over
+    `x`, else a lane each. None where there is nothing to draw."""
+    points = list[Point]()
+    for row in rows:
+        number, name = value(row), ask.name(row, axes) or unnamed
+        if number is None or row.seconds is None:
+            continue
+        low, high = row.ci_low_s, row.ci_high_s
+        if y.unit == "share":
+            low = high = None
+        elif y.unit != "s":  # the interval of a rate follows from that of its time
+            low, high = (number * row.seconds / end if end else None for end in (high, low))
+        text = f"{row.case}: {question.in_unit(number, y.unit)}"
+        points.append(
+            Point(
+                float(row.axes[x]) if x else name,
+                number,
+                name if x else "",
+                low,
+                high,
+                row.status,
+                f"{text}; {row.flags}" if row.flags else text,
+            )
+        )
+    points += more
+    if not points:
+        return None
+    if y.unit == "GB/s":
+        top = FAR * max(point.y for point in points)
+        rules = (rule for rule in rules if (rule.high or rule.low) <= top)
+    if not x:
+        return Chart("bar", Axis(""), y, tuple(points), tuple(rules))
+    along = replace(axis_of(x), is_log=_is_wide([float(point.x) for point in points]))
+    y = replace(y, is_log=y.unit != "share" and _is_wide([point.y for point in points]))
+    return Chart("line", along, y, tuple(points), tuple(rules))
+
+
+def axis_of(axis: str) -> Axis:
+    """`bytes`, `batch bytes`, `ranks`: an axis of cases as a chart calls it; sizes by powers."""
+    title = axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
+    return Axis(title, "bytes", is_log=True) if counts_bytes(axis) else Axis(title)
+
+
+def _is_wide(numbers: Sequence[float]) -> bool:
+    return 0 < _DECADE * min(numbers) < max(numbers)
+
+
+def limits(rows: Rows) -> tuple[list[Rule], list[str]]:
+    """The largest limit, unless a rate exceeds it, and the published band of these rows, for a
+    chart and in words."""
+    rules, words = list[Rule](), list[str]()
+    limited = [row for row in rows if row.ceiling_gb_per_s]
+    if limited:
+        best = max(limited, key=lambda row: row.ceiling_gb_per_s or 0.0)
+        limit, size, since = best.ceiling_gb_per_s or 0.0, size_axis([best]), ""
+        if size and len(limited) < len(rows):  # small copies may stay in a cache
+            since = f" from {units.format_bytes(min(int(row.axes[size]) for row in limited))} on"
+        if max(row.gb_per_s or 0.0 for row in limited) < question.ABOVE * limit:
+            rules.append(Rule(f"limit{since}: {best.ceiling}", limit))
+            words.append(f"Limit{since}: {units.format_rate(limit)}, {best.ceiling}.")
+    bands = [
+        (row.published_low_gb_per_s, row.published_high_gb_per_s, row.published)
+        for row in rows
+        if row.published_low_gb_per_s and row.published_high_gb_per_s
+    ]
+    if bands:
+        lows, highs, (published, *_) = zip(*bands, strict=True)
+        rules.append(Rule(f"published: {published}", min(lows), max(highs)))
+        words.append(f"Published: {published}.")
+    return rules, words
