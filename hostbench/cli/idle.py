@@ -87,7 +87,7 @@ def _read(paths: Sequence[Path]) -> list[Trace]:
             count(file)
             try:
                 traces[file.resolve()] = read_trace(file)
-            except DataError as error:
+            except (DataError, UsageError) as error:
                 if file == path:
                     raise
                 warn(f"left out: {error}")

@@ -6,7 +6,6 @@ only the interpreter's path was taken out of it afterwards.
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -85,30 +84,6 @@ def test_a_rows_fields(tree: Path) -> None:
     assert track["unit"] == "bytes" and track[["ci_low_s", "num_samples"]].isna().all()
 
 
-DEEP = "[" * 10**5
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "null", "3", "{}", '{"results": 5}', "\xff", DEEP, "half", "huge", "old"]
-)
-def test_a_file_of_another_kind_is_a_warning_and_the_rest_is_read(tree: Path, text: str) -> None:
-    path = result_file(tree)
-    said = str(path)
-    if text == "half":
-        path.write_text(path.read_text()[:700])
-    elif text == "huge":
-        change(path, lambda d: d["results"]["sorting.track_size"].__setitem__(0, [10**400]))
-        said = "OverflowError"
-    elif text == "old":
-        change(path, lambda data: data.update(version=1))
-        said = "before 2018: `asv update` writes it anew"
-    else:
-        path.write_text(text, encoding="latin-1")
-    rows, (warning,) = read(tree)
-    assert set(rows["commit"].str[:8]) == {SECOND}
-    assert said in warning
-
-
 def test_results_without_machine_json_are_shown_with_a_warning(tree: Path) -> None:
     (tree / "shelf" / "machine.json").unlink()
     rows, warnings = read(tree)
@@ -128,14 +103,6 @@ def test_without_benchmarks_json_a_name_says_its_unit_as_asv_takes_it(tree: Path
     assert {units.pop(name) for name in [*units] if ".track_" in name} == {"unit"}
     assert set(units.values()) == {"seconds"} and len(units) == 3
     assert (rows["seconds"].notna() == (rows["unit"].eq("seconds") & rows["value"].notna())).all()
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"sorting.track_size": null}'])
-def test_a_damaged_benchmarks_json(tree: Path, text: str) -> None:
-    (tree / "benchmarks.json").write_text(text)
-    rows, warnings = read(tree)
-    assert len(rows) == 22
-    assert len(warnings) == (text == "{")
 
 
 def test_a_benchmark_that_has_lost_a_parameter_keeps_its_old_rows_apart(tree: Path) -> None:
@@ -181,20 +148,6 @@ def test_a_date_that_is_none(tree: Path, date: object) -> None:
     assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
 
 
-def test_half_a_character_is_a_warning_and_the_rest_is_read(tree: Path) -> None:
-    """JSON may hold one; no table, no page and no terminal does."""
-
-    def edit(data: dict[str, Any]) -> None:
-        data["results"]["sorting.Sorting.time_sort"][1][1][0] = repr("\ud800")
-
-    change(result_file(tree), edit)
-    for _ in range(2):  # written, and read from what is there
-        rows, [warning] = read(tree)
-        assert str(result_file(tree)) in warning and "surrogates not allowed" in warning
-        sort = rows[rows["workload"] == "sorting.Sorting.time_sort"]
-        assert len(rows) == 18 and len(sort) == 4
-
-
 def test_a_long_parameter_stays_text(tree: Path) -> None:
     """Python would take a hundred times its bytes to read it."""
     long = "[" * 40 + "1," * 600 + "]" * 40
@@ -206,11 +159,3 @@ def test_a_long_parameter_stays_text(tree: Path) -> None:
     rows, warnings = read(tree)
     first = rows[~rows["commit"].str.startswith(SECOND)]
     assert warnings == [] and {long, 7} <= set(first["n"])
-
-
-def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:
-    shutil.copy(result_file(tree), os.fsdecode(os.fsencode(tree) + b"/shelf/bbbb\xff-venv.json"))
-    shutil.copytree(tree / "shelf", os.fsdecode(os.fsencode(tree) + b"/box\xff"))
-    rows, warnings = read(tree)
-    assert len(rows) == 22 and len(warnings) == 2
-    assert all("no UTF-8" in warning and warning.isascii() for warning in warnings)

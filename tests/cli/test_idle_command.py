@@ -89,16 +89,6 @@ def test_a_folder_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     assert "recommender-rank-3.json.gz" in out
 
 
-def test_a_folder_is_the_traces_in_it_each_once(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (trace.parent / "config.json").write_text('{"lr": 0.1}')
-    (trace.parent / "notes.txt").write_text("no trace")
-    code, out, err = run(capsys, "--trace", trace, "--trace", trace.parent)
-    assert (code, out[:12]) == (EXIT_OK, "GPU 0: idle ")
-    assert "left out: " in err and "config.json is no trace" in err and "notes" not in err
-
-
 def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = MadeTrace()
     made.op("aten::mm", (0, 10))
@@ -131,23 +121,6 @@ def test_mistakes(
     Path("other.json").write_text("{}")
     ended, _, err = run(capsys, *words)
     assert ended == code and part in err and err.count("\n") == 1
-
-
-def test_text_of_a_trace_stays_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hostile = "aten::\x1b[2J\u202e|`<b>\n# item"
-    made = MadeTrace()
-    made.kernel((0, 5), (10, 110))
-    made.op(hostile, (18, 120))
-    made.note(f"hostbench line 3  step {hostile}.py", (121, 121))
-    made.sync((20, 115))
-    made.kernel((170, 175), (180, 300), name=hostile)
-    path = made.write(tmp_path / "trace.json")
-    for form in ("text", "md"):
-        out = run(capsys, "--trace", path, "--format", form)[1]
-        assert "item waits for the device" in out.replace("\\", "")
-        assert all(sign.isprintable() or sign == "\n" for sign in out)
-        assert not any(line.startswith("# item") for line in out.splitlines())
-    assert "\\<b\\>" in out
 
 
 @pytest.mark.parametrize(

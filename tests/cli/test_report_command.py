@@ -10,7 +10,7 @@ import pytest
 from hostbench import facts
 from hostbench.cli.entry import main
 from hostbench.cli.results import results_folder
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
@@ -114,14 +114,3 @@ def test_where_all_is_another_machines_its_option_is_named(
     store(results, 1, machine="table")
     assert main(["report"]) == EXIT_NOTHING_MEASURED
     assert "no run of this machine (shelf) is stored; `--machine NAME`" in capsys.readouterr().err
-
-
-def test_what_is_damaged_is_named_and_the_rest_shown(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store(results, 1)
-    bad = results / "shelf" / "runs" / "run2.json.gz"
-    bad.write_bytes(b"half")
-    assert main(["report"]) == EXIT_FAILED
-    text, err = capsys.readouterr()
-    assert str(bad) in err and "run run1" in text

@@ -357,25 +357,6 @@ def test_what_measures_two_commits_of_another_project_is_asv(
     assert "hostbench ab main" in said(open_page("changes", quick))
 
 
-def test_damaged_files_are_named_and_the_rest_is_shown(
-    open_page, quick: Path, tmp_path: Path
-) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(quick, results)
-    (results / "shelf" / "runs" / "20261125T000000Z-1a2b3c4d-0010.json.gz").write_bytes(b"x" * 99)
-    for page in PAGES:
-        app = open_page(page, results)
-        assert "20261125T000000Z-1a2b3c4d-0010" in said(app)
-    assert charts(open_page("overview", results))
-
-
-def test_text_of_files_is_no_markup() -> None:
-    import words
-
-    assert "<" not in words.plain(HOSTILE).replace("\\<", "")
-    assert "://" not in words.plain("see https://example.org")
-
-
 def test_names_are_short() -> None:
     import words
 

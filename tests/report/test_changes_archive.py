@@ -262,14 +262,6 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
         assert not any(row[key] for key in ("effect", "low", "high", "before_s", "after_s"))
 
 
-def test_damage_is_named_and_the_rest_judged(copied: Path, changes: Any) -> None:
-    broken = sorted(copied.glob("shelf/runs/*.gz"))[50]
-    broken.write_bytes(broken.read_bytes()[:100])
-    code, out, err = changes(copied)
-    assert code == EXIT_FAILED and broken.name in err
-    assert shown(1) in out
-
-
 def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     code, _, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err

@@ -86,20 +86,6 @@ def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, dama
     assert read.finish is not None
 
 
-@pytest.mark.parametrize(
-    "first",
-    [b"", b"[]", b'{"kind": "case"}', b"\xff", b'{"kind": "run", "format": 99}', b"[" * 100_000],
-)
-def test_a_damaged_header_is_an_error_that_names_file_and_remedy(
-    tmp_path: Path, first: bytes
-) -> None:
-    path = written(tmp_path)
-    with pytest.raises(DataError) as caught:
-        edit(path, lambda lines: lines.__setitem__(0, first + b"\n"))
-    assert str(path) in str(caught.value)
-    assert "move it away" in str(caught.value)
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_damage_of_bytes_is_more_than_damage(tmp_path: Path, data: st.DataObject) -> None:

@@ -57,33 +57,6 @@ def test_an_archive_is_the_same_wherever_it_is_written_and_never_written_over(
     assert str(tmp_path) not in text and str(Path.home()) not in text
 
 
-HEADERLESS = json.dumps(
-    {"hostbench": {"format": 1, "header": {"planned": []}, "records": [], "facts": {}}}
-).encode()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"no gzip",
-        gzip.compress(b"no json", mtime=0),
-        gzip.compress(b"null", mtime=0),
-        gzip.compress(b'{"hostbench": {"format": 0}}', mtime=0),
-        gzip.compress(b'{"hostbench": {"format": "2"}}', mtime=0),
-        gzip.compress(HEADERLESS, mtime=0),
-        gzip.compress(b"[" * 100_000, mtime=0),
-        gzip.compress(b"\xff", mtime=0),
-        archive.packed(archive.content_of(RUN))[:-9],
-    ],
-)
-def test_damage_is_named_with_the_remedy(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "run.json.gz"
-    path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        archive.read(path)
-    assert str(path) in str(caught.value) and "restore it from git" in str(caught.value)
-
-
 def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
     path = archive.write(tmp_path, RUN)
     data = json.loads(gzip.decompress(path.read_bytes()))

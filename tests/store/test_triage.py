@@ -11,7 +11,6 @@ from hostbench.cli.entry import main
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.store import archive, triage
-from hostbench.store.results import Results, damage
 from hostbench.store.triage import Entry
 from tests.fakes.builders import COMMIT, copy_case, record, run
 
@@ -51,29 +50,6 @@ def test_an_event_may_outgrow_what_was_said(
     effect: float | None, now: float, is_outgrown: bool
 ) -> None:
     assert replace(ENTRY, effect=effect).is_outgrown(now) == is_outgrown
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"effect": "4%"}, "$.effect"),
-        ({"note": "\x1b[31mred"}, "$.note"),
-        ({"since": COMMIT[:8]}, "$.since"),
-        ({"state": None}, "$.state"),
-        ({"series": "\ud800"}, "surrogates"),
-    ],
-)
-def test_a_damaged_entry_is_named_and_the_rest_counts(
-    tmp_path: Path, change: dict[str, Any], why: str
-) -> None:
-    content = {"series": SERIES, "since": COMMIT, "state": "noise"}
-    good = write(tmp_path, "good.txt", json.dumps({**content, "unknown": 1}))
-    path = write(tmp_path, "mine.txt", json.dumps({**content, **change}))
-    triage_ = triage.read(tmp_path)
-    assert [*triage_.entries] == [good]
-    ((where, text),) = triage_.warnings
-    assert where == path and why in text and "\x1b" not in text
-    assert damage(Results(tmp_path)) == [f"{path}: {text}"]
 
 
 def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""Whatever lies in a folder, each command and each page shows what is whole, names the rest once,
+prints nothing that a terminal or a browser would act on, and stays within memory and time."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import hostile
+
+MOST_MIB, MOST_CPU_S = 800, 30
+Row = dict[str, Any]
+UNSAFE = re.compile(r"(?<!\\)<(?:script|i|b)>|(?<!\\)\]\((?:javascript|http)")
+"""In Markdown; of what is code there nothing acts."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def rows(tree: Path) -> dict[str, Row]:
+    """By command or page, in a process of its own."""
+    file = tree.with_suffix(".json")
+    argv = [sys.executable, "-m", "tests.hostile", str(tree), str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return {row["what"]: row for row in json.loads(file.read_text())}
+
+
+def of(rows: dict[str, Row], start: str) -> Iterator[Row]:
+    return (row for what, row in rows.items() if what.startswith(start))
+
+
+def test_nothing_breaks_or_takes_too_much(rows: dict[str, Row]) -> None:
+    for what, row in rows.items():
+        assert "Traceback" not in row["err"], what
+        assert row["code"] in (0, 2, 3, 4), what
+        assert row["cpu_s"] < MOST_CPU_S and row["peak_mib"] < MOST_MIB, what
+
+
+def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) -> None:
+    for command, shown in (
+        ("report", hostile.LATER),
+        ("changes", "failed since 9f9f9f9f"),
+        ("compare", "1 failed, 2 undecided"),
+        ("triage", "mine"),
+    ):
+        for row in of(rows, command):
+            assert row["code"] == 4, row["what"]
+            assert shown in row["out"].replace("\\", ""), row["what"]
+    for row in of(rows, "idle"):
+        assert row["code"] == 0 and "\nGPU 0: idle " in row["out"], "each file once"
+    for row in of(rows, "page"):
+        assert row["code"] == 0 and "shelf" in row["out"], row["what"]
+
+
+@pytest.mark.parametrize(
+    ("command", "folder", "files"),
+    [("changes", "results/", hostile.STORED), ("idle", "", hostile.TRACES)],
+)
+def test_each_file_has_one_warning(
+    rows: dict[str, Row], command: str, folder: str, files: dict[str, tuple[Any, str]]
+) -> None:
+    for row in of(rows, command):
+        lines, wrong = row["err"].splitlines() + row["out"].splitlines(), {}
+        for name, (_, why) in files.items():
+            shown = name.replace("\x1b", " ").encode(errors="backslashreplace").decode()
+            named = [line for line in lines if folder + shown in line]
+            if [why in line for line in named] != [True] * bool(why):
+                wrong[name] = named
+        assert not wrong
+
+
+def test_nothing_is_printed_that_acts(rows: dict[str, Row]) -> None:
+    for what, row in rows.items():
+        out = row["out"]
+        assert hostile.SECRET not in out + row["err"], what
+        if what.startswith("page") or "--format md" in what:
+            assert not UNSAFE.search(re.sub(r"(`+).*?\1", "", out)), what
+        elif "--format html" in what:
+            assert "<script" not in out and "<i>" not in out, what
+        if not what.startswith("page"):
+            assert all(sign.isprintable() or sign == "\n" for sign in out + row["err"]), what
+
+
+def test_nothing_is_written_elsewhere(rows: dict[str, Row], tree: Path) -> None:
+    """A table stands beside the results, and what was published where it was asked for; the one
+    pyproject.toml that is TOML has a project around it now."""
+    known = {"results", ".results.table", "published", "traces", "secret.json"}
+    projects = {path.name for path in tree.iterdir()} - known - {"pyproject.toml-1"}
+    assert len(projects) == 2 * len(hostile.CONFIGS) - 1
+    for name in projects:
+        assert {path.name for path in (tree / name).iterdir()} == {".git", name[:-2]}
+    stored = {str(path.relative_to(tree / "results")) for path in (tree / "results").rglob("*.*")}
+    assert len(stored - hostile.STORED.keys()) == 5, "the healthy files, and a folder"
