@@ -75,11 +75,13 @@ class Case(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a person typed for `--case`: a family or a workload, with some or all of its axes."""
+    """What a person typed for a case: a family or a workload, with some or all of its axes; for a
+    series also its machine, or every one."""
 
     text: str
     workload: str
     axes: tuple[tuple[str, str], ...]
+    machine: str | None = None
 
     @property
     def family(self) -> str:
@@ -90,6 +92,13 @@ class Selector:
             return False
         values = case.values
         return all(name in values and is_value(values[name], text) for name, text in self.axes)
+
+    def selects_series(self, series: str) -> bool:
+        """`series` is `case@machine` as it is stored, or `case@machine/environment`. One that is no
+        case has parameters that are no axes."""
+        text, _, group = series.rpartition("@")
+        case = read_case(text) or Case(text.partition("[")[0], {})
+        return self.machine in (None, group, group.partition("/")[0]) and self.selects(case)
 
 
 def parse_selector(text: str) -> Selector:
@@ -106,23 +115,7 @@ def parse_selector(text: str) -> Selector:
     return _selector(text, match)
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSelector:
-    """What a person typed for a series: a case, in part or whole, and `@machine` or every one."""
-
-    case: Selector
-    machine: str | None
-
-    def selects(self, series: str) -> bool:
-        """`series` is `case@machine` as it is stored, or `case@machine/environment`. One that is no
-        case has parameters that are no axes."""
-        text, _, group = series.rpartition("@")
-        case = read_case(text) or Case(text.partition("[")[0], {})
-        is_there = self.machine in (None, group, group.partition("/")[0])
-        return is_there and self.case.selects(case)
-
-
-def parse_series(text: str) -> SeriesSelector:
+def parse_series(text: str) -> Selector:
     """Read `family.workload[axis=value,...]@machine`; any asv benchmark's name is a workload.
 
     Raises UsageError for anything else.
@@ -133,25 +126,24 @@ def parse_series(text: str) -> SeriesSelector:
             f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
             "with the axes and the machine or without"
         )
-    return SeriesSelector(_selector(text, match), match["machine"])
+    return _selector(text, match)
 
 
 def read_case(text: str) -> Case | None:
     """The inverse of str(case), for any asv benchmark; None for what is no case."""
     match = _SERIES.match(text)
     try:
-        selector = _selector(text, match) if match and match["machine"] is None else None
+        selector = match and _selector(text, match)
     except UsageError:
         return None
-    if selector is None:
+    if selector is None or selector.machine is not None:
         return None
-    return Case(selector.workload, {name: _read(value) for name, value in selector.axes})
-
-
-def _read(text: str) -> AxisValue:
-    if text in ("True", "False"):
-        return text == "True"
-    return int(text) if _INT.fullmatch(text) else text
+    values: dict[str, AxisValue] = {}
+    for axis, word in selector.axes:
+        values[axis] = int(word) if _INT.fullmatch(word) else word
+        if word in ("True", "False"):
+            values[axis] = word == "True"
+    return Case(selector.workload, values)
 
 
 def _selector(text: str, match: re.Match[str]) -> Selector:
@@ -161,7 +153,7 @@ def _selector(text: str, match: re.Match[str]) -> Selector:
         if not equals:
             raise UsageError(f"cannot read axis {part!r} of case {text!r}: write axis=value")
         pairs.append((name.strip(), value.strip()))
-    return Selector(text, match["workload"], tuple(pairs))
+    return Selector(text, match["workload"], tuple(pairs), match.groupdict().get("machine"))
 
 
 def as_typed(text: str) -> str:

@@ -2,14 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from hostbench.core.units import GB, MIB
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
-
-WHICH = "cannot be told which GPU ran"
-"""Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
 
 MAX_CACHED_BYTES = 128 * MIB
 """Source and target of a copy in a GPU's memory that are smaller together may stay in its cache:
@@ -63,32 +61,26 @@ def ceiling(
     """
     if device == "cuda" and link == "device_memory" and 2 * nbytes < MAX_CACHED_BYTES:
         return "none: both buffers may stay in the GPU's cache"
-    limit = _limit(link, device, facts, loaded)
+    limit: Ceiling | str = f"none on the {device} device"
+    if device == "simulated":
+        limit = _simulated(link, facts)
+    elif device == "cuda":  # facts of several GPUs may have no CUDA order
+        group = cuda_group(facts)
+        limit = _on_cuda(link, facts, loaded, group) if group else "cannot be told which GPU ran"
     if isinstance(limit, str) or share == 1:
         return limit
     words = {0.5: "half of the bytes cross it", 2.0: _TWICE}
     return limit.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
 
 
-def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
-    if device == "cpu":
-        return "none on the cpu device"
-    if device == "simulated":
-        return _simulated(link, facts)
-    if device != "cuda":
-        return f"the device {device} has no known link"
-    group = cuda_group(facts)
-    return WHICH if group is None else _on_cuda(link, facts, loaded, group)
-
-
 def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     if link == "device_memory":
         return _device_memory(facts, group)
-    second = cuda_group(facts, 1)
+    second, by_rate = cuda_group(facts, 1), attrgetter("gb_per_s")
     if link == "peer":  # NVLink where both have it, at the rate of the slower
         peers = [_nvlink(facts, group), _nvlink(facts, second or group)]
         if None not in peers:
-            return min(filter(None, peers), key=_rate)
+            return min(filter(None, peers), key=by_rate)
     own = host_link(facts, loaded, group)
     if isinstance(own, str) or link in ("host_to_device", "device_to_host"):
         return own
@@ -99,7 +91,7 @@ def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling
     other = own if second is None else host_link(facts, {}, second)
     if isinstance(other, str):
         return f"of the second GPU: {other}"
-    return own.then(other) if link == "through_host" else min(own, other, key=_rate)
+    return own.then(other) if link == "through_host" else min(own, other, key=by_rate)
 
 
 def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
@@ -168,10 +160,6 @@ def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
         "through_host": replace(back.then(there), text=f"the simulated link, {_TWICE}"),
     }
     return limits.get(link, "there is no such simulated link")
-
-
-def _rate(limit: Ceiling) -> float:
-    return limit.gb_per_s
 
 
 def _why(facts: Facts, group: str, name: str) -> str:

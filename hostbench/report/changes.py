@@ -59,8 +59,8 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
         raise UsageError(f"nothing of {', '.join(sorted(unknown))} is stored that may be judged")
     selectors = [parse_series(text) for text in texts if text not in wholes]
     for selector in selectors:
-        if not any(selector.selects(series.id) for series in history.series):
-            check_selects(selector.case, load(), "nothing like it is stored, and ")
+        if not any(selector.selects_series(series.id) for series in history.series):
+            check_selects(selector, load(), "nothing like it is stored, and ")
     chosen = [
         series
         for series in history.series
@@ -68,7 +68,7 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
         and (
             not texts
             or f"{MACHINE}{series.group}" in wholes
-            or any(selector.selects(series.id) for selector in selectors)
+            or any(selector.selects_series(series.id) for selector in selectors)
         )
     ]
     names = {series.group for series in chosen}

@@ -95,10 +95,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 )
 def test_series_that_are_selected(text: str, series: str) -> None:
     selector = parse_series(text)
-    assert selector.selects(series)
-    assert not selector.selects("other.thing[nbytes=1]@box")
+    assert selector.selects_series(series)
+    assert not selector.selects_series("other.thing[nbytes=1]@box")
     if selector.machine:
-        assert not selector.selects(series + "2")
+        assert not selector.selects_series(series + "2")
 
 
 @pytest.mark.parametrize("text", ["", "@box", "transfer@", "transfer[a]@box", "a[b=1]@c@d", "a["])
