@@ -10,8 +10,8 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import Any, Generic, TypeVar
@@ -58,7 +58,7 @@ class NvmlUnavailable(Exception):
 
 
 class NvmlThread(Thread, Generic[T]):
-    """Opens NVML, has it asked, and closes it: left behind where that never ends."""
+    """Opens NVML, where it is not yet, and has it asked: left behind where that never ends."""
 
     def __init__(self, ask: "Callable[[Nvml], T]", library: Any = None) -> None:
         """Starts at once. `library` stands in for pynvml."""
@@ -70,8 +70,7 @@ class NvmlThread(Thread, Generic[T]):
 
     def run(self) -> None:
         try:
-            with closing(open_nvml(self._library)) as nvml:
-                self._results.append(self._ask(nvml))
+            self._results.append(self._ask(open_nvml(self._library)))
         except BaseException as error:
             self._error = error
 
@@ -86,8 +85,10 @@ class NvmlThread(Thread, Generic[T]):
         return self._results[0]
 
 
+@cache
 def open_nvml(library: Any = None) -> "Nvml":
-    """Initialise NVML; close it again. Raises NvmlUnavailable with the reason and its remedy."""
+    """NVML, initialised once for this process: closed and opened again, GPUs without persistence
+    mode would go to sleep in between. Raises NvmlUnavailable with the reason and its remedy."""
     if library is None:
         try:
             library = importlib.import_module("pynvml")
@@ -107,9 +108,6 @@ class Nvml:
     """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""
 
     library: Any
-
-    def close(self) -> None:
-        self.ask("nvmlShutdown")
 
     def ask(self, call: Call, *arguments: Any) -> Any:
         """What that call answers, or the unknown Fact that says why it does not."""

@@ -1,10 +1,10 @@
-"""Statistics against slow oracles."""
+"""Statistics against numpy's, Python's and the exact law."""
 
-import itertools
 import math
 import statistics
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,30 +14,15 @@ from hostbench.core.samples import median, median_interval, quantile, relative_i
 values_of = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 
 
-def slow_quantile(values: list[float], share: Fraction) -> Fraction:
-    """The definition, in exact arithmetic: walk up to the place, then interpolate."""
-    ordered = sorted(map(Fraction, values))
-    place = share * (len(ordered) - 1)
-    for low, (a, b) in enumerate(itertools.pairwise(ordered)):
-        if low <= place <= low + 1:
-            return a + (b - a) * (place - low)
-    return ordered[0]
-
-
 @given(values_of, st.integers(0, 16))
-def test_quantile_is_the_definition(values: list[float], sixteenths: int) -> None:
-    exact = slow_quantile(values, Fraction(sixteenths, 16))
-    assert quantile(values, sixteenths / 16) == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
-
-
-@given(values_of)
-def test_median_is_pythons(values: list[float]) -> None:
+def test_quantile_is_numpys_and_median_pythons(values: list[float], sixteenths: int) -> None:
+    share = sixteenths / 16
+    expected = float(np.quantile(values, share))
+    assert quantile(values, share) == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert median(values) == pytest.approx(statistics.median(values), rel=1e-12, abs=1e-12)
 
 
 def test_no_values_are_refused() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        quantile([], 0.5)
     with pytest.raises(ValueError, match="no values"):
         median([])
 
@@ -45,8 +30,7 @@ def test_no_values_are_refused() -> None:
 def test_relative_iqr() -> None:
     assert relative_iqr([1, 2, 3, 4, 5]) == 2 / 3
     assert relative_iqr([2, 2, 2]) == 0
-    assert relative_iqr([0, 0, 0]) == math.inf
-    assert relative_iqr([-1, -2]) == math.inf
+    assert relative_iqr([0, 0, 0]) == relative_iqr([-1, -2]) == math.inf
 
 
 def coverage(n: int, rank: int) -> Fraction:
@@ -65,22 +49,11 @@ def test_the_interval_is_the_narrowest_that_covers() -> None:
         for n in (*range(1, 41), 100, 301):
             interval = median_interval(list(range(1, n + 1)), confidence)
             assert interval == narrowest(n, confidence), (n, confidence)
-
-
-def test_99_percent_needs_8_values() -> None:
-    assert median_interval([1.0] * 7) == (-math.inf, math.inf)
-    assert median_interval([5, 3, 8, 1, 2, 7, 6, 4]) == (1, 8)
-    assert median_interval([]) == (-math.inf, math.inf)
-
-
-def test_the_interval_of_very_many_values() -> None:
     low, high = median_interval(list(range(2000)))
     assert low == 1999 - high
     assert 935 < low < 950  # 1000 - 2.576 * sqrt(2000) / 2 = 942
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=60))
-def test_the_interval_holds_the_median(values: list[float]) -> None:
-    low, high = median_interval(values)
-    assert low <= median(values) <= high
-    assert low in values and high in values
+def test_99_percent_needs_8_values() -> None:
+    assert median_interval([1.0] * 7) == median_interval([]) == (-math.inf, math.inf)
+    assert median_interval([5, 3, 8, 1, 2, 7, 6, 4]) == (1, 8)

@@ -95,7 +95,7 @@ class FakeGpu:
         return SimpleNamespace(nvmlReturn=code, valueType=3, value=Union(ullVal=value))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class FakeNvml:
     """Pass it where pynvml is expected; DRIVER and DEVICE hold its functions."""
 
@@ -108,7 +108,7 @@ class FakeNvml:
     hung: threading.Event = field(default_factory=threading.Event)  # set once it was called
     released: threading.Event = field(default_factory=threading.Event)
     asked: Counter[str] = field(default_factory=Counter)  # how often, by function
-    opened: int = 0  # as often as it was initialised and not yet shut down
+    opened: int = 0  # as often as it was initialised
     loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))  # by GPU
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
@@ -178,7 +178,6 @@ def _nth(values: Sequence[T], index: int, code: int) -> T:
 
 
 DRIVER: dict[str, Callable[..., Any]] = {
-    "nvmlShutdown": lambda n: setattr(n, "opened", n.opened - 1),
     "nvmlDeviceGetCount": lambda n: len(n.gpus),
     "nvmlDeviceGetHandleByIndex": _handle,
     "nvmlSystemGetDriverVersion": lambda n: n.driver,
