@@ -1,9 +1,8 @@
 """Any asv results tree, read as asv wrote it: ours or another project's. Sole reader of asv's file
 format (api version 2). What hostbench has measured is left out: archives have it.
 
-A file becomes columns: a point for each combination of a benchmark's parameters. Files of one suite
-have one layout, the same benchmarks with the same parameters. What names a case is worked out once
-a layout; a file then adds its lists of numbers.
+A file becomes columns: a point for each combination of a benchmark's parameters. What names its
+cases is the same in every file of a suite, and worked out once.
 """
 
 import ast
@@ -12,16 +11,13 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hostbench.core import files
 from hostbench.core.case import Case
@@ -30,7 +26,7 @@ from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE, damaged, load_json, read_stored
 from hostbench.core.records import DAMAGE
 from hostbench.store.points import STATUSES, axes_of
-from hostbench.store.table import SCHEMA, TEXT, all_of, of_columns
+from hostbench.store.table import SCHEMA, of_columns
 
 OUR_METHOD = ".track_seconds"
 """How the benchmarks end that asv sees of hostbench's workloads."""
@@ -38,7 +34,6 @@ NO_REASON = "asv stores no reason"
 MAX_LITERAL = 1024
 """Characters of a parameter that is read as a value of Python; a longer one stays text."""
 _UNITS = {"time_": "seconds", "timeraw_": "seconds", "mem_": "bytes", "peakmem_": "bytes"}
-_OF_CASE = ("family", "workload", "case", "unit", "device", "axes", "nbytes")
 _STATS = {
     "ci_low_s": "stats_ci_99_a",
     "ci_high_s": "stats_ci_99_b",
@@ -46,6 +41,11 @@ _STATS = {
     "q75_s": "stats_q_75",
     "num_samples": "stats_repeat",
 }
+
+
+_NUMBERS = {"value": "result", **_STATS}
+"""Column -> what asv calls it."""
+_OF_CASE = ("family", "workload", "case", "unit", "device", "nbytes", "axes")
 _MAX_LAYOUTS = 16
 """That are remembered: a suite changes now and then."""
 
@@ -88,23 +88,21 @@ def _decoded(raw: bytes) -> Any:
     return load_json(raw)
 
 
-# ---- what files share ---------------------------------------------------------------------------
+# ---- a file -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsvLayout:
-    """What all files of one shape share: an entry per benchmark, then arrays over all points."""
+class AsvLayout(NamedTuple):
+    """What all files with the same benchmarks and parameters share."""
 
     shape: list[tuple[str, Any]]
     """(benchmark, its lists of parameters)."""
     counts: list[int]
     """Points of each benchmark."""
-    benchmark_of: pa.Array
-    """Each point's index in `shape`."""
-    columns: Mapping[str, pa.Array]
-    """What names each point's case."""
+    columns: dict[str, pa.Array]
+    """_OF_CASE: what names each point's case."""
     in_seconds: Any
-    damaged: Mapping[str, str]
+    """Of each point."""
+    broken: dict[str, str]
     """Benchmarks that cannot be shown -> why."""
 
 
@@ -135,25 +133,28 @@ class AsvMachine:
             data = _decoded(raw)
             if data.get("version") == 1:
                 raise ValueError("it is of before 2018: `asv update` writes it anew")
-            about = self._about_file(data)
-            if environment_of(about["run_id"]) is None:
-                own = data["results"].items()
-                data["results"] = {n: row for n, row in own if not n.endswith(OUR_METHOD)}
-            if not data["results"]:
+            about, names = self._about_file(data), data["result_columns"]
+            is_ours = environment_of(about["run_id"]) is None
+            cells = {  # asv trims nulls at a row's end
+                name: dict(zip(names, row, strict=False))
+                for name, row in data["results"].items()
+                if not (is_ours and name.endswith(OUR_METHOD))
+            }
+            if not cells:
                 return None, about
-            layout, columns = self._columns(data)
+            layout = self._layout([(name, own.get("params")) for name, own in cells.items()])
+            columns = _columns(data, [*cells.values()], layout)
         except (*DAMAGE, IndexError, OverflowError) as error:
             warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
             return None, {}
-        if layout.damaged:
-            (name, why), *others = layout.damaged.items()
-            names = f"{name} and {len(others)} others" if others else name
-            warn(f"{path}: {names} cannot be shown ({why}); left out")
-        first = pc.min(columns["started_at"].cast(pa.int64())).as_py()
-        num = len(columns["started_at"])
-        texts = {name: all_of(text, num) for name, text in about.items() if text is not None}
-        table = of_columns(columns | texts, f"{self._machine}/{path.name}")
-        return table, {**about, "first_us": first, "rows": num}
+        if layout.broken:
+            (name, why), *others = layout.broken.items()
+            which = f"{name} and {len(others)} others" if others else name
+            warn(f"{path}: {which} cannot be shown ({why}); left out")
+        first = min((at for at in columns["started_at"] if at is not None), default=None)
+        texts = {**about, "flags": "", "file": f"{self._machine}/{path.name}"}
+        table = of_columns(layout.columns | columns, texts)
+        return table, {**about, "first_us": first, "rows": len(table)}
 
     def _about_file(self, data: Mapping[str, Any]) -> dict[str, Any]:
         commit = str(data["commit_hash"])
@@ -167,76 +168,50 @@ class AsvMachine:
             "source": "asv",
         }
 
-    def _columns(self, data: Mapping[str, Any]) -> tuple[AsvLayout, dict[str, pa.Array]]:
-        """The columns in which points of one file differ."""
-        results = data["results"]
-        cells = list(itertools.zip_longest(*results.values()))  # asv trims nulls at a row's end
-        stored = dict(zip(data["result_columns"], cells, strict=False))
-        nothing = (None,) * len(results)
-        shape = list(zip(results, stored.get("params", nothing), strict=True))
-        layout = next((known for known in self._layouts if known.shape == shape), None)
-        if layout is None:
-            layout = _layout(shape, self._about)
-            self._layouts[:] = [layout, *self._layouts][:_MAX_LAYOUTS]
-        of = layout.benchmark_of
-        committed = _milliseconds(data.get("date"))
-        began = [*map(_milliseconds, stored.get("started_at", nothing))]
-        versions = [None if v is None else str(v) for v in stored.get("version", nothing)]
-        columns = {
-            "flags": all_of("", len(of)),
-            "committed_at": _times([committed]).take(pa.array(np.zeros(len(of), np.int32))),
-            "started_at": _times([committed if at is None else at for at in began]).take(of),
-            "version": pa.array(versions, TEXT).take(of),
-            **layout.columns,
-            **_numbers(stored, layout, nothing),
-        }
-        return layout, columns
+    def _layout(self, shape: list[tuple[str, Any]]) -> AsvLayout:
+        for known in self._layouts:
+            if known.shape == shape:
+                return known
+        cases, counts, broken = list[tuple[Any, ...]](), list[int](), dict[str, str]()
+        for name, params in shape:
+            own = list[tuple[Any, ...]]()
+            try:
+                if len(cases) + math.prod(map(len, params or ())) > files.MAX_POINTS:
+                    limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
+                    raise ValueError(f"its parameters make more than {limit}: give them fewer")
+                own = [*_cases(name, params or (), self._about.get(name, {}))]
+            except DAMAGE as error:
+                broken[name] = str(error)
+            cases += own
+            counts.append(len(own))
+        columns = dict(zip(_OF_CASE, zip(*cases, strict=True), strict=True)) if cases else {}
+        layout = AsvLayout(
+            shape=shape,
+            counts=counts,
+            columns={n: pa.array(columns.get(n, ()), SCHEMA.field(n).type) for n in _OF_CASE},
+            in_seconds=np.array(columns.get("unit", ())) == "seconds",
+            broken=broken,
+        )
+        self._layouts[:] = [layout, *self._layouts][:_MAX_LAYOUTS]
+        return layout
 
 
-def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> AsvLayout:
-    cases: list[dict[str, Any]] = []
-    num_cases: list[int] = []
-    damaged: dict[str, str] = {}
-    for name, params in shape:
-        about, of_benchmark = described.get(name, {}), list[dict[str, Any]]()
-        kind = "".join(name.rpartition(".")[2].partition("_")[:2])
-        unit = str(about.get("unit", _UNITS.get(kind, "unit")))  # as asv takes its name
-        try:
-            if len(cases) + math.prod(map(len, params or [])) > files.MAX_POINTS:
-                limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
-                raise ValueError(f"its parameters make more than {limit}: give them fewer values")
-            for params_of_case in _combinations(params or [], about):
-                of_benchmark.append(_about_case(name, params_of_case, unit))
-            cases += of_benchmark
-        except DAMAGE as error:
-            damaged[name], of_benchmark = str(error), []
-        num_cases.append(len(of_benchmark))
-    types = {name: SCHEMA.field(name).type for name in _OF_CASE}
-    return AsvLayout(
-        shape=shape,
-        counts=num_cases,
-        benchmark_of=pa.array(np.repeat(np.arange(len(num_cases), dtype=np.int32), num_cases)),
-        columns={n: pa.array([case[n] for case in cases], own) for n, own in types.items()},
-        in_seconds=np.array([case["unit"] == "seconds" for case in cases], dtype=bool),
-        damaged=damaged,
-    )
-
-
-def _combinations(params: Any, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Parameters by name, in the order of asv's lists."""
-    names = about.get("param_names")
-    is_good = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not is_good or not len(set(names)) == len(names) == len(params):  # type: ignore[arg-type]
-        # benchmarks.json describes another version of the benchmark
+def _cases(
+    benchmark: str, params: Sequence[Sequence[Any]], about: Mapping[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    """_OF_CASE of each case of a benchmark, in the order of asv's lists. Raises one of DAMAGE."""
+    kind = "".join(benchmark.rpartition(".")[2].partition("_")[:2])
+    unit = str(about.get("unit", _UNITS.get(kind, "unit")))  # as asv takes its name
+    known = about.get("param_names")
+    names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
+    if not len({*names}) == len(names) == len(params):  # it describes another version
         names = [f"param{number}" for number in range(1, len(params) + 1)]
-    literals = [[_literal(text) for text in values] for values in params]
-    return (dict(zip(names, values, strict=False)) for values in itertools.product(*literals))  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=4096)
-def _literal_of(text: str) -> Any:
-    value = ast.literal_eval(text)
-    return value if isinstance(value, str | int | float | bool | None) else text
+    for values in itertools.product(*([_literal(text) for text in own] for own in params)):
+        case = Case.of(benchmark, dict(zip(names, values, strict=True)))
+        axes = axes_of(case)
+        str(case).encode()  # no table holds half a character
+        device, nbytes = axes.pop("device", None), axes.pop("nbytes", None)
+        yield case.family, case.workload, str(case), unit, device, nbytes, json.dumps(axes)
 
 
 def _literal(text: Any) -> Any:
@@ -244,77 +219,67 @@ def _literal(text: Any) -> Any:
     if not isinstance(text, str) or len(text) > MAX_LITERAL:
         return str(text)
     try:
-        return _literal_of(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return text
+    return value if isinstance(value, str | int | float | bool | None) else text
 
 
-def _about_case(benchmark: str, params: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    """What names a case in every file. Raises one of DAMAGE."""
-    case = Case.of(benchmark, params)
-    axes = axes_of(case)
-    str(case).encode()  # no table holds half a character
+# ---- its numbers --------------------------------------------------------------------------------
+
+
+def _columns(
+    data: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], layout: AsvLayout
+) -> dict[str, Any]:
+    """The columns in which files of one layout differ, from what asv has of each benchmark."""
+    committed = _microseconds(data.get("date"))
+    versions, began, lists = list[Any](), list[Any](), {key: list[Any]() for key in _NUMBERS}
+    for own, num in zip(cells, layout.counts, strict=True):
+        at, version = _microseconds(own.get("started_at")), own.get("version")
+        began += [committed if at is None else at] * num
+        versions += [None if version is None else str(version)] * num
+        for column, key in _NUMBERS.items():
+            cell = own.get(key)
+            # a benchmark without parameters may have a bare number
+            values = cell if isinstance(cell, list) else [cell]
+            lists[column] += values if len(values) == num else [*values, *[None] * num][:num]
     return {
-        "family": case.family,
-        "workload": case.workload,
-        "case": str(case),
-        "unit": unit,
-        "nbytes": axes.pop("nbytes", None),
-        "device": axes.pop("device", None),
-        "axes": json.dumps(axes),
+        "version": versions,
+        "started_at": began,
+        "committed_at": [committed] * len(began),
+        **_numbers(lists, layout.in_seconds),
     }
 
 
-# ---- the numbers of a file ----------------------------------------------------------------------
-
-
-def _numbers(
-    stored: Mapping[str, Sequence[Any]], layout: AsvLayout, nothing: Sequence[None]
-) -> dict[str, pa.Array]:
-    """The columns of numbers, and what they say of each point's status."""
-    pairs = zip(stored.get("result", nothing), layout.counts, strict=True)
-    # a benchmark without parameters may have a bare number
-    values = [cell if isinstance(cell, list) else [cell] * count for cell, count in pairs]
-    flat = _flat(values, layout.counts)
-    value = _floats(flat)
+def _numbers(lists: Mapping[str, list[Any]], in_seconds: Any) -> dict[str, Any]:
+    """_NUMBERS as numbers, and what they say of each point's status: asv has NaN for what was
+    skipped, null for what failed. Raises OverflowError for a number that no float holds."""
+    numbers = {name: _floats(cells) for name, cells in lists.items()}
+    value = numbers["value"]
+    numbers["seconds"] = np.where(in_seconds, value, np.nan)
+    for name in _STATS:
+        numbers[name][~np.isfinite(numbers[name]) | np.isnan(numbers["seconds"])] = np.nan
+    numbers["num_samples"] = np.trunc(numbers["num_samples"])
     is_missing = np.isnan(value)
-    seconds = np.where(layout.in_seconds, value, np.nan)
-    columns = {"value": value, "seconds": seconds}
-    for name, key in _STATS.items():
-        column = _floats(_flat(stored.get(key, nothing), layout.counts))
-        column[~np.isfinite(column) | np.isnan(seconds)] = np.nan
-        columns[name] = np.trunc(column) if name == "num_samples" else column
-    is_skipped = np.array([type(cell) is float for cell in flat], dtype=bool)  # NaN
+    is_skipped = np.array([type(cell) is float for cell in lists["value"]], dtype=bool)  # NaN
     status = np.where(is_missing, np.where(is_skipped, 1, 2), 0).astype(np.int32)
     no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
     return {
-        **{name: pa.array(column, from_pandas=True) for name, column in columns.items()},
+        **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
         "status": pa.DictionaryArray.from_arrays(pa.array(status), STATUSES),
         "reason": pa.DictionaryArray.from_arrays(no_reason, [NO_REASON]),
     }
 
 
-def _milliseconds(value: Any) -> int | None:
-    """A time since the epoch that can be kept; None for anything else."""
-    is_time = type(value) in (int, float) and FIRST_S * 1000 <= value < END_S * 1000
-    return int(value) if is_time else None
+def _floats(cells: list[Any]) -> Any:
+    """NaN for what is no number: text, True, a list."""
+    if not set(map(type, cells)) <= {float, int, NoneType}:
+        cells = [cell if type(cell) in (int, float) else None for cell in cells]
+    return np.array(cells, dtype=float)
 
 
-def _times(milliseconds: Sequence[int | None]) -> pa.Array:
-    return pa.array(milliseconds, pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))
-
-
-def _flat(cells: Sequence[Any], lengths: list[int]) -> list[Any]:
-    """The lists of all benchmarks as one, each as long as it has combinations."""
-    if set(map(type, cells)) != {list} or [*map(len, cells)] != lengths:
-        lists = [cell if isinstance(cell, list) else [] for cell in cells]
-        pairs = zip(lists, lengths, strict=True)
-        cells = [[*own[:count], *[None] * (count - len(own))] for own, count in pairs]
-    return list(itertools.chain.from_iterable(cells))
-
-
-def _floats(values: list[Any]) -> Any:
-    """As numbers, NaN for what is none. Raises OverflowError for one that no float holds."""
-    if not set(map(type, values)) <= {float, int, NoneType}:  # text, True, a list
-        values = [value if type(value) in (int, float) else None for value in values]
-    return np.array(values, dtype=float)
+def _microseconds(milliseconds: Any) -> int | None:
+    """A time since the epoch that can be kept, from what asv has; None for anything else."""
+    is_number = type(milliseconds) in (int, float)
+    is_time = is_number and FIRST_S * 1000 <= milliseconds < END_S * 1000
+    return int(milliseconds) * 1000 if is_time else None

@@ -206,16 +206,18 @@ def of_run(rows: Sequence[FrameRow], file: str) -> pa.Table:
     return pa.Table.from_pylist(points, schema=SCHEMA)
 
 
-def of_columns(columns: Mapping[str, pa.Array], file: str) -> pa.Table:
-    """The same from columns; one that is absent is null."""
-    num = len(next(iter(columns.values())))
-    of_all = {"kind": all_of("point", num), "file": all_of(file, num)}
-    return pa.table({**columns, **of_all, "position": pa.array(np.arange(num, dtype=np.int32))})
-
-
-def all_of(value: str, num: int) -> pa.Array:
-    """A text, that many times."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(num, np.int32)), [value])
+def of_columns(columns: Mapping[str, Any], texts: Mapping[str, str | None]) -> pa.Table:
+    """The same from columns, and from texts that are the same in all rows; what is absent is null."""
+    num = len(columns["case"])
+    arrays = {
+        name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(num, np.int32)), [value])
+        for name, value in {"kind": "point", **texts}.items()
+        if value is not None
+    }
+    for name, own in {**columns, "position": range(num)}.items():
+        is_made = isinstance(own, pa.Array)
+        arrays[name] = own if is_made else pa.array(own, SCHEMA.field(name).type)
+    return pa.table(arrays)
 
 
 def with_files(
