@@ -1,4 +1,4 @@
-"""HOSTBENCH_SIMULATION=FILE.toml: the figures of the simulated device; docs/simulation.md."""
+"""HOSTBENCH_SIMULATION=FILE.toml: the figures of the simulated device; docs/commands.md."""
 
 import math
 import os
@@ -19,7 +19,7 @@ from hostbench.facts.record import Facts, known
 VARIABLE = "HOSTBENCH_SIMULATION"
 MARK = "simulated"
 """Word in the name of every machine that is one, and in the text of its hardware."""
-_REMEDY = "docs/simulation.md has every key"
+_REMEDY = "docs/commands.md has every key"
 GROUP = "simulation"
 """The facts' group that says that the others are made up."""
 

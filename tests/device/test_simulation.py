@@ -36,7 +36,7 @@ from tests.fakes.builders import InProcess, copy_case, record, run
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "simulation.md"
+PAGE = ROOT / "docs" / "commands.md"
 CASES = "transfer[nbytes=64KiB,memory=pinned,blocking=True]"
 OLD, NEW = "a" * 40, "b" * 40
 FASTEST = ("--launches", "7", "--case", CASES)

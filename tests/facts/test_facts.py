@@ -31,7 +31,7 @@ EPYC = {
     "proc/sys/kernel/numa_balancing": "0\n",
 }
 GROUPS = {group: [row.name for row in spec.rows_of(group)] for group in get_args(spec.FactGroup)}
-DOCS = Path(__file__).parent.parent.parent / "docs" / "facts.md"
+DOCS = Path(__file__).parent.parent.parent / "docs" / "table.md"
 
 
 def tree(root: Path, **changes: str) -> Path:
