@@ -292,7 +292,9 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
         points["order"] = runs.index.get_indexer(run.categories)[run.codes]
         points = points[points["order"] >= 0].sort_values("order", kind="stable")
         numbers, order = points["number"].to_numpy(), points["order"].to_numpy()
-        series: Mapping[Any, Any] = points.groupby(["where", "case", "version"], observed=True).indices
+        series: Mapping[Any, Any] = points.groupby(
+            ["where", "case", "version"], observed=True
+        ).indices
         for key, own in series.items():
             last = own[-SEARCHED_RUNS:]  # arrays, no frame: series are many
             if not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS:
