@@ -6,7 +6,6 @@ import words
 
 from hostbench.core.errors import HostbenchError
 
-st.set_page_config(page_icon="⏱️", layout="wide")
 page = st.navigation(
     [
         st.Page("views/overview.py", title="Overview", default=True),
@@ -18,7 +17,7 @@ page = st.navigation(
     ],
     position="top",
 )
-st.set_page_config(page_title=f"{page.title} · hostbench")
+st.set_page_config(page_title=f"{page.title} · hostbench", page_icon="⏱️", layout="wide")
 try:
     parts.head(page.title)
     page.run()

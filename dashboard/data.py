@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +106,12 @@ def runs(store: Store) -> pd.DataFrame:
     return rows.assign(name=names)
 
 
+@st.cache_resource(max_entries=4, show_spinner=False)
+def machines(store: Store) -> tuple[str, ...]:
+    """The one with the newest run first."""
+    return tuple(dict.fromkeys(runs(store)["machine"]))
+
+
 @st.cache_resource(max_entries=64, show_spinner=False)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run, with what its rates are held against."""
@@ -148,7 +153,11 @@ def small_picture(
         rows = rows[rows[axis].isin(shown)] if any(sizes.values()) else rows
     unit = (curves.units_of(rows, question) or ["time"])[0]
     points = curves.lines(rows, x, unit)
-    return drawn(curves.chart(points, x, unit), height) if len(points) else None, measured
+    if points.empty:
+        return None, measured
+    chart = curves.chart(points, x, unit)
+    still = tuple(replace(point, about={}) for point in chart.points)  # takes no clicks: quicker
+    return drawn(replace(chart, points=still), height), measured
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -174,12 +183,12 @@ def trends(
     series: tuple[tuple[str, str], ...],
     unit: str,
     by: str,
-    days: tuple[date, ...],
+    time_range: str,
     _rows: Sequence[pd.DataFrame],
     height: int = TALL,
 ) -> tuple[dict[str, Trend], Spec]:
     """These series (case, group) by their id, over DATES, and their chart; the rows of each are
-    those of the days."""
+    those of the time range."""
     history, drawn = judged(store), dict[str, Trend]()
     detectable = {own.id: own.detectable for own in history.series}
     one_case, one_group = (len(set(column)) == 1 for column in zip(*series, strict=True))

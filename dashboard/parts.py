@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
 import data
@@ -10,7 +10,6 @@ import pandas as pd
 import streamlit as st
 import words
 from data import Store
-from streamlit.delta_generator import DeltaGenerator as Box
 
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
@@ -20,8 +19,10 @@ from hostbench.report.sides import is_ours
 
 T = TypeVar("T")
 
-LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
+ANY_TIME = "all runs"
+RANGES = {ANY_TIME: 0, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
+"""Days before the newest run."""
 _NEXT = "machine of the next page"
 MOST_MACHINES = 4
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
@@ -40,11 +41,11 @@ COLUMNS = {
 def head(title: str) -> None:
     """The title and what is chosen on every page, then what could not be read; where no run is
     stored the one command that makes one, and the end of the page."""
-    left, *right = st.columns([4, 5, 5, 6], vertical_alignment="bottom")
-    left.title(title, anchor=False)
     store = data.opened()
-    if not data.runs(store).empty:
-        _filters(store, *right)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.title(title, anchor=False, width="content")
+        if not data.runs(store).empty:
+            _filters(store)
     if warnings := data.history(store).warnings:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
             listed(warnings)
@@ -84,64 +85,52 @@ def not_judged(series: Sequence[Series]) -> str:
 # ---- what is chosen on every page ---------------------------------------------------------------
 
 
-def _filters(store: Store, left: Box, middle: Box, right: Box) -> None:
-    """Machines and days, which hold on every page, and what device they are of."""
+def _filters(store: Store) -> None:
+    """Machines and time, which hold on every page, and what device they are of."""
     if _NEXT in st.session_state:  # only before its widget is there can its value be set
         st.session_state["machine"] = st.session_state.pop(_NEXT)
-    every = data.runs(store)
-    names = sorted(every["machine"].unique())
-    left.multiselect(
-        "Machines", names, key="machine", bind="query-params", placeholder="all machines"
-    )
-    times = every["started_at"].dropna()
-    first = times.min().date() if len(times) else None
-    middle.date_input("Days", [], key="days", bind="query-params", min_value=first)
-    with right.container(horizontal=True, vertical_alignment="center"):
-        if st.toggle("Auto-refresh", key="refresh", bind="query-params"):
-            _look(store)
-        counts = data.history(store).counts
-        devices = counts["device"][counts["machine"].isin(machines(store))]
-        for device in sorted(words.DEVICES.keys() & set(devices)):
-            st.badge(words.DEVICES[device], icon=":material/info:", color="violet")
-
-
-@st.fragment(run_every=LOOKS_EVERY_S)
-def _look(shown: Store) -> None:
-    """Draw the page again when a stored file has come, gone or been written."""
-    if data.opened() != shown:
-        st.rerun()
+    names = sorted(data.machines(store))
+    if len(names) > 1:
+        look: Any = {"key": "machine", "bind": "query-params", "width": 340}
+        st.multiselect("Machines", names, placeholder="all machines", **look)
+    st.selectbox("Time range", list(RANGES), key="range", bind="query-params", width=140)
+    counts = data.history(store).counts
+    devices = set(counts["device"][counts["machine"].isin(machines(store))].unique())
+    labels = [text for device, text in words.DEVICES.items() if device in devices]
+    if labels:
+        st.markdown(" ".join(f":violet-badge[:material/info: {text}]" for text in labels))
 
 
 def machines(store: Store) -> list[str]:
     """Those that are chosen, else all; the one with the newest run first."""
-    names = list(dict.fromkeys(data.runs(store)["machine"]))
-    chosen = st.session_state.get("machine") or names
-    return [name for name in names if name in chosen]
+    chosen = st.session_state.get("machine")
+    names = data.machines(store)
+    return [name for name in names if name in chosen] if chosen else list(names)
 
 
-def days() -> tuple[date, ...]:
-    """The first and the last that are chosen, or none."""
-    return tuple(st.session_state.get("days") or ())
+def is_in_range(at: datetime) -> bool:
+    """Whether it is in the time range that is chosen."""
+    first = _first()
+    return first is None or (not pd.isna(at) and at >= first)
 
 
-def in_days(at: datetime) -> bool:
-    """Whether it is of the days that are chosen."""
-    span = _span()
-    return span is None or (not pd.isna(at) and span[0] <= at < span[1])
+def time_range() -> str:
+    return st.session_state.get("range") or ANY_TIME
 
 
-def _span() -> tuple[pd.Timestamp, pd.Timestamp] | None:
-    """From the first of the days that are chosen to the first after them."""
-    if len(days()) < 2:
+def _first() -> pd.Timestamp | None:
+    """The beginning of the time range that is chosen; None of all runs."""
+    days = RANGES[time_range()]
+    if not days:
         return None
-    first, last = (pd.Timestamp(day, tz="UTC") for day in days())
-    return first, last + pd.Timedelta(days=1)
+    newest: pd.Timestamp = data.runs(data.opened())["started_at"].max()
+    return newest - pd.Timedelta(days=days)
 
 
 def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
-    """The rows of the days that are chosen."""
-    span = _span()
-    return rows if span is None else rows[rows[column].between(*span, inclusive="left")]
+    """The rows of the time range that is chosen."""
+    first = _first()
+    return rows if first is None else rows[rows[column] >= first]
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
@@ -164,6 +153,13 @@ def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
             if not data.measured(store, machine, run_id).isdisjoint(workloads):
                 of_machine[machine] = run_id
     return list(of_machine.items())
+
+
+@st.fragment(run_every="10s")
+def refresh(shown: Store) -> None:
+    """Draw the page again when a stored file has come, gone or been written."""
+    if data.opened() != shown:
+        st.rerun()
 
 
 # ---- choices ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """How things are called on the pages, and the one place where text from files is made safe."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
 """Between two choices of a case: a value may hold commas."""
 _JOINER = "\u2060"
 _LONGEST = 1000
+_MOST_BLOCKS, _BLOCKS = 15, "▁▂▃▄▅▆▇█"
 
 
 def plain(text: object) -> str:
@@ -94,6 +96,14 @@ def ago(at: Any) -> str:
 def change(event: Event) -> str:
     """`+18.6%`; nothing of a baseline reset."""
     return "" if event.is_reset else format_change(event.effect)
+
+
+def spark(values: Sequence[float]) -> str:
+    """A small trend as a line of blocks: of many values some, to the last."""
+    values = values[:: -max(1, len(values) // _MOST_BLOCKS)][::-1]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BLOCKS[round(scale * (value - low))] for value in values)
 
 
 def order(axis: str, text: str) -> list[tuple[float, str]]:

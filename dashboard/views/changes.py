@@ -45,11 +45,11 @@ if not any(own.judged for own in series):
 rows = causes(
     event
     for event in judged.events
-    if event.machine in names and parts.in_days(event.first.committed_at)
+    if event.machine in names and parts.is_in_range(event.first.committed_at)
 )
 if not rows:
     num = number_of(sum(own.judged for own in series), "series", "series")
-    parts.empty(f"No change in {num} on these machines and days.")
+    parts.empty(f"No change in {num} on these machines in this time.")
 number = Counter([*(ANY for _ in rows), *(cause.worst.state for cause in rows)])
 states = [ANY, *(state for state in STATES if number[state])]
 wanted = parts.one(

@@ -26,25 +26,29 @@ store = data.opened()
 names = parts.machines(store)
 runs = parts.runs(store)
 if runs.empty:
-    parts.empty("No run is of these days and machines: choose others above.")
+    parts.empty("No run is of these machines and this time: choose others above.")
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
 changes = causes(event for event in judged.events if event.machine in names)
 fails = [event for cause in changes for event in cause.events if event.fails]
 number = Counter(cause.worst.state for cause in changes)
 newest = runs.iloc[0]
+badges = []
+if fails:
+    on = number_of(len({event.machine for event in fails}), "machine")
+    since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
+    badges.append(f":orange-badge[{number_of(number[FAILS], 'regression')} on {on} since {since}]")
+elif any(own.judged for own in series):
+    badges.append(":green-badge[:material/check: no new regression]")
+if number[PROVISIONAL]:
+    badges.append(f":gray-badge[{number[PROVISIONAL]} provisional]")
+kind = plain(newest["scratch"]) if isinstance(newest["scratch"], str) else "newest run"
+badges.append(f":blue-badge[{kind}, {ago(newest['started_at'])}]")
+setup = plain(f"{newest['machine']}, {newest['name']}, {newest['hardware']}")
 with st.container(horizontal=True, vertical_alignment="center"):
-    if fails:
-        on = number_of(len({event.machine for event in fails}), "machine")
-        since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
-        st.badge(f"{number_of(number[FAILS], 'regression')} on {on} since {since}", color="orange")
-    elif any(own.judged for own in series):
-        st.badge("no new regression", icon=":material/check:", color="green")
-    if number[PROVISIONAL]:
-        st.badge(f"{number[PROVISIONAL]} provisional", color="gray")
-    kind = plain(newest["scratch"]) if isinstance(newest["scratch"], str) else "newest run"
-    st.badge(f"{kind}, {ago(newest['started_at'])}", color="blue")
-    st.caption(plain(f"{newest['machine']}, {newest['name']}, {newest['hardware']}"))
+    st.markdown(f"{' '.join(badges)} :small[:gray[{setup}]]", width="stretch")
+    if st.toggle("Auto-refresh", key="refresh", bind="query-params"):
+        parts.refresh(store)
 
 
 def card(name: str) -> None:
@@ -61,11 +65,11 @@ def card(name: str) -> None:
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     whose = f"{own[0][0]}: " * (len(own) > 1)
-    st.markdown(plain(whose + says.replace(" on the cpu device,", "")))
     spec, measured = data.small_picture(store, name, tuple(own), HEIGHT)
-    if spec and parts.chart(spec, f"card {name}", says):
-        parts.go("curves", q=name)
-    st.caption(plain(measured))
+    verdict = plain(whose + says.replace(" on the cpu device,", ""))
+    st.markdown(f"{verdict}  \n:small[:gray[{plain(measured)}]]")
+    if spec:
+        parts.draw(spec, says)
 
 
 def own_card(answer: Answer) -> None:
@@ -87,7 +91,7 @@ def trend_card(own: Series) -> None:
         st.caption("no run with a date")
         return
     series, unit = ((own.case, own.group),), trend.units_of([rows])[0]
-    _, spec = data.trends(store, series, unit, "commit date", parts.days(), [rows], HEIGHT)
+    _, spec = data.trends(store, series, unit, "commit date", parts.time_range(), [rows], HEIGHT)
     if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
         parts.go("trend", case=own.case)
     choices = words.case(own.case).removeprefix(name).strip()
@@ -105,8 +109,8 @@ if not cards:  # another project's: of its workloads what changed, then what has
     first = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
     cards = [partial(trend_card, own) for own in ranked if own in first.values()]
 for pair in (cards[:2], cards[2:4]):
-    for column, draw in zip(st.columns(2), pair, strict=False):
-        with column.container(border=True, height="stretch"):
+    for column, draw in zip(st.columns(2, border=True), pair, strict=False):
+        with column:
             draw()
 
 st.subheader("What changed", anchor=False)
@@ -117,9 +121,12 @@ if not any(own.judged for own in series):
 elif not changes:
     st.caption("No change that lasts.")
 else:
-    row = parts.clicked(parts.causes(changes, series), "top changes")
-    if row is not None:
-        parts.go("changes", change=changes[row].key)
+    for row, cause in zip(parts.causes(changes, series).to_dict("records"), changes, strict=True):
+        trend_line = words.spark(row["trend"] or ())
+        about = f"{row['state']} since {row['since']}, {row['cause']}, {row['machines']}"
+        title = f"**{row['change']} {plain(row['what'])}**"
+        label = f"{title} {trend_line} :small[:gray[{plain(about)}]]"
+        parts.link("changes", label, change=cause.key)
 
 st.subheader("Machines", anchor=False)
 recent = runs.groupby("machine").head(RECENT)

@@ -19,7 +19,7 @@ SHOWN = 8
 store = data.opened()
 runs = parts.runs(store)
 if runs.empty:
-    parts.empty("No run is of these days and machines: choose others above.")
+    parts.empty("No run is of these machines and this time: choose others above.")
 moved = data.setup_changes(store)
 keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
 dot = parts.chart(charts.dots(runs, moved), "runs", f"{len(runs)} runs over time")

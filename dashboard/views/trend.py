@@ -18,6 +18,16 @@ it would not be seen. Vertical: solid where the series changed, dashed where its
 where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
 skipped."""
 
+
+def dragged() -> tuple[pd.Timestamp, pd.Timestamp] | None:
+    """The days in the address, which a drag puts there."""
+    try:
+        first, last = st.query_params["days"].split(",")
+        return pd.Timestamp(first, tz="UTC"), pd.Timestamp(last, tz="UTC") + pd.Timedelta(days=1)
+    except (KeyError, ValueError):
+        return None
+
+
 store = data.opened()
 names = sorted(parts.machines(store))
 judged = data.judged(store)
@@ -54,38 +64,39 @@ with choices:
             cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
     by = parts.one("X axis", list(data.DATES), "x")
     date = data.DATES[by]
+    zoomed = dragged()
     lines: dict[tuple[str, str], pd.DataFrame] = {}
     for case in cases:
         for name in names if len(lines) <= trend.MOST else ():
             stored = parts.within(data.trend(store, name, case), date)
+            stored = stored[stored[date].between(*zoomed)] if zoomed else stored
             stored = stored[(stored["status"] != "not measured") & stored[date].notna()]
             lines |= {(case, str(group)): own for group, own in stored.groupby("group", sort=False)}
     if not lines:
-        parts.empty("No run of these choices: choose other values, machines or days.")
+        parts.empty("No run of these choices: choose other values, machines or times.")
     unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 series = tuple(lines)[: trend.MOST]
-days = parts.days()
-drawn, spec = data.trends(store, series, unit, by, days, list(lines.values()))
+times = f"{parts.time_range()}, {st.query_params.get('days')}"
+drawn, spec = data.trends(store, series, unit, by, times, list(lines.values()))
 points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
-key = f"trend {days}"  # another chart for other days, without the old drag
+key = f"trend {times}"  # another chart for other times, without the old drag
 
 
 def zoom() -> None:
-    """The days that were dragged over, which hold on every page."""
+    """The days that were dragged over, in the address."""
     span = st.session_state[key]["selection"].get(trend.DAYS, {}).get("x")
     if span:
-        st.session_state["days"] = tuple(pd.Timestamp(at, unit="ms").date() for at in span)
+        st.query_params["days"] = ",".join(f"{pd.Timestamp(at, unit='ms'):%Y-%m-%d}" for at in span)
 
 
 with st.container(horizontal=True, vertical_alignment="center"):
     drag = "Drag over days to see them alone; click a point for its run."
     st.caption(drag, help=HELP, width="content")
-    if st.session_state.get("days"):
+    if zoomed:
         icon = ":material/zoom_out_map:"
-        all_days = {"days": ()}
-        st.button("All days", on_click=st.session_state.update, args=(all_days,), icon=icon)
+        st.button("All days", on_click=st.query_params.update, args=({"days": []},), icon=icon)
 clicked = parts.draw(
     spec,
     f"{workload} over time: {len(points)} points in {unit}",
@@ -104,7 +115,8 @@ moved = causes(
     event
     for event in judged.events
     if event.id in drawn or (not event.case and event.group in groups)
-    if parts.in_days(getattr(event.first, date))
+    if parts.is_in_range(at := getattr(event.first, date))
+    if not zoomed or zoomed[0] <= at < zoomed[1]
 )
 if moved:
     table = parts.causes(moved, judged.series)
