@@ -1,7 +1,8 @@
 """allocation: creating a tensor on the host and moving it, against creating it on the device; what
 new memory costs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
@@ -35,16 +36,16 @@ QUICK_FILLS = ((MIB, "zeros"), (MIDDLE, "zeros"), (MIDDLE, "randn"))
 )
 def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], None]:
     """A new float32 tensor on the device. Timed: making it, moving it, dropping the last one."""
-    keep: list[Any] = [None]
+    tensors: list[Any] = [None]
     new = device.creator(fill, nbytes, on_host=place == "cpu_then_move")
 
     def cpu_then_move() -> None:
-        keep[0] = device.move(new())
+        tensors[0] = device.move(new())
 
     def direct() -> None:
-        keep[0] = new()
+        tensors[0] = new()
 
-    return {"cpu_then_move": cpu_then_move, "direct": direct}[place]
+    return cpu_then_move if place == "cpu_then_move" else direct
 
 
 @workload(
@@ -76,22 +77,16 @@ def part(device: Device, nbytes: int, part: Any) -> Prepared:
     device.fill_pattern(source, seed=1)
     device.fill_pattern(target, seed=2)
 
-    def step() -> None:
-        device.copy(target, source, blocking=True)
-
     def verify() -> str | None:
         return None if device.same_values(target, source) else "target differs from source"
 
+    step = partial(device.copy, target, source, blocking=True)
     return Prepared(step=step, verify=verify, copies={"H2D pageable": nbytes})
 
 
-def _needs(memory: str, cache: str, **_: Any) -> Iterator[str]:
-    if memory == "pinned":
-        yield "pinned memory"
-    if memory == "device":
-        yield "memory of its own"
-    if cache == "cold":
-        yield "allocator caches"
+def _needs(memory: str, cache: str, **_: Any) -> list[str]:
+    kinds = {"pinned": ["pinned memory"], "device": ["memory of its own"]}.get(memory, [])
+    return kinds + ["allocator caches"] * (cache == "cold")
 
 
 def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
@@ -121,17 +116,23 @@ def memory(device: Device, nbytes: int, memory: Any, cache: str) -> Prepared:
     cold: the allocators' caches were emptied before. Pageable memory comes from the system, and
     each of its pages is touched once.
     """
-    keep: list[Any] = [None]
+    return _allocations(device, nbytes, memory, cache)
+
+
+def _allocations(
+    device: Device, nbytes: int, memory: Any, cache: str, findings: Any = None
+) -> Prepared:
+    blocks: list[Any] = [None]
     new = device.allocator(nbytes, memory)
 
     def step() -> None:
-        keep[0] = new()
+        blocks[0] = new()
 
     def drop() -> None:
-        keep[0] = None
+        blocks[0] = None
         device.drop_caches()
 
-    return Prepared(step=step, before=drop if cache == "cold" else None)
+    return Prepared(step=step, before=drop if cache == "cold" else None, findings=findings)
 
 
 SETTINGS = {
@@ -147,11 +148,19 @@ TIGHT = 1.75
 back on the way, and every setting gets through."""
 
 
+PINNED_SETTINGS = {
+    "default": "",
+    "host_register": "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",
+    "background_threads": "pinned_use_background_threads:True",
+    "reserved_segment": "pinned_reserve_segment_size_mb:256",
+}
+
+
 def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
     """Both names: the older is read by every torch that is supported, the newer is the one that
     stays."""
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
-    return dict.fromkeys(names, SETTINGS[setting])
+    return dict.fromkeys(names, {**SETTINGS, **PINNED_SETTINGS}[setting])
 
 
 @workload(
@@ -172,8 +181,8 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     from hostbench.families.allocation.sequence import demands, peak_bytes
 
     wanted = [
-        (demand.number, demand.nbytes and device.creator("empty", demand.nbytes, on_host=False))
-        for demand in demands()
+        (number, nbytes and device.creator("empty", nbytes, on_host=False))
+        for number, nbytes in demands()
     ]
     held: dict[int, Any] = {}
     device.drop_caches()
@@ -192,6 +201,43 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
         return device.memory_of(step)
 
     return Prepared(step=step, before=device.drop_caches, findings=findings)
+
+
+@workload(
+    axes={
+        "device": DEVICES,
+        "nbytes": (65 * MIB,),  # one more than a power of two
+        "setting": tuple(PINNED_SETTINGS),
+        "cache": ("cold", "warm"),
+    },
+    needs=lambda **_: ["pinned memory", "allocator caches", "segments of an allocator"],
+    environment=_conf,
+    host_only=lambda cache, **_: cache == "warm",
+    sampling=0.5,
+    baseline={"setting": "default", "cache": "warm"},
+    version="1",
+)
+def pinned(device: Device, nbytes: int, setting: str, cache: str) -> Prepared:
+    """New pinned memory under settings of its allocator. Timed: allocating, dropping the last one.
+
+    Unless told otherwise torch rounds up to a power of two (the finding `pinned_bytes`).
+    """
+    import torch
+
+    module = torch.get_device_module(device.torch_device)
+
+    def findings() -> dict[str, int]:
+        if not hasattr(module, "host_memory_stats"):
+            return {}
+        device.drop_caches()
+        name = "allocated_bytes.current"
+        before = module.host_memory_stats()[name]
+        block = device.allocator(nbytes, "pinned")()
+        after = module.host_memory_stats()[name]
+        del block
+        return {"pinned_bytes": after - before}
+
+    return _allocations(device, nbytes, "pinned", cache, findings)
 
 
 @workload(

@@ -75,7 +75,7 @@ def _quick(device: str, **axes: Any) -> bool:
     needs=lambda memory, **_: ["pinned memory"] if memory == "pinned" else [],
     quick=_quick,
     baseline=BASE,
-    version="1",
+    version="2",
 )
 def loop(
     device: Device,
@@ -115,7 +115,7 @@ def loop(
     rate_of="the batches that the loop takes",
     quick=lambda device, num_workers, **_: device == "cpu" and num_workers == 1,
     baseline={"persistent": True},
-    version="1",
+    version="2",
 )
 def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -> Prepared:
     """An epoch of 8 batches of 16 items, 100 us each. Timed: the epoch and one synchronize.

@@ -17,19 +17,24 @@ def setup_cache():
     return suite.measure("overlap")
 
 
-MEMORY = ("pageable", "pinned")
 RATIOS = {"1:4": 0.25, "1:2": 0.5, "2:1": 2.0, "4:1": 4.0}
 """compute:copy; 1:1 is the workload `pipeline`."""
+LOOPS = ("copy_only", "compute_only", "serial", "copy_stream")
 
 
-def _needs(memory: str, **_: Any) -> list[str]:
-    return ["pinned memory"] if memory == "pinned" else []
+def _needs(memory: str, schedule: str = "", **_: Any) -> list[str]:
+    return ["pinned memory"] * (memory == "pinned") + ["CUDA graphs"] * (schedule == "graph")
 
 
 def _moves(batch_bytes: int, schedule: str = "", **_: Any) -> int:
     from hostbench.families.overlap.loops import NUM_BATCHES
 
     return 0 if schedule == "compute_only" else NUM_BATCHES * batch_bytes
+
+
+def _moves_both_ways(batch_bytes: int, schedule: str, **_: Any) -> int:
+    is_one_way = schedule in ("copy_in_only", "copy_out_only")
+    return _moves(batch_bytes, schedule) * (1 if is_one_way else 2)
 
 
 def _usual(device: str, memory: str, **_: Any) -> bool:
@@ -42,7 +47,7 @@ def _quick(device: str, batch_bytes: int, memory: str, schedule: str) -> bool:
     """The largest size from the memory that can overlap; pageable memory on CUDA for the snippet
     that most articles print."""
     wanted = _usual(device, memory) or schedule == "copy_stream"
-    return batch_bytes == 32 * MIB and wanted and schedule != "streams_4"
+    return batch_bytes == 32 * MIB and wanted and schedule not in ("streams_4", "graph")
 
 
 def _expects(
@@ -57,49 +62,43 @@ def _expects(
     return {"overlapped": True} if is_sure and not is_alone else {}
 
 
+def _axes(*batch_bytes: int, **more: tuple[str, ...]) -> dict[str, Any]:
+    sizes_and_memory = {"batch_bytes": batch_bytes, "memory": ("pageable", "pinned")}
+    return {"device": DEVICES, **sizes_and_memory, **more}
+
+
+SHARED: dict[str, Any] = {
+    "moves": _moves,
+    "expects": _expects,
+    "needs": _needs,
+    "baseline": {"schedule": "serial"},
+}
+
+
 @workload(
-    axes={
-        "device": DEVICES,
-        "batch_bytes": (512 * KIB, 4 * MIB, 32 * MIB),
-        "memory": MEMORY,
-        "schedule": (
-            "copy_only",
-            "compute_only",
-            "serial",
-            "default_stream",
-            "copy_stream",
-            "streams_2",
-            "streams_4",
-        ),
-    },
-    moves=_moves,
-    expects=_expects,
-    needs=_needs,
+    axes=_axes(
+        512 * KIB,
+        4 * MIB,
+        32 * MIB,
+        schedule=(*LOOPS[:3], "default_stream", "copy_stream", "streams_2", "streams_4", "graph"),
+    ),
+    only=lambda schedule, **axes: schedule != "graph" or _usual(**axes),
     quick=_quick,
-    baseline={"schedule": "serial"},
     version="4",
+    **SHARED,
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
     from hostbench.families.overlap.loops import Loop
 
-    return Loop(device, batch_bytes, pinned=memory == "pinned").prepared(schedule)
+    return Loop(device, batch_bytes, memory).prepared(schedule)
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "batch_bytes": (4 * MIB,),
-        "memory": MEMORY,
-        "compute_to_copy": tuple(RATIOS),
-        "schedule": ("copy_only", "compute_only", "serial", "copy_stream"),
-    },
+    axes=_axes(4 * MIB, compute_to_copy=tuple(RATIOS), schedule=LOOPS),
     only=_usual,
-    moves=_moves,
-    expects=_expects,
-    needs=_needs,
-    baseline={"schedule": "serial"},
     version="3",
+    **SHARED,
 )
 def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str
@@ -108,17 +107,30 @@ def ratio(
     from hostbench.families.overlap.loops import Loop
 
     share = RATIOS[compute_to_copy]
-    loop = Loop(device, batch_bytes, pinned=memory == "pinned", compute_to_copy=share)
-    return loop.prepared(schedule)
+    return Loop(device, batch_bytes, memory, compute_to_copy=share).prepared(schedule)
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "batch_bytes": (32 * MIB,),
-        "memory": MEMORY,
-        "ordering": ("events", "record_stream", "stream_synchronize", "device_synchronize"),
-    },
+    axes=_axes(32 * MIB, schedule=LOOPS),
+    only=_usual,
+    version="1",
+    **{**SHARED, "needs": lambda **axes: [*_needs(**axes), "tensors of torch"], "expects": {}},
+)
+def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
+    """The pipeline with a compute that adds to a large buffer. Timed: as `pipeline`.
+
+    Products of matrices leave the device's memory free for the copies; this compute does not.
+    """
+    from hostbench.families.overlap.loops import Loop
+
+    return Loop(device, batch_bytes, memory, memory_bound=True).prepared(schedule)
+
+
+@workload(
+    axes=_axes(
+        32 * MIB,
+        ordering=("events", "record_stream", "stream_synchronize", "device_synchronize"),
+    ),
     only=_usual,
     moves=_moves,
     needs=_needs,
@@ -127,39 +139,22 @@ def ratio(
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
-    from hostbench.families.overlap.loops import Orderings
+    from hostbench.families.overlap.loops import Loop
 
-    return Orderings(device, batch_bytes, pinned=memory == "pinned").prepared(ordering)
-
-
-def _moves_both_ways(batch_bytes: int, schedule: str, **_: Any) -> int:
-    is_one_way = schedule in ("copy_in_only", "copy_out_only")
-    return _moves(batch_bytes, schedule) * (1 if is_one_way else 2)
+    return Loop(device, batch_bytes, memory).prepared(ordering)
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "batch_bytes": (16 * MIB,),
-        "memory": MEMORY,
-        "schedule": (
-            "copy_in_only",
-            "copy_out_only",
-            "compute_only",
-            "serial",
-            "default_stream",
-            "three_streams",
-        ),
-    },
+    axes=_axes(
+        16 * MIB,
+        schedule=("copy_in_only", "copy_out_only", *LOOPS[1:3], "default_stream", "three_streams"),
+    ),
     only=_usual,
-    moves=_moves_both_ways,
-    expects=_expects,
-    needs=_needs,
-    baseline={"schedule": "serial"},
     version="2",
+    **{**SHARED, "moves": _moves_both_ways},
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
-    from hostbench.families.overlap.loops import RoundTrip
+    from hostbench.families.overlap.loops import Loop
 
-    return RoundTrip(device, batch_bytes, pinned=memory == "pinned").prepared(schedule)
+    return Loop(device, batch_bytes, memory, returns=True).prepared(schedule)

@@ -6,6 +6,7 @@ synchronize at its end. How many steps the loop has is part of the case.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
@@ -64,11 +65,12 @@ def _expects(trap: str, **_: Any) -> dict[str, bool]:
     baseline={"trap": "none"},
     version="2",
 )
-def loop(device: Device, step_us: int, trap: Any) -> Prepared:
+def loop(device: Device, step_us: int, trap: str) -> Prepared:
     """A step that ends with reading a tensor. Timed: a loop of them and one synchronize; a step."""
-    from hostbench.families.synchronization.steps import CountedSteps
+    from hostbench.families.synchronization.steps import counted_steps
 
-    return CountedSteps(device, step_us).prepared(trap)
+    how, is_seldom = trap.removesuffix("_every_10"), trap.endswith("_every_10")
+    return counted_steps(device, step_us, how, every=10 if is_seldom else 1)
 
 
 @workload(
@@ -81,13 +83,9 @@ def loop(device: Device, step_us: int, trap: Any) -> Prepared:
 )
 def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
     """`.item()` after every so many steps. Timed: as `loop`."""
-    from hostbench.families.synchronization.steps import CountedSteps
+    from hostbench.families.synchronization.steps import counted_steps
 
-    return CountedSteps(device, step_us).prepared("item", every=num_queued)
-
-
-def _quick_ways(device: str, way: str) -> bool:
-    return way in ("device", "event_query") or (device == "cpu" and way == "event")
+    return counted_steps(device, step_us, "item", every=num_queued)
 
 
 @workload(
@@ -98,20 +96,26 @@ def _quick_ways(device: str, way: str) -> bool:
     depth=20,
     expects=lambda **_: {"asynchronous": False},
     needs=lambda way, **_: ["events that put the host to sleep"] if way == "blocking_event" else [],
-    quick=_quick_ways,
+    quick=lambda device, way: way in ("device", "event_query") or (device, way) == ("cpu", "event"),
     sampling=SAMPLING,
     baseline={"way": "device"},
     version="2",
 )
 def wait(device: Device, way: str) -> Prepared:
     """100 us of compute and a wait for it. Timed: 20 of them; one, with recording its event."""
-    compute = device.compute(100e-6)
-    marks, waits = _ways(device, way)
+    compute, event = device.compute(100e-6), device.event(timing=False, blocking="blocking" in way)
+    waits: dict[str, Callable[[], None]] = {
+        "device": device.synchronize,
+        "stream": device.this_stream().synchronize,
+        "event_query": partial(device.spin, event),
+    }
+    enqueue_mark = event.record if "event" in way else (lambda: None)
+    wait_for_it = waits.get(way, event.synchronize)
 
     def step() -> None:
         compute()
-        marks()
-        waits()
+        enqueue_mark()
+        wait_for_it()
 
     def verify() -> str | None:
         done = device.event(timing=False)
@@ -121,15 +125,3 @@ def wait(device: Device, way: str) -> Prepared:
         return None if done.query() else "it was back before the work was done"
 
     return Prepared(step=step, verify=verify)
-
-
-def _ways(device: Device, way: str) -> tuple[Callable[[], None], Callable[[], None]]:
-    """What is enqueued for the wait, and the wait."""
-    if way == "device":
-        return (lambda: None), device.synchronize
-    if way == "stream":
-        return (lambda: None), device.this_stream().synchronize
-    event = device.event(timing=False, blocking=way == "blocking_event")
-    if way == "event_query":
-        return event.record, lambda: device.spin(event)
-    return event.record, event.synchronize

@@ -24,15 +24,17 @@ LONG = 16 * MIB
 """From here on a copy is long beside the enqueueing of the next one."""
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
-CACHE = ("cold", "warm")
 SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}
 """What a program does that was written without a thought for the device."""
+WARM = {"cache": "warm", "blocking": True}
 
 
 def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[str]:
     """Registered memory is pinned by another way."""
     if memory != "pageable":
         yield "pinned memory"
+    if memory == "far_node":
+        yield "far NUMA node"
     if cache == "cold":
         yield "allocator caches"
 
@@ -59,79 +61,119 @@ def _expects(
     return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
 
 
+def _options(*sizes: int, **options: Any) -> dict[str, Any]:
+    """What most workloads declare: `moves`, `needs`, `expects`, the device and the sizes."""
+    axes = {"device": DEVICES, "nbytes": sizes, **options.pop("axes", {})}
+    usual = {"moves": lambda nbytes, **_: nbytes, "needs": _needs, "expects": _expects}
+    return {**usual, "version": "1", **options, "axes": axes}
+
+
 def _host_memory(device: Device, nbytes: int, memory: str) -> Any:
-    if memory == "registered":
-        return device.registered_buffer(nbytes)
+    if memory in ("registered", "far_node"):
+        return device.registered_buffer(nbytes, far=memory == "far_node")
     return device.host_buffer(nbytes, pinned=memory == "pinned")
 
 
-def _wrong(device: Device, target: Any, source: Any) -> str | None:
-    return None if device.same_values(target, source) else "target differs from source"
+def _wrong(device: Device, *pairs: tuple[Any, Any]) -> str | None:
+    """None where each target holds what its source does."""
+    wrong = sum(not device.same_values(target, source) for target, source in pairs)
+    return f"target differs from source ({wrong} of {len(pairs)})" if wrong else None
+
+
+def _copies(
+    device: Device, *pairs: tuple[Any, Any], step: Callable[[], None], **about: Any
+) -> Prepared:
+    """A step that copies into each target of the pairs its source, which are filled differently."""
+    for seed, (target, source) in enumerate(pairs, start=1):
+        device.fill_pattern(source, seed=seed)
+        device.fill_pattern(target, seed=0)
+    return Prepared(step=step, verify=lambda: _wrong(device, *pairs), **about)
 
 
 def _copy(device: Device, target: Any, source: Any, *, blocking: bool, **about: Any) -> Prepared:
-    """One copy between two buffers that are filled differently."""
-    device.fill_pattern(source, seed=1)
-    device.fill_pattern(target, seed=2)
-
-    def step() -> None:
-        device.copy(target, source, blocking=blocking)
-
-    return Prepared(step=step, verify=lambda: _wrong(device, target, source), **about)
+    """One copy between two buffers."""
+    step = partial(device.copy, target, source, blocking=blocking)
+    return _copies(device, (target, source), step=step, **about)
 
 
 def _one_way(device: str, nbytes: int, memory: str, blocking: bool) -> bool:
     """At 1GiB waiting or not is one number, and on the cpu device nothing changes any more."""
     changes = nbytes < GIB or (device == "cuda" and not blocking)
+    if memory == "far_node":
+        return nbytes in FEW_SIZES[2:] and not blocking
     return changes and (memory != "registered" or nbytes in FEW_SIZES)
 
 
+def _plain_copy(link: str, *far: str, **options: Any) -> dict[str, Any]:
+    return _options(
+        *SIZES,
+        axes={"memory": (*MEMORY, "registered", *far), "blocking": BLOCKING},
+        only=_one_way,
+        baseline=SYNC_PAGEABLE,
+        link=link,
+        published=lambda memory, **_: link if memory in ("pinned", "registered") else None,
+        **options,
+    )
+
+
 @workload(
-    axes={
-        "device": DEVICES,
-        "nbytes": SIZES,
-        "memory": (*MEMORY, "registered"),
-        "blocking": BLOCKING,
-    },
-    only=_one_way,
-    moves=lambda nbytes, **_: nbytes,
-    expects=_expects,
-    needs=_needs,
-    quick=lambda nbytes, memory, **_: nbytes in QUICK_SIZES and memory != "registered",
-    baseline=SYNC_PAGEABLE,
-    link="host_to_device",
-    published=lambda memory, **_: "host_to_device" if memory != "pageable" else None,
-    version="1",
+    quick=lambda nbytes, memory, **_: nbytes in QUICK_SIZES and memory in MEMORY,
+    **_plain_copy("host_to_device", "far_node"),
 )
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
-    """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation."""
+    """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation.
+
+    far_node: from memory of a NUMA node that is not the device's.
+    """
     source, target = _host_memory(device, nbytes, memory), device.buffer(nbytes)
     observed = "H2D pageable" if memory == "pageable" else "H2D pinned"
     return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "nbytes": SIZES,
-        "memory": (*MEMORY, "registered"),
-        "blocking": BLOCKING,
-    },
-    only=_one_way,
-    moves=lambda nbytes, **_: nbytes,
-    expects=partial(_expects, direction="d2h"),
-    needs=_needs,
-    quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory != "registered",
-    baseline=SYNC_PAGEABLE,
-    link="device_to_host",
-    published=lambda memory, **_: "device_to_host" if memory != "pageable" else None,
-    version="1",
+    quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory in MEMORY,
+    **_plain_copy("device_to_host", expects=partial(_expects, direction="d2h")),
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
     target, source = _host_memory(device, nbytes, memory), device.buffer(nbytes)
     observed = "D2H pageable" if memory == "pageable" else "D2H pinned"
     return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
+
+
+@workload(
+    **_options(
+        MIB, 16 * MIB, axes={"wait": ("none", "event")}, needs=lambda **_: ["pinned memory"],
+        expects=lambda wait, **_: {"asynchronous": wait == "none", "stale": wait == "none"},
+        baseline={"wait": "event"}, link="device_to_host",
+    )
+)  # fmt: skip
+def read_back(device: Device, nbytes: int, wait: str) -> Prepared:
+    """A non_blocking copy into pinned memory, and what the host then reads. Timed: copy and wait.
+
+    Read at once, memory holds what was there before, and nothing says so; after an event it holds
+    what was copied. Shown behind work of 10 ms on the same stream (the finding `stale`).
+    """
+    target, source = device.host_buffer(nbytes, pinned=True), device.buffer(nbytes)
+    expected, done = device.host_buffer(nbytes, pinned=False), device.event(timing=False)
+    device.fill_pattern(expected, seed=1)
+
+    def step() -> None:
+        device.copy(target, source, blocking=False)
+        if wait == "event":
+            done.record()
+            done.synchronize()
+
+    def findings() -> dict[str, bool]:
+        device.fill_pattern(target, seed=0)
+        device.delay(0.01)
+        step()
+        is_stale = not device.same_values(target, expected)
+        device.synchronize()
+        return {"stale": is_stale}
+
+    copies = {"D2H pinned": nbytes}
+    return _copies(device, (target, source), step=step, copies=copies, findings=findings)
 
 
 def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
@@ -142,15 +184,12 @@ def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
 
 
 @workload(
-    axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
-    moves=lambda nbytes, **_: 2 * nbytes,
-    rate_of="both directions",
-    expects=_at_once,
-    needs=_needs,
-    link="both_ways",
-    published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
-    version="1",
-)
+    **_options(
+        *FEW_SIZES[1:], axes={"memory": MEMORY}, moves=lambda nbytes, **_: 2 * nbytes,
+        rate_of="both directions", expects=_at_once, link="both_ways",
+        published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
+    )
+)  # fmt: skip
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     """A copy each way, on a stream each. Timed: both, from the first call on.
 
@@ -158,26 +197,52 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     """
     sources = _host_memory(device, nbytes, memory), device.buffer(nbytes)
     targets = device.buffer(nbytes), _host_memory(device, nbytes, memory)
-    streams = device.stream(), device.stream()
-    for seed, (target, source) in enumerate(zip(targets, sources, strict=True)):
-        device.fill_pattern(source, seed=seed)
-        device.fill_pattern(target, seed=2)
+    streams, pairs = (device.stream(), device.stream()), [*zip(targets, sources, strict=True)]
 
     def step() -> None:
-        for stream, target, source in zip(streams, targets, sources, strict=True):
+        for stream, (target, source) in zip(streams, pairs, strict=True):
             with device.on(stream):
                 device.copy(target, source, blocking=False)
 
-    def verify() -> str | None:
-        wrong = [
-            way
-            for way, target, source in zip(("H2D", "D2H"), targets, sources, strict=True)
-            if not device.same_values(target, source)
-        ]
-        return f"target differs from source: {', '.join(wrong)}" if wrong else None
-
     copies = {f"H2D {memory}": nbytes, f"D2H {memory}": nbytes}
-    return Prepared(step=step, verify=verify, copies=copies, one_stream=False)
+    return _copies(device, *pairs, step=step, copies=copies, one_stream=False)
+
+
+@workload(
+    **_options(
+        *FEW_SIZES[2:], axes={"num_devices": (1, 2, 4, 8)}, expects={},
+        needs=lambda num_devices, **_: [
+            "pinned memory", "tensors of torch", *["second device"] * (num_devices > 1)
+        ],
+        moves=lambda nbytes, num_devices, **_: num_devices * nbytes,
+        crosses=lambda nbytes, **_: nbytes, rate_of="all links together", link="host_to_device",
+    )
+)  # fmt: skip
+def host_to_all(device: Device, nbytes: int, num_devices: int) -> Prepared:
+    """A copy from pinned memory to each of several GPUs at once. Timed: until all are there.
+
+    GPUs behind one switch or socket share what it carries.
+    """
+    import torch
+
+    from hostbench.core.errors import Unavailable
+
+    sources = [device.host_buffer(nbytes, pinned=True) for _ in range(num_devices)]
+    module, here = torch.get_device_module(device.torch_device), device.torch_device
+    if (num := module.device_count()) < num_devices:
+        raise Unavailable(f"needs {num_devices} GPUs, this machine has {num}")
+    others = [torch.device(here.type, index) for index in range(num) if index != here.index]
+    targets = [device.buffer(nbytes)]
+    targets += [torch.zeros(nbytes, dtype=torch.uint8, device=o) for o in others[: num_devices - 1]]
+    pairs = [*zip(targets, sources, strict=True)]
+
+    def step() -> None:
+        for target, source in pairs:
+            target.copy_(source, non_blocking=True)
+        for target, _ in pairs[1:]:  # the timer waits for the device itself
+            module.synchronize(target.device)
+
+    return _copies(device, *pairs, step=step, one_stream=False)
 
 
 def _anew(
@@ -202,7 +267,7 @@ def _anew(
         device.drop_caches()
 
     def verify() -> str | None:
-        return _wrong(device, keep[0] if target is None else target, source)
+        return _wrong(device, (keep[0] if target is None else target, source))
 
     if cache == "cold":
         drop()  # refused at once where there are no caches
@@ -210,15 +275,15 @@ def _anew(
     return Prepared(step=step, verify=verify, before=before, copies=copies)
 
 
+ANEW = {"cache": ("cold", "warm"), "blocking": BLOCKING}
+
+
 @workload(
-    axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
-    moves=lambda nbytes, **_: nbytes,
-    expects=_expects,
-    needs=lambda cache, **_: [*_needs(cache=cache), "pinned memory"],
-    baseline={"cache": "warm", "blocking": True},
-    link="host_to_device",
-    version="1",
-)
+    **_options(
+        *FEW_SIZES, axes=ANEW, needs=lambda cache, **_: [*_needs(cache=cache), "pinned memory"],
+        baseline=WARM, link="host_to_device",
+    )
+)  # fmt: skip
 def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
     """`pin_memory()` on the fly, then a host-to-device copy into place. Timed: both.
 
@@ -236,19 +301,12 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "nbytes": FEW_SIZES,
-        "memory": MEMORY,
-        "cache": CACHE,
-        "blocking": BLOCKING,
-    },
-    moves=lambda nbytes, **_: nbytes,
-    expects=_expects,
-    needs=_needs,
-    baseline={**SYNC_PAGEABLE, "cache": "warm"},
-    link="host_to_device",
-    version="1",
+    **_options(
+        *FEW_SIZES,
+        axes={"memory": MEMORY, **ANEW},
+        baseline={**SYNC_PAGEABLE, **WARM},
+        link="host_to_device",
+    )
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
     """`tensor.to(device)`. Timed: allocating on the device, the copy, dropping the last one.
@@ -256,10 +314,7 @@ def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bo
     cold: the device's allocator has no cached block.
     """
     source = _host_memory(device, nbytes, memory)
-
-    def make() -> Any:
-        return device.move(source, blocking=blocking)
-
+    make = partial(device.move, source, blocking=blocking)
     return _anew(device, source, make, cache=cache, copies={f"H2D {memory}": nbytes})
 
 
@@ -270,15 +325,11 @@ def _from_pageable(device: str, blocking: bool, **axes: Any) -> dict[str, bool]:
 
 
 @workload(
-    axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
-    only=lambda cache, blocking, **_: cache == "warm" or not blocking,
-    moves=lambda nbytes, **_: nbytes,
-    expects=_from_pageable,
-    needs=_needs,
-    baseline={"cache": "warm", "blocking": True},
-    link="device_to_host",
-    version="1",
-)
+    **_options(
+        *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
+        expects=_from_pageable, baseline=WARM, link="device_to_host",
+    )
+)  # fmt: skip
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
     """`tensor.to("cpu")`. Timed: allocating on the host, the copy, dropping the last one.
 
@@ -288,20 +339,16 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     return _anew(device, source, device.fetcher(source, blocking=blocking), cache=cache)
 
 
+MANY = (1000 * 4 * KIB, 1000 * 64 * KIB)
+
+
 @workload(
-    axes={
-        "device": DEVICES,
-        "nbytes": (1000 * 4 * KIB, 1000 * 64 * KIB),
-        "num_tensors": (1, 1000),
-        "memory": MEMORY,
-        "blocking": BLOCKING,
-    },
-    moves=lambda nbytes, **_: nbytes,
-    expects=_expects,
-    needs=_needs,
-    baseline={**SYNC_PAGEABLE, "num_tensors": 1},
-    link="host_to_device",
-    version="1",
+    **_options(
+        *MANY,
+        axes={"num_tensors": (1, 1000), "memory": MEMORY, "blocking": BLOCKING},
+        baseline={**SYNC_PAGEABLE, "num_tensors": 1},
+        link="host_to_device",
+    )
 )
 def many_tensors(
     device: Device, nbytes: int, num_tensors: int, memory: str, blocking: bool
@@ -309,31 +356,63 @@ def many_tensors(
     """The same bytes host to device as one tensor or as many. Timed: all copies, into place."""
     each = nbytes // num_tensors
     pairs = [(device.buffer(each), _host_memory(device, each, memory)) for _ in range(num_tensors)]
-    for seed, (target, source) in enumerate(pairs):
-        device.fill_pattern(source, seed=seed + 1)
-        device.fill_pattern(target, seed=0)
 
     def step() -> None:
         for target, source in pairs:
             device.copy(target, source, blocking=blocking)
 
-    def verify() -> str | None:
-        wrong = sum(not device.same_values(target, source) for target, source in pairs)
-        return f"{wrong} of {num_tensors} tensors differ from their source" if wrong else None
-
-    return Prepared(step=step, verify=verify, copies={f"H2D {memory}": nbytes})
+    return _copies(device, *pairs, step=step, copies={f"H2D {memory}": nbytes})
 
 
 @workload(
-    axes={"device": DEVICES, "nbytes": (*FEW_SIZES, UNCACHED)},
-    only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
-    moves=lambda nbytes, **_: nbytes,
-    expects=lambda **_: {"asynchronous": True},
-    needs=lambda **_: ["memory of its own"],
-    link="device_memory",
-    crosses=lambda nbytes, **_: 2 * nbytes,
-    version="1",
+    **_options(
+        *MANY,
+        axes={"num_tensors": (1000,), "memory": MEMORY, "way": ("copy", "foreach", "staging")},
+        only=lambda memory, way, **_: way != "staging" or memory == "pageable",
+        expects={},
+        needs=lambda **_: ["memory of its own", "tensors of torch", "pinned memory"],
+        baseline={"memory": "pageable", "way": "copy"},
+        link="host_to_device",
+    )
 )
+def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way: str) -> Prepared:
+    """A thousand tensors to the device, non_blocking. Timed: all of them, into place.
+
+    One `copy_` each; `torch._foreach_copy_`; or gathered by `torch.cat` in one pinned buffer, whose
+    one copy lands where the targets are views.
+    """
+    import torch
+
+    each = nbytes // num_tensors
+    flat = device.target_buffer(num_tensors * each, "here")
+    targets = [*flat.split(each)]
+    sources = [_host_memory(device, each, memory) for _ in targets]
+    staging = device.host_buffer(len(flat), pinned=True) if way == "staging" else None
+
+    def copy() -> None:
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source, non_blocking=True)
+
+    def foreach() -> None:
+        torch._foreach_copy_(targets, sources, non_blocking=True)
+
+    def stage() -> None:
+        torch.cat(sources, out=staging)
+        flat.copy_(staging, non_blocking=True)
+
+    step = {"copy": copy, "foreach": foreach, "staging": stage}[way]
+    copies = {f"H2D {'pinned' if way == 'staging' else memory}": nbytes}
+    return _copies(device, *zip(targets, sources, strict=True), step=step, copies=copies)
+
+
+@workload(
+    **_options(
+        *FEW_SIZES, UNCACHED,
+        only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
+        expects=lambda **_: {"asynchronous": True}, needs=lambda **_: ["memory of its own"],
+        link="device_memory", crosses=lambda nbytes, **_: 2 * nbytes,
+    )
+)  # fmt: skip
 def on_device(device: Device, nbytes: int) -> Prepared:
     """One copy inside the device's memory, which is read and written. Timed: the copy."""
     source, target = device.buffer(nbytes), device.target_buffer(nbytes, "here")
@@ -344,20 +423,15 @@ QUEUED = 16  # copies, as nvbandwidth has them
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "nbytes": (*FEW_SIZES, UNCACHED),
-        "route": ("peer", "staged", "through_host"),
-    },
-    only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
-    moves=lambda nbytes, **_: nbytes,
-    depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
-    needs=lambda **_: ["second device"],
-    baseline={"route": "through_host"},
-    link=lambda route, **_: "through_host" if route == "through_host" else "peer",
-    published=lambda route, **_: "between_devices" if route == "peer" else None,
-    version="1",
-)
+    **_options(
+        *FEW_SIZES, UNCACHED, axes={"route": ("peer", "staged", "through_host")}, expects={},
+        only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
+        depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
+        needs=lambda **_: ["second device"], baseline={"route": "through_host"},
+        link=lambda route, **_: "through_host" if route == "through_host" else "peer",
+        published=lambda route, **_: "between_devices" if route == "peer" else None,
+    )
+)  # fmt: skip
 def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     """One copy to a second device, by torch or through pinned host memory. Timed: the copy.
 
@@ -369,66 +443,53 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
         copies = {"P2P": nbytes} if route == "peer" else None
         return _copy(device, target, source, blocking=True, copies=copies)
     between = device.host_buffer(nbytes, pinned=True)
-    device.fill_pattern(source, seed=1)
 
     def step() -> None:
         device.copy(between, source, blocking=True)
         device.copy(target, between, blocking=True)
 
-    return Prepared(
-        step=step,
-        verify=lambda: _wrong(device, target, source),
-        copies={"D2H pinned": nbytes, "H2D pinned": nbytes},
-        to_second_device=True,
-    )
+    copies = {"D2H pinned": nbytes, "H2D pinned": nbytes}
+    return _copies(device, (target, source), step=step, copies=copies, to_second_device=True)
 
 
-CONVERSIONS: dict[str, tuple[Any, ...]] = {
-    "device": DEVICES,
-    "nbytes": (MIB, 16 * MIB),
-    "direction": ("h2d", "d2h"),
-    "memory": MEMORY,
-    "blocking": BLOCKING,
-}
-
-
-def _link(direction: str, **_: Any) -> str:
-    return "host_to_device" if direction == "h2d" else "device_to_host"
+def _conversion(expects: Callable[..., dict[str, bool]], **options: Any) -> dict[str, Any]:
+    return _options(
+        *FEW_SIZES[1:3],
+        axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING},
+        expects=expects, baseline=SYNC_PAGEABLE,
+        link=lambda direction, **_: "host_to_device" if direction == "h2d" else "device_to_host",
+        **options,
+    )  # fmt: skip
 
 
 def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Any, Any]:
-    """(source of twice the bytes, target of all the bytes)."""
+    """(source of twice the bytes, as float32; target of all the bytes)."""
     if direction == "h2d":
-        return _host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
-    return device.buffer(2 * nbytes), _host_memory(device, nbytes, memory)
+        source, target = _host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
+    else:
+        source, target = device.buffer(2 * nbytes), _host_memory(device, nbytes, memory)
+    return device.typed(source, "float32"), target
 
 
 def _gathered(direction: str, memory: str, **axes: Any) -> dict[str, bool]:
     """What the host gathers is pageable, whatever its source was."""
-    gathered = "pageable" if direction == "h2d" else memory
-    return {**_expects(memory=gathered, **axes), "pageable": gathered == "pageable"}
+    memory = "pageable" if direction == "h2d" else memory
+    expected = _expects(memory=memory, direction=direction, **axes)
+    return {**expected, "pageable": memory == "pageable"}
 
 
-@workload(
-    axes=CONVERSIONS,
-    moves=lambda nbytes, **_: nbytes,
-    expects=_gathered,
-    needs=_needs,
-    baseline=SYNC_PAGEABLE,
-    link=_link,
-    version="1",
-)
+@workload(**_conversion(_gathered))
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """Every second float32 of a buffer, copied dense. Timed: gathering and copying.
 
     torch gathers on the side of the source, on the host into pageable memory.
     """
     wide, target = _ends(device, nbytes, direction, memory)
-    source = device.every_second(device.typed(wide, "float32"))
+    source = device.every_second(wide)
     return _copy(device, device.typed(target, "float32"), source, blocking=blocking)
 
 
-def _cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
+def _expects_of_cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
     """A copy that blocks is cast on the host, into or from pageable memory."""
     expected = _expects(blocking=blocking, memory=memory, **axes)
     return {**expected, "pageable": blocking or memory == "pageable"}
@@ -439,22 +500,27 @@ def _crosses(nbytes: int, direction: str, blocking: bool, **_: Any) -> float:
     return nbytes / 2 if blocking == (direction == "h2d") else nbytes
 
 
-@workload(
-    axes=CONVERSIONS,
-    moves=lambda nbytes, **_: nbytes,
-    expects=_cast,
-    needs=_needs,
-    baseline=SYNC_PAGEABLE,
-    link=_link,
-    crosses=_crosses,
-    version="1",
-)
+CAST = _conversion(_expects_of_cast, crosses=_crosses)
+
+
+def _cast(device: Device, dtype: Any, nbytes: int, direction: str, memory: str) -> Any:
+    source, target = _ends(device, nbytes // 2, direction, memory)
+    return device.typed(target, dtype), source
+
+
+@workload(**CAST)
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
 
     nbytes are those of the float32 side. torch casts on the host when the copy blocks, on the
     device when it does not.
     """
-    wide, target = _ends(device, nbytes // 2, direction, memory)
-    source, target = device.typed(wide, "float32"), device.typed(target, "float16")
-    return _copy(device, target, source, blocking=blocking)
+    return _copy(device, *_cast(device, "float16", nbytes, direction, memory), blocking=blocking)
+
+
+@workload(**CAST)
+def cast_bfloat16(
+    device: Device, nbytes: int, direction: str, memory: str, blocking: bool
+) -> Prepared:
+    """float32 to bfloat16 on the way. Timed: as `cast`."""
+    return _copy(device, *_cast(device, "bfloat16", nbytes, direction, memory), blocking=blocking)

@@ -27,7 +27,7 @@ Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
 
 Fill = Literal["empty", "zeros", "randn", "full", "arange"]
-DType = Literal["uint8", "float16", "float32"]
+DType = Literal["uint8", "float16", "bfloat16", "float32"]
 Where = Literal["here", "peer", "staged", "through_host"]
 """Where the target of a copy inside the device's memory, or from there to a second device, lies:
 `peer` is reached directly, `staged` by the driver's way, `through_host` by pinned host memory."""
@@ -60,6 +60,8 @@ Ability = Literal[
     "training steps",
     "streams of torch",
     "symmetric memory",
+    "tensors of torch",
+    "far NUMA node",
 ]
 """What a workload declares in `needs`, and what some devices do not have."""
 
@@ -95,6 +97,8 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     if device == "simulated":
         missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
         missing["training steps"] = "the simulated device multiplies no matrices"
+        missing["far NUMA node"] = "the simulated host has one NUMA node"
+        missing["tensors of torch"] = "the simulated device has no tensors of torch"
     return missing
 
 
@@ -164,7 +168,7 @@ class Device:
     def torch_device(self) -> Any:
         """The `torch.device` that tensors of this device are made on, for code of one's own that
         uses torch itself."""
-        raise self.refusal("tensors of torch's")
+        raise self.refusal("tensors of torch")
 
     def now(self) -> float:
         """The host's clock in seconds, monotonic; virtual on the simulated device."""
@@ -191,9 +195,10 @@ class Device:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
         raise self.refusal("host memory")
 
-    def registered_buffer(self, nbytes: int) -> Buffer:
-        """Touched host memory from the ordinary allocator, page-locked in place afterwards
-        (cudaHostRegister). Raises Unavailable where it cannot be."""
+    def registered_buffer(self, nbytes: int, *, far: bool = False) -> Buffer:
+        """Touched host memory with pages of its own, page-locked in place afterwards
+        (cudaHostRegister); `far`: on a NUMA node that is not the device's. Raises Unavailable where
+        it cannot be."""
         raise self.refusal("pinned memory")
 
     def buffer(self, nbytes: int) -> Buffer:

@@ -27,7 +27,7 @@ from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
-from hostbench.device.torch_device import TorchDevice
+from hostbench.device.torch_device import TorchDevice, own_pages
 from hostbench.facts.host import usable_cores
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
@@ -99,10 +99,14 @@ class CudaDevice(TorchDevice):
     def is_near(self) -> bool | None:
         return numa.is_near(pci_address(self.torch_device))
 
-    def registered_buffer(self, nbytes: int) -> Buffer:
+    def registered_buffer(self, nbytes: int, *, far: bool = False) -> Buffer:
         """Page-locked for as long as this tensor object lives: keep it while a view of it is in
-        use. CUDA refuses under confidential computing and a limit on locked memory."""
-        buffer = torch.empty(nbytes, dtype=torch.uint8).fill_(0)
+        use. CUDA refuses under confidential computing and a limit on locked memory. A page lies on
+        the node of the thread that touches it first: this one, where torch would use several."""
+        buffer = own_pages(nbytes)
+        address = pci_address(self.torch_device)
+        with numa.far_from(address) if far else contextlib.nullcontext():
+            buffer.numpy()[:] = 0
         runtime = _cuda.cudart()
         code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # cudaHostRegisterPortable
         if int(code) != 0:
@@ -177,8 +181,11 @@ class CudaDevice(TorchDevice):
         with torch.cuda.stream(stream):
             yield
 
-    def this_stream(self) -> Any:
-        return torch.cuda.current_stream(self.torch_device)
+    def this_stream(self) -> CudaStream:
+        stream: Any = torch.cuda.current_stream(self.torch_device)
+        names = "stream_id", "device_index", "device_type"
+        same: CudaStream = CudaStream(**{name: getattr(stream, name) for name in names})  # type: ignore[no-untyped-call]
+        return same
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> CudaEvent:
         made: CudaEvent = CudaEvent(enable_timing=timing, blocking=blocking)  # type: ignore[no-untyped-call]

@@ -41,7 +41,7 @@ __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
-_SIZES = {"uint8": 1, "float16": 2, "float32": 4}
+_SIZES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
 """Launches before and after the host has read; what else reads needs none."""
 
@@ -157,7 +157,7 @@ class SimulatedDevice(Device):
         self.spend(nbytes / self.link.host_bytes_per_s)
         return SimulatedBuffer(nbytes, on_host=True, pinned=pinned)
 
-    def registered_buffer(self, nbytes: int) -> SimulatedBuffer:
+    def registered_buffer(self, nbytes: int, *, far: bool = False) -> SimulatedBuffer:
         return self.host_buffer(nbytes, pinned=True)
 
     def buffer(self, nbytes: int) -> SimulatedBuffer:

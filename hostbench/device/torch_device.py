@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from hostbench.core.units import MIB
 from hostbench.device.base import Buffer, Device, DType, Fill, HostRead, Memory, Step
 from hostbench.device.loading import Loading
-from hostbench.device.torch_loader import TorchLoader, pattern_bytes
+from hostbench.device.torch_loader import PATTERN_BYTES, TorchLoader
 
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
 """Of the perceptron: 1MiB of weights a layer, 2KiB of activations an example and layer."""
@@ -18,7 +18,9 @@ _LEARNING_RATE = 1e-9
 FULL = 1.0
 """What `full` writes."""
 _MARK_SHAPE = (2, 8)
-_DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+_DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, name) for name in ("uint8", "float16", "bfloat16", "float32")
+}
 _PATTERN_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
 _KEPT_PATTERNS = 16
 _NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
@@ -33,11 +35,17 @@ class TorchDevice(Device):
     def loader(self, loading: Loading) -> TorchLoader:
         if loading.pinned:
             self.require("pinned memory")
-        pattern = TorchDevice.host_buffer(self, pattern_bytes(loading), pinned=False)
-        self.fill_pattern(pattern, seed=1)
-        made = TorchLoader(loading, pattern)
+        made = TorchLoader(loading, self._items)
         self._loaders += (made,)
         return made
+
+    @cached_property
+    def _items(self) -> Buffer:
+        """What a DataLoader's items are parts of: for the life of the device, and shared with the
+        workers, who are forked."""
+        pattern = torch.empty(PATTERN_BYTES, dtype=torch.uint8)
+        self.fill_pattern(pattern, seed=1)
+        return pattern
 
     def _close_loaders(self) -> None:
         """First of all: what they have handed out may be in use, their workers are not."""
@@ -84,8 +92,7 @@ class TorchDevice(Device):
             return partial(torch.empty, nbytes, dtype=torch.uint8, pin_memory=True)
 
         def allocate() -> Buffer:
-            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            allocated = torch.frombuffer(pages, dtype=torch.uint8)
+            allocated = own_pages(nbytes)
             self.touch(allocated)
             return allocated
 
@@ -196,6 +203,12 @@ class TrainingStep:
             slope = torch.mm(slope, weight.t())
         for weight, its_slope in zip(self.weights, self.slopes, strict=True):
             weight.sub_(its_slope, alpha=_LEARNING_RATE)
+
+
+def own_pages(nbytes: int) -> torch.Tensor:
+    """Host memory from the system, on pages of its own, which nobody has touched yet."""
+    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=torch.uint8)
 
 
 def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:

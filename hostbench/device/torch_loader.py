@@ -17,15 +17,18 @@ from torch.utils.data import DataLoader, Dataset
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
-from hostbench.core.units import format_bytes
+from hostbench.core.units import MIB, format_bytes
 from hostbench.device.base import Buffer
 from hostbench.device.loading import NUM_ITEMS, Loading
 
 SHARED_MEMORY = "/dev/shm"
 _IN_USE = 4
 """Batches that the loop or the device may hold still, beside those that are made ahead."""
-_STEP_BYTES = 64
-"""From the start of one item to that of the next, in one pattern: no two hold the same."""
+PATTERN_BYTES = 256 * MIB
+"""Of which items are parts: more than caches hold, so that an item comes from memory."""
+_STRIDE_BYTES = 157_001
+"""From the start of one item to that of the next, and then from the pattern's start again: more
+than the largest item, and so that no two hold the same."""
 
 
 class Items(Dataset[torch.Tensor]):
@@ -38,7 +41,7 @@ class Items(Dataset[torch.Tensor]):
         return NUM_ITEMS
 
     def item(self, index: int) -> torch.Tensor:
-        start = index * _STEP_BYTES
+        start = index * _STRIDE_BYTES % (len(self._pattern) - self._loading.item_bytes)
         return self._pattern[start : start + self._loading.item_bytes]
 
     def __getitem__(self, asked: tuple[int, float]) -> torch.Tensor:
@@ -49,16 +52,12 @@ class Items(Dataset[torch.Tensor]):
         return self.item(index)
 
 
-def pattern_bytes(loading: Loading) -> int:
-    return (NUM_ITEMS - 1) * _STEP_BYTES + loading.item_bytes
-
-
 class TorchLoader:
     """See the module's docstring. Raises Unavailable where shared memory is too small for what the
     workers make ahead."""
 
     def __init__(self, loading: Loading, pattern: Buffer) -> None:
-        """`pattern` holds bytes of which no two stretches are alike, `pattern_bytes` long."""
+        """`pattern` holds PATTERN_BYTES as `Device.fill_pattern` writes them."""
         self._loading = loading
         self._items = Items(loading, pattern)
         self._running: Any = None

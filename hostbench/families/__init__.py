@@ -10,13 +10,13 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import hostbench
 from hostbench.core import own_package, user_project
@@ -26,26 +26,19 @@ from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.families.question import Picture
 from hostbench.measure.asv_class import Suite
 from hostbench.measure.declare import check_family
-from hostbench.measure.workload import Workload, family_of, register, registry
-
-Origin = Literal["hostbench", "user"]
-"""hostbench itself, or the user's project."""
+from hostbench.measure.workload import Workload, register, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A module that should declare workloads."""
+    """A file that declares workloads, or cannot be imported."""
 
-    module_name: str
     path: Path
-    origin: Origin
+    is_ours: bool
+    """hostbench's own, and no project's."""
     module: ModuleType | None = None
     broken: str = ""
     """Why it cannot be imported, and where."""
-
-    @property
-    def name(self) -> str:
-        return family_of(self.module_name)
 
 
 def names() -> tuple[str, ...]:
@@ -61,7 +54,17 @@ def broken() -> dict[str, str]:
 
 def user_families() -> tuple[str, ...]:
     """The families of the user's project, also those that cannot be imported."""
-    return tuple(name for name, family in _families().items() if family.origin == "user")
+    return tuple(name for name, family in _families().items() if not family.is_ours)
+
+
+def is_ours(family: str) -> bool:
+    """Whether the family is hostbench's own, and no project's."""
+    return _families()[family].is_ours
+
+
+def source(family: str) -> Path:
+    """The file of a family."""
+    return _families()[family].path
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
@@ -72,20 +75,17 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     """
     known = _families()
     for name in families or ():
-        if name not in known:
-            raise UsageError(_unknown(name, known))
-        if known[name].broken:
-            raise UsageError(known[name].broken)
-    wanted = known if families is None else families
+        if name in known:
+            if known[name].broken:
+                raise UsageError(known[name].broken)
+        elif name.partition(".")[0] in known:
+            raise UsageError(f"{name!r} is no family; --case {name!r} chooses a workload or a case")
+        else:
+            hint = did_you_mean(name, known)
+            raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(known)}")
     works = registry().values()
+    wanted = known if families is None else families
     return {work.name: work for name in wanted for work in works if work.family == name}
-
-
-def _unknown(family: str, known: Collection[str]) -> str:
-    if family.partition(".")[0] in known:
-        return f"{family!r} is no family; --case {family!r} chooses a workload or a case"
-    hint = did_you_mean(family, known)
-    return f"unknown family {family!r}{hint}; there are: {', '.join(known)}"
 
 
 def check_selects(selector: Selector, works: Mapping[str, Workload], where: str) -> None:
@@ -101,16 +101,6 @@ def declared(workload: str) -> Workload | None:
     """The workload of that name; None for another project's benchmark or one of another version."""
     _families()
     return registry().get(workload)
-
-
-def is_ours(family: str) -> bool:
-    """Whether the family is hostbench's own, and no project's."""
-    return _families()[family].origin == "hostbench"
-
-
-def source(family: str) -> Path:
-    """The file of a family that can be imported."""
-    return Path(str(_families()[family].module.__file__))  # type: ignore[union-attr]
 
 
 def questions(family: str) -> tuple[Any, ...]:
@@ -139,7 +129,7 @@ def pictures() -> dict[str, Picture]:
 def _asking(name: str) -> ModuleType | None:
     family = _families().get(name)
     beside = f"{__name__}.{name}"
-    if family and family.origin == "hostbench" and importlib.util.find_spec(beside):
+    if family and family.is_ours and importlib.util.find_spec(beside):
         return importlib.import_module(f"{beside}.questions")
     return family.module if family else None
 
@@ -170,57 +160,43 @@ def _imported(folder: Path | None) -> dict[str, Family]:
     package = user_project.package() if folder or own_package.VARIABLE in os.environ else None
     if package is not None:
         own_package.import_from(package)
-    candidates = [*_in_folder(our_benchmarks(), "hostbench"), *_in_folder(folder, "user")]
     families: dict[str, Family] = {}
-    for family in map(_loaded, candidates):
-        if family is None:
-            continue
-        if other := families.get(family.name):
+    for family in chain(_in_folder(our_benchmarks(), "hostbench"), _in_folder(folder, "user")):
+        name = family.path.stem
+        if other := families.get(name):
             raise UsageError(
-                f"{family.path} and {other.path} are both the family {family.name!r}: rename one"
+                f"{family.path} and {other.path} are both the family {name!r}: rename one"
             )
-        families[family.name] = family
-    return {family.name: family for family in sorted(families.values(), key=_order)}
+        families[name] = family
+    order = {name: getattr(family.module, "ORDER", 50) for name, family in families.items()}
+    return {name: families[name] for name in sorted(families, key=lambda n: (order[n], n))}
 
 
-def _order(family: Family) -> tuple[int, str]:
-    return getattr(family.module, "ORDER", 50), family.name
-
-
-def _in_folder(folder: Path | None, origin: Origin) -> list[Family]:
-    """Its files, as modules of a package made for them: not of that which asv makes of HEAD's."""
+def _in_folder(folder: Path | None, origin: str) -> Iterator[Family]:
+    """Its files that declare workloads or cannot be imported, as modules of a package made for
+    them: not of that which asv makes of HEAD's. Their workloads are registered."""
     if folder is None:
-        return []
+        return
     package = sys.modules[f"benchmarks_of_{origin}"] = ModuleType(f"benchmarks_of_{origin}")
-    package.__path__ = [str(folder)]
-    return [
-        Family(module_name=f"{package.__name__}.{path.stem}", path=path, origin=origin)
-        for path in user_project.workload_files(folder)
-    ]
-
-
-def _loaded(family: Family) -> Family | None:
-    """With its module, its workloads registered, or with what is wrong; None for a file without
-    workloads."""
-    try:
-        module = importlib.import_module(family.module_name)
-    except (Exception, SystemExit) as error:
-        why = f"{type(error).__name__}: {error}{raised_at(error, family.path)}"
-        return _cannot_be_imported(family, why)
-    suites = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Suite)
-        if value.__module__ == family.module_name
-    ]
-    try:
-        check_family(suites, thorough=family.origin != "hostbench")  # a test holds ours
-    except ValueError as error:
-        return _cannot_be_imported(family, str(error))
-    for suite in suites:
-        register(suite.declared)
-    return replace(family, module=module) if suites else None
-
-
-def _cannot_be_imported(family: Family, why: str) -> Family:
-    return replace(family, broken=f"the family {family.name!r} cannot be imported: {why}")
+    package.__path__, is_ours = [str(folder)], origin == "hostbench"
+    for path in user_project.workload_files(folder):
+        name, why, suites = f"{package.__name__}.{path.stem}", "", list[type[Suite]]()
+        module = None
+        try:
+            module = importlib.import_module(name)
+            values = [value for value in vars(module).values() if isinstance(value, type)]
+            own = [value for value in values if value.__module__ == name]
+            suites = [value for value in own if issubclass(value, Suite)]
+        except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {error}{raised_at(error, path)}"
+        try:
+            check_family(suites, thorough=not is_ours)  # a test holds ours
+        except ValueError as error:
+            why = str(error)
+        if why:
+            why = f"the family {path.stem!r} cannot be imported: {why}"
+            yield Family(path=path, is_ours=is_ours, broken=why)
+        elif suites:
+            for suite in suites:
+                register(suite.declared)
+            yield Family(path=path, is_ours=is_ours, module=module)

@@ -237,6 +237,28 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
     assert numa.is_near("0000:19:00.0", tmp_path) is None
 
 
+def test_far_memory_is_touched_on_the_cpus_of_other_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {*range(8)})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cpus: bound.append(cpus))
+    online, status = tmp_path / "online", tmp_path / "status"
+    monkeypatch.setattr(numa, "_ONLINE", online)
+    monkeypatch.setattr(numa, "_STATUS", status)
+    slot(tmp_path, "0-7")  # of node 0
+    online.write_text("0-15")
+    status.write_text("Mems_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t1\n")
+    with numa.far_from("0000:18:00.0", tmp_path):
+        assert bound == [{*range(8, 16)}]
+    for cpus, nodes in (("0-7", "0-1"), ("0-15", "0")):
+        online.write_text(cpus)
+        status.write_text(f"Mems_allowed_list:\t{nodes}\n")
+        with pytest.raises(Unavailable, match="memory of a second NUMA node"):
+            numa.far_from("0000:18:00.0", tmp_path).__enter__()
+    assert bound[1:] == [{*range(8)}]
+
+
 @pytest.mark.parametrize(("near", "quota", "num"), [({0}, None, 1), (set(range(64)), 2.0, 2)])
 def test_torch_gets_no_more_threads_than_node_and_quota_have(
     floor: Machine,
@@ -319,7 +341,7 @@ def test_a_trace_has_the_host_and_each_stream_or_a_reason() -> None:
     """A sample of copies on one stream and of computes on another that wait for them."""
     with cuda_machine():
         device = CudaDevice()
-        events = device.trace(Loop(device, MIB, pinned=True).ways()["copy_stream"].step)
+        events = device.trace(Loop(device, MIB, "pinned").prepared("copy_stream").step)
     names = Counter(event["name"] for event in events)
     assert names["Memcpy HtoD (Pinned -> Device)"] == NUM_BATCHES and names["aten::mm"] > 0
     assert "cudaDeviceSynchronize" in names

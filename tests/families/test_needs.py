@@ -1,4 +1,5 @@
-"""What a case needs of its device is declared, and what the doctor tells from it comes true."""
+"""What a case needs of its device is declared, and what the doctor tells from it comes true; what
+the cpu device can do is proven there."""
 
 from collections.abc import Iterator
 from typing import NoReturn
@@ -10,6 +11,8 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB
 from hostbench.device.base import Device, lacking
 from hostbench.families import load
+from hostbench.measure import evidence
+from hostbench.measure.measure import Prepared, proofs_of
 from hostbench.measure.workload import Workload, prepare
 
 CpuDevice = pytest.importorskip("hostbench.device.cpu").CpuDevice
@@ -35,16 +38,18 @@ def kinds(work: Workload) -> Iterator[Case]:
 
 def refused(work: Workload, device: Device, case: Case) -> str | None:
     """What the device itself says when the case is built, with few bytes, and run without asking
-    first."""
+    first. What it does not refuse passes its proofs, with few copies that one could observe."""
     axes = {name: value for name, value in case.axes if name != "device"}
     axes |= {name: 64 * KIB for name in ("nbytes", "batch_bytes") if name in axes}
     try:
         built = work.build(device, **axes)
-        step = built if callable(built) else built.step
-        step()
+        prepared = built if isinstance(built, Prepared) else Prepared(step=built)
+        prepared.step()
         device.synchronize()
     except Unavailable as reason:
         return str(reason)
+    seen = evidence.gather(device, prepared)
+    assert "failed" not in f"{seen.proofs} {proofs_of(prepared)}", case
     return None
 
 
@@ -57,9 +62,7 @@ def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device:
         said = refused(work, device, case)
         device.reset()
         assert (told is None) == (said is None), case
-        assert said is None or said in {
-            device.lacks[ability] for ability in work.options(case).needs
-        }
+        assert said is None or said in map(device.lacks.get, work.options(case).needs)
 
 
 def test_a_case_is_refused_before_it_is_built(device: Device) -> None:

@@ -19,6 +19,7 @@ from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.core.user_project import WORKLOADS
+from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.families.allocation import sequence
@@ -35,7 +36,7 @@ SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""
 SIZED = ("bytes", "_us", "batch_size", "prefetch_factor")
-FEW = {"num_workers": 1, "batch_size": 2, "num_tensors": 4, "num_examples": 4}
+FEW = {"num_workers": 1, "batch_size": 2, "num_tensors": 4, "num_examples": 4, "num_devices": 2}
 """The most of what is counted: starting a DataLoader's workers takes long, as a thousand tensors
 do."""
 WAITS = ("device", "stream", "event", "implicit")
@@ -188,9 +189,12 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
         mock.patch.object(measure, "MAX_NUMBER", 4),
         mock.patch.dict(DEPTHS, {10: 10}),
         mock.patch.object(sequence, "_BATCHES", 3),
+        mock.patch.object(numa, "far_from", lambda address: nullcontext()),
     ):
         found = outcomes(family, observe=observe)
     for outcome in found:
+        if str(outcome.reason).endswith("nothing is staged"):
+            continue  # these two reach each other
         assert (outcome.status, outcome.reason) == ("ok", None), outcome
         assert all(
             said == "passed" or said.endswith(TOO_SMALL)
@@ -198,7 +202,8 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
         ), outcome
         expected = WORKS[outcome.case.workload].options(outcome.case).expects
         findings = outcome.measurement.findings
-        named = {name: findings[name] for name in expected if findings.get(name) is not None}
+        seen = expected.keys() - {"stale"}  # the fake writes memory at once
+        named = {name: findings[name] for name in seen if findings.get(name) is not None}
         assert named == {name: expected[name] for name in named}, outcome
 
 

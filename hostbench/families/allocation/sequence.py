@@ -7,7 +7,6 @@ tensors that are still there, and the next batch has another length.
 """
 
 import random
-from dataclasses import dataclass
 
 from hostbench.core.units import KIB
 
@@ -18,44 +17,34 @@ _LENGTHS = 6.0, 10.0
 _BY_LENGTH, _STAYING_BYTES = 64 * KIB, 8 * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """One allocation of `nbytes`, or the end of the tensor of that number where it is 0."""
-
-    number: int
-    nbytes: int = 0
-
-
-def demands() -> tuple[Demand, ...]:
-    """From nothing to nothing."""
+def demands() -> list[tuple[int, int]]:
+    """(number of a tensor, its bytes where it is allocated, 0 where it ends): from nothing to
+    nothing."""
     rng = random.Random(_SEED)
-    found: list[Demand] = []
+    changes: list[tuple[int, int]] = []
     staying: list[int] = []
 
     def allocate(nbytes: int) -> int:
-        found.append(Demand(len(found), nbytes))
-        return len(found) - 1
+        changes.append((len(changes), nbytes))
+        return len(changes) - 1
 
     for _ in range(_BATCHES):
         length = round(2 ** rng.uniform(*_LENGTHS))
-        mine = []
+        own = []
         for _ in range(_LAYERS):
-            mine += [allocate(length * _BY_LENGTH), allocate(length * length // 2 * 4)]
+            own += [allocate(length * _BY_LENGTH), allocate(length * length // 2 * 4)]
         staying.append(allocate(length * _STAYING_BYTES))
-        found += [Demand(number) for number in reversed(mine)]
+        changes += [(number, 0) for number in reversed(own)]
         if len(staying) > _STAYING:
-            found.append(Demand(staying.pop(rng.randrange(len(staying)))))
-    return (*found, *(Demand(number) for number in staying))
+            changes.append((staying.pop(rng.randrange(len(staying))), 0))
+    return [*changes, *((number, 0) for number in staying)]
 
 
 def peak_bytes() -> int:
     """The most that is asked for at once."""
     held: dict[int, int] = {}
     peak = 0
-    for change in demands():
-        if change.nbytes:
-            held[change.number] = change.nbytes
-            peak = max(peak, sum(held.values()))
-        else:
-            del held[change.number]
+    for number, nbytes in demands():
+        held[number] = nbytes
+        peak = max(peak, sum(held.values()))
     return peak

@@ -1,4 +1,4 @@
-"""Building blocks of the family loading: a loop that takes batches of a DataLoader and computes.
+"""A loop that takes batches of a DataLoader and computes.
 
 The loop waits for the compute of the batch before the last, and then asks for the next batch. So
 the device has one compute to do while the host loads, enqueues and copies, as in a training loop
@@ -7,7 +7,9 @@ end would wait for data while the device has plenty to do.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
 
 from hostbench.core.records import FindingValue
 from hostbench.device.base import Buffer, Device, Step
@@ -31,7 +33,7 @@ _NOTED_READINGS = 3
 
 
 class FedLoop:
-    """What one case runs: `step` is one batch."""
+    """What one case runs: `step` is one batch, `epoch` all of an epoch."""
 
     def __init__(self, device: Device, loading: Loading, way: str) -> None:
         self.device, self.loading = device, loading
@@ -39,36 +41,40 @@ class FedLoop:
         self.copied = device.event(timing=False)
         self.computed = [device.event(timing=False) for _ in range(_AHEAD)]
         self.compute = device.compute(COMPUTE_S * loading.batch_size)
-        self.on_device = device.buffer(loading.batch_bytes) if way == "on_device" else None
-        self.bring = self._ways()[way]
-        self.taken = 0
+        ways: Mapping[str, Callable[[Buffer], None]] = {
+            "on_device": self._use,
+            "blocking": lambda batch: self._use(device.move(batch, blocking=True)),
+            "non_blocking": lambda batch: self._use(device.move(batch, blocking=False)),
+            "side_stream": self._on_side_stream,
+        }
+        self.bring, self.taken = ways[way], 0
         self.waits_s: deque[float] = deque(maxlen=_NOTED_READINGS * NUM_BATCHES)
         self.notes: list[Buffer] | None = None
         self.loader = None if way == "on_device" else device.loader(loading)
+        self.batches: Iterator[Buffer]
 
     def prepared(self) -> Prepared:
         """One batch after the other, of an epoch without end."""
-        copies = self._copies(1)
         if self.loader is None:
-            return Prepared(step=self.without_data, copies=copies, one_stream=False)
+            self.batches = repeat(self.device.buffer(self.loading.batch_bytes))
+            return Prepared(step=self.step, copies={}, one_stream=False)
         self.batches = iter(self.loader)
-        return Prepared(
-            step=self.step,
-            verify=lambda: self._check(self.step, NUM_BATCHES),
-            copies=copies,
-            one_stream=False,
-            warmup_steps=-(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES,
-            findings=self._waited,
+        warmup_steps = -(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES
+        return self._prepared(
+            self.step, NUM_BATCHES, warmup_steps=warmup_steps, findings=self._waited
         )
 
     def prepared_epoch(self) -> Prepared:
         """A whole epoch as one step."""
-        return Prepared(
-            step=self.epoch,
-            verify=lambda: self._check(self.epoch, 1),
-            copies=self._copies(NUM_BATCHES),
-            one_stream=False,
-        )
+        return self._prepared(self.epoch, 1)
+
+    def _prepared(self, step: Step, steps: int, **options: object) -> Prepared:
+        """With the check of an epoch, which takes so many steps."""
+        memory = "pinned" if self.loading.pinned else "pageable"
+        nbytes = NUM_BATCHES // steps * self.loading.batch_bytes
+        check = partial(self._check, step, steps)
+        copies = {f"H2D {memory}": nbytes}
+        return Prepared(step=step, verify=check, copies=copies, one_stream=False, **options)  # type: ignore[arg-type]
 
     def step(self) -> None:
         self._keep_close()
@@ -78,11 +84,6 @@ class FedLoop:
         self.bring(batch)
         self.taken += 1
 
-    def without_data(self) -> None:
-        self._keep_close()
-        self.bring(self.on_device)
-        self.taken += 1
-
     def epoch(self) -> None:
         assert self.loader is not None
         for batch in self.loader:
@@ -90,13 +91,9 @@ class FedLoop:
             self.bring(batch)
             self.taken += 1
 
-    def _ways(self) -> Mapping[str, Callable[[Buffer], None]]:
-        return {
-            "on_device": self._use,
-            "blocking": lambda batch: self._use(self.device.move(batch, blocking=True)),
-            "non_blocking": lambda batch: self._use(self.device.move(batch, blocking=False)),
-            "side_stream": self._on_side_stream,
-        }
+    def _keep_close(self) -> None:
+        """Wait for the compute of the batch before the last."""
+        self.computed[self.taken % _AHEAD].synchronize()
 
     def _on_side_stream(self, batch: Buffer) -> None:
         """The copy on a stream of its own, beside the compute of the batch before."""
@@ -108,10 +105,6 @@ class FedLoop:
             self.computes.wait(self.copied)
             self._use(moved)
             device.keep_for(moved, self.computes)
-
-    def _keep_close(self) -> None:
-        """Wait for the compute of the batch before the last."""
-        self.computed[self.taken % _AHEAD].synchronize()
 
     def _use(self, batch: Buffer) -> None:
         """Compute on the current stream."""
@@ -127,43 +120,27 @@ class FedLoop:
             self.device.copy(note, batch, blocking=False)
             self.notes.append(note)
 
-    def _copies(self, num_batches: int) -> Mapping[str, int]:
-        """What the device must be seen to copy."""
-        if self.on_device is not None:
-            return {}
-        memory = "pinned" if self.loading.pinned else "pageable"
-        return {f"H2D {memory}": num_batches * self.loading.batch_bytes}
-
     def _waited(self) -> Mapping[str, FindingValue]:
         """Of the last readings: seconds of a step that the loop spent in `next(iterator)`."""
         return {"wait_s": sum(self.waits_s) / len(self.waits_s)}
 
-    def _check(self, step: Step, times: int) -> str | None:
+    def _check(self, step: Step, steps: int) -> str | None:
         """After timing: the next batches are those that follow on all that were taken before, byte
         for byte, when their compute began and when it had ended."""
         assert self.loader is not None
-        first, self.notes = self.taken, []
+        first, notes, wrong = self.taken, list[Buffer](), list[int]()
+        self.notes = notes
         try:
-            for _ in range(times):
+            for _ in range(steps):
                 step()
             self.device.synchronize()
-            numbers = range(first, self.taken)
-            expected = [self.loader.expected(self._place(number)) for number in numbers]
-            wrong = [
-                number
-                for place, number in enumerate(numbers)
-                if not all(
-                    self.device.same_values(note, expected[place])
-                    for note in self.notes[2 * place : 2 * place + 2]
-                )
-            ]
         finally:
             self.notes = None
-        if len(expected) != NUM_BATCHES:
-            return f"{len(expected)} batches came, not {NUM_BATCHES}"
+        for number in range(first, self.taken):
+            expected = self.loader.expected(number % (self.loading.num_batches or number + 1))
+            held = notes[2 * (number - first) :][:2]
+            if not all(self.device.same_values(note, expected) for note in held):
+                wrong.append(number)
+        if self.taken - first != NUM_BATCHES:
+            return f"{self.taken - first} batches came, not {NUM_BATCHES}"
         return f"batches {wrong} did not arrive whole and in order" if wrong else None
-
-    def _place(self, number: int) -> int:
-        """Of a batch in its epoch."""
-        num_batches = self.loading.num_batches
-        return number if num_batches is None else number % num_batches

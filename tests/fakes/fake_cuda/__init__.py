@@ -234,6 +234,7 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
         "clearCublasWorkspaces": machine.call,
         "getAllocatorBackend": lambda: "native",
         "setMemoryFraction": lambda fraction, device: setattr(gpus[device], "limit", fraction),
+        "hostMemoryStats": lambda: {"allocated_bytes": {"current": machine.pinned.reserved}},
         "memoryStats": lambda device: _memory_stats(gpus[device].memory),
         "resetPeakMemoryStats": lambda device: gpus[device].memory.reset_peaks(),
     }

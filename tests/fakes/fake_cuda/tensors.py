@@ -88,6 +88,10 @@ class Machine(Hardware):
             if func.overloadpacket is _aten.copy_:
                 non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
                 return self.copy(args[0], args[1], bool(non_blocking))
+            if func.overloadpacket is _aten._foreach_copy_:  # torch's loop, where devices differ
+                for target, source in zip(*args[:2], strict=True):
+                    self.copy(target, source, bool(args[2:] and args[2]))
+                return None
             if func.overloadpacket is _aten._to_copy:
                 return self.to_copy(args[0], **kwargs)
             gpu = self.gpu_of(device) if device else tensors[0].gpu
