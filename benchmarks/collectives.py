@@ -64,9 +64,8 @@ def _quick(device: str, num_ranks: int, nbytes: int) -> bool:
 def _exchange(name: str, nbytes: int, **options: Any) -> Any:
     """This rank's buffers of an operation, with its call, its check and the bytes to be sent."""
     from hostbench.families.collectives.exchange import Exchange
-    from hostbench.families.collectives.operations import OPERATIONS
 
-    return Exchange(name, nbytes, row=OPERATIONS[name], **options)
+    return Exchange(name, nbytes, **options)
 
 
 @workload(only=_on_cpu(8, 16 * MIB), quick=_quick, **SUMMED)

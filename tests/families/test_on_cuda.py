@@ -35,6 +35,8 @@ DEPTHS = WORKS["synchronization.loop"].build.__globals__["DEPTHS"]
 SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""
+BATCH = 2 * MIB
+"""Whose copy takes longer than the shortest compute, also a quarter of it."""
 SIZED = ("bytes", "_us", "batch_size", "prefetch_factor")
 FEW = {"num_workers": 1, "batch_size": 2, "num_tensors": 4, "num_examples": 4, "num_devices": 2}
 """The most of what is counted: starting a DataLoader's workers takes long, as a thousand tensors
@@ -49,7 +51,10 @@ def smallest(work: Workload) -> Iterator[Case]:
     found: dict[object, Case] = {}
     for case in work.cases():
         if case.values["device"] == "cuda":
-            small = {n: min(SMALL, v) if n.endswith("bytes") else v for n, v in case.values.items()}
+            small = dict(case.values)
+            for name, value in small.items():
+                if name.endswith("bytes"):
+                    small[name] = min(BATCH if name == "batch_bytes" else SMALL, int(value))
             small |= {n: min(FEW[n], int(v)) for n, v in small.items() if n in FEW}
             rest = tuple(value for name, value in small.items() if not name.endswith(SIZED))
             found.setdefault(rest, Case(case.workload, small))
@@ -91,6 +96,8 @@ def stepped(
     wanted = {"device": "cuda", "memory": "pinned", **axes}
     case = next(c for c in work.cases() if wanted.items() <= c.values.items())
     sizes = {axis: nbytes for axis in case.values if axis.endswith("bytes")}
+    if "batch_bytes" in sizes:
+        sizes["batch_bytes"] = max(BATCH, nbytes)
     device = CudaDevice()
     prepared = prepare(work, device, Case(name, {**case.values, **sizes}))
     prepared.step()

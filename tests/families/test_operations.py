@@ -93,7 +93,7 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
     for name in WITH_DATA:
         for check in CHECKS:
             dtype = "bfloat16" if check == "bfloat16" else "float32"
-            mine = Exchange(name, 16384, dtype, row=OPERATIONS[name])
+            mine = Exchange(name, 16384, dtype)
             mine.refill()
             if check in BEFORE and rank == ROOT:  # all operations need something of it
                 contribute(mine, nothing=BEFORE[check])
@@ -117,7 +117,7 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
         "for the root alone": wait_for_root,
     }
     for check, barrier in barriers.items():
-        mine = Exchange("barrier", 0, row=OPERATIONS["barrier"])
+        mine = Exchange("barrier", 0)
         mine.call = barrier
         results["barrier", check] = proof_of(mine)
     return results

@@ -26,7 +26,7 @@ _barriers = count()
 
 class Exchange:
     """What a rank calls an operation with: of S = `nbytes` what it gives and gets, `times` in place
-    before one check.
+    before one check. `row`: of an operation that OPERATIONS does not have.
 
     Before each sample `result` holds another rank's share in place of each that it should get, so
     that doing nothing fails; of an operation in place the rank's own, which is not the sum. Raises
@@ -34,21 +34,21 @@ class Exchange:
     """
 
     def __init__(
-        self, name: str, nbytes: int, dtype: str = "float32", times: int = 1, *, row: Operation
+        self, name: str, nbytes: int, dtype: str = "float32", times: int = 1, row: Any = None
     ) -> None:
-        self.name, self.row, self.dtype, self.group = name, row, dtype, rank_group()
+        self.name, self.dtype, self.group, self.nbytes = name, dtype, rank_group(), nbytes
+        self.row: Operation = row or OPERATIONS[name]
         rank, num, kind = self.group.rank, self.group.num_ranks, getattr(torch, dtype)
         self.size = rank, num, nbytes // kind.itemsize
-        self.nbytes = nbytes
         self.pattern = Pattern(num, kind, self.group.device.torch_device, times)
-        given = row.given(*self.size) if row.given else [(rank, 0, self.size[2])]
-        self.given, self.expected = self.pattern.tensor(given), row.result(*self.size)
+        given = self.row.given(*self.size) if self.row.given else [(rank, 0, self.size[2])]
+        self.given, self.expected = self.pattern.tensor(given), self.row.result(*self.size)
         others = [
             (0 if of is None else (of + 1) % num, start, size) for of, start, size in self.expected
         ]
-        self._stale = self.pattern.tensor(others) if row.given else self.given
+        self._stale = self.pattern.tensor(others) if self.row.given else self.given
         self.result = self._stale.clone()
-        self.call = row.call(dist, self)
+        self.call = self.row.call(dist, self)
 
     def blocks(self, buffer: torch.Tensor) -> list[torch.Tensor] | None:
         """One for each rank, as gather and scatter want them at the root."""
@@ -108,7 +108,7 @@ def left_early(barrier: Callable[[], object]) -> str | None:
 def all_reduce_s(nbytes: int) -> float:
     """Seconds of an all-reduce alone, the median of five on the slowest rank: the same on every
     rank and, for the life of the group, in every case, so that their computes are equally long."""
-    mine = Exchange("all_reduce", nbytes, row=OPERATIONS["all_reduce"])
+    mine = Exchange("all_reduce", nbytes)
     device, step = mine.group.device, mine.group.counted(mine.name, mine.call)
     samples = [reading(step, 1, device.now, device.synchronize)[0] for _ in range(6)]
     slowest = torch.tensor(median(samples[1:]), dtype=torch.float64, device=device.torch_device)

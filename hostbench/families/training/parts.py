@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
 from hostbench.families.collectives.exchange import Exchange
-from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.families.training.model import GATHER, SCATTER, WRAPS, Shape
 from hostbench.families.training.trainer import Trainer, batches, gathered, sent
 from hostbench.measure.measure import Prepared
@@ -29,8 +28,8 @@ def part_of_step(wrap: str, shape: Shape, part: str) -> Prepared:
     if part == "step":
         return Trainer(wrap, shape).prepared()
     trainer, noted = unsent(wrap, shape)
-    buffers = cache(lambda name, nbytes: Exchange(name, nbytes, row=OPERATIONS[name]))  # of float32
-    calls = [trainer.group.counted(name, buffers(name, nbytes).call) for name, nbytes in noted]
+    exchange = cache(Exchange)  # calls of one size share their buffers, of float32
+    calls = [trainer.group.counted(name, exchange(name, nbytes).call) for name, nbytes in noted]
 
     def communicate() -> None:
         for call in calls:
