@@ -199,13 +199,9 @@ class Figure:
 
 # ---- the kinds of questions ---------------------------------------------------------------------
 
-Words = Mapping[str, Mapping[Any, str]]
-"""Axis -> value -> how a reader calls it."""
 Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
 """Row -> workload and axes of the case that it is held against; those that the workload lacks count
 for nothing."""
-Shown = Callable[[Row], bool | None]
-"""Whether a case shows it; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,10 +219,9 @@ class Question:
     """Only the cases with these values, or with one of the values of a tuple."""
     each: tuple[str, ...] = ()
     """One answer for every value of these axes."""
-    varies: str = ""
-    """Asked only where the cases of an answer differ on this axis."""
-    words: Words = field(default_factory=dict)
-    """In place of the family's own `WORDS`, which go for all of its questions."""
+    words: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    """Axis -> value -> how a reader calls it, in place of the family's own `WORDS`, which go for all
+    of its questions."""
     devices: tuple[str, ...] = ()
     """Only runs on these devices; empty: every one."""
     select: Callable[[Rows], Rows] | None = None
@@ -261,7 +256,8 @@ class Compare(Question):
     """The choices at the largest size at which there is something to compare, each beside the
     baseline: the workload's own, or what `beside` says of each case.
 
-    With a `claim` the answer is yes where cases with these values are established to be faster than
+    Asked where the cases differ on the axes of its claim, and of a baseline of its own. With a
+    `claim` the answer is yes where cases with these values are established to be faster than
     the same with the baseline's. With `over`, an axis of numbers, the figures go along it, each
     beside the fewest, or with a claim beside the other one at the same number.
     """
@@ -311,8 +307,8 @@ class Finding(Question):
     """Whether cases show a finding: always, never, or from which size on; and what a family makes
     of the numbers of each case."""
 
-    finding: str | Shown = ""
-    """Without one the verdict is the figures."""
+    finding: str | Callable[[Row], bool | None] = ""
+    """Its name, or whether a case shows it; without one the verdict is the figures."""
     stretch: Mapping[bool | None, str] = field(default_factory=lambda: {True: "yes", False: "no"})
     """What is said where it is there and where it is not."""
     mixed: str = "not always"

@@ -141,8 +141,6 @@ def _is_asked(ask: Question, group: Rows) -> bool:
     """Whether the cases of a group are enough for the question to make sense: a quick run holds one
     size, and no curve."""
     differ = base.varying(group)
-    if ask.varies and ask.varies not in differ:
-        return False
     match ask:
         case Curve():
             return base.size_axis(group) in differ
@@ -150,11 +148,11 @@ def _is_asked(ask: Question, group: Rows) -> bool:
             needed = {ask.serial} if isinstance(ask.serial, str) else {*ask.parts}
             return needed <= {row.axes.get(ask.axis) for row in group}
         case Compare():
-            is_along = isinstance(ask, Scaling) or (ask.over and ask.claim)
+            needed = {*(ask.claim or ()), *(ask.baseline or ())}
+            if isinstance(ask, Scaling) or (ask.over and ask.claim):
+                needed.add(ask.over)
             has_work = compare.with_work(ask, group)  # one rank has no rate
-            return (not is_along or ask.over in differ) and bool(
-                has_work or not all(row.is_valid for row in group)
-            )
+            return needed <= {*differ} and bool(has_work or len(valid(group)) < len(group))
     return True
 
 
@@ -180,7 +178,7 @@ def check(ask: Question) -> None:
 
 def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
     """The axes that the question names, each with the value or values that it names on it."""
-    named, alone = [ask.where], [*ask.each, ask.varies]
+    named, alone = [ask.where], [*ask.each]
     match ask:
         case Compare():
             named += [ask.claim or {}, ask.baseline or {}]

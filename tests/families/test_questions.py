@@ -112,7 +112,7 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
     "question, said",
     [
         (compare(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
-        (compare(varies="mem"), "names the axis 'mem'"),
+        (compare(baseline={"mem": 1}), "names the axis 'mem'"),
         (compare(claim={"memory": "pin"}, over="nbytes"), "is never 'pin'"),
         (Curve(text="?", workload="allocation.batch", fits=()), "has no axis ...bytes"),
         (finding(also=("a.b",)), "'a.b', which is no workload"),

@@ -111,10 +111,7 @@ EARLY = Finding(
 )  # fmt: skip
 AT_ONCE = Finding(text="?", workload=COPY, finding="at_once", share="at_once_share")
 BUS = Compare(text="?", workload=RANKS, **OF_BUS)
-OTHERS = Compare(
-    text="?", workload="collectives.operation", baseline={"operation": "all_reduce"},
-    screen="collectives, {nbytes}",
-)  # fmt: skip
+OTHERS = Compare(text="?", workload="collectives.operation", screen="collectives, {nbytes}")
 GATHER = row(1.0, workload="collectives.operation", num_ranks=2, operation="gather")
 BROKE: dict[str, Any] = {"status": "failed", "reason": "it broke"}
 CROWDED: dict[str, Any] = {"flags": "oversubscribed; 2 of 3 launches"}
@@ -164,7 +161,7 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
         PLAIN, [copy(1.0, memory, nbytes=n) for memory in ("a", "b") for n in (KIB, MIB)],
     ),
     "a single choice keeps its name": (OTHERS, [GATHER]),
-    "of each choice the ranks": (replace(OTHERS, each=("operation",), baseline=None), [GATHER]),
+    "of each choice the ranks": (replace(OTHERS, each=("operation",)), [GATHER]),
     "a rate": (RATE, [copy(1.0, "pageable"), copy(0.5, "pinned")]),
     "a rate that is not known": (RATE, [copy(1.0, "pageable", gb_per_s=None), copy(0.5, "pinned")]),
     "a time that failed its proof is drawn and counts for nothing": (PLAIN, [

@@ -63,20 +63,20 @@ QUESTIONS = (
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(
-        text="Does pin_memory=True help, with {way}?", varies="memory", claim={"memory": "pinned"},
+        text="Does pin_memory=True help, with {way}?", claim={"memory": "pinned"},
         baseline={"memory": "pageable"}, screen="pin_memory=True",
         words={"memory": {"pageable": "without it", "pinned": "with it"}},
         **_loop("way", where={"way": ("blocking", "non_blocking")}, each=("way",)),
     ),
     Compare(
         text="Does prefetching on a side stream help, with {memory}?",
-        varies="way", claim={"way": "side_stream"}, baseline={"way": "non_blocking"},
+        claim={"way": "side_stream"}, baseline={"way": "non_blocking"},
         screen="prefetch on a side stream",
         words={"way": {"non_blocking": "without it", "side_stream": "with it"}},
         **_loop("way", where={"way": ("non_blocking", "side_stream")}, each=("memory",)),
     ),
     Compare(
-        text="What does prefetch_factor change?", varies="prefetch_factor",
+        text="What does prefetch_factor change?",
         baseline={"prefetch_factor": LOOP.baseline["prefetch_factor"]},
         **_loop("prefetch_factor", each=("memory",)),
     ),

@@ -24,12 +24,12 @@ QUESTIONS = (
         screen="a message, {nbytes}, 2 ranks",
     ),
     Compare(
-        text="Which way to send both ways is cheapest?", workload=PAIR, varies="way",
+        text="Which way to send both ways is cheapest?", workload=PAIR,
         where={"num_ranks": 2, "direction": "both_ways"}, baseline={"way": "send_recv"},
     ),
     Compare(
         text="Does it matter to which rank {num_ranks} send at once?", workload=PAIR,
-        each=("num_ranks",), varies="stride", baseline={"stride": 1},
+        each=("num_ranks",), baseline={"stride": 1},
     ),
     Compare(
         text="How fast is a step around a ring?", workload="point_to_point.ring",

@@ -69,7 +69,7 @@ QUESTIONS = (
     ),
     Compare(
         text="Does a CUDA graph speed up steps of {step_us}?", workload=LOOP,
-        where={"step_us": 10, "trap": ("none", "graph")}, each=("step_us",), varies="trap",
+        where={"step_us": 10, "trap": ("none", "graph")}, each=("step_us",),
         claim={"trap": "graph"},
     ),
 )  # fmt: skip
