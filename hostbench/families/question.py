@@ -220,8 +220,7 @@ class Question:
     each: tuple[str, ...] = ()
     """One answer for every value of these axes."""
     words: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
-    """Axis -> value -> how a reader calls it, in place of the family's own `WORDS`, which go for all
-    of its questions."""
+    """Axis -> value -> how a reader calls it, in place of the family's `WORDS`."""
     devices: tuple[str, ...] = ()
     """Only runs on these devices; empty: every one."""
     select: Callable[[Rows], Rows] | None = None

@@ -32,7 +32,7 @@ UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
     f"{user_project.WORKLOADS}"
 )
-_ANSWERS: Mapping[type[Question], Callable[[Any, str, Rows, Rows], Answer]] = {
+_ANSWERS: Mapping[type[Question], Callable[[Any, Rows, Rows], Answer]] = {
     Compare: compare.answer,
     Scaling: compare.answer,
     Curve: curve.answer,
@@ -106,19 +106,18 @@ def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:
         questions = asked(family)
     except UsageError as error:
         about = Question(text="What do its cases say?", workload=rows[0].workload)
-        yield base.made(about, about.text, "unavailable", str(error))
+        yield base.made(about, "unavailable", str(error))
         return
     for question in questions:
         try:
             check(question)
             yield from answers_to(question, rows)
         except UsageError as error:
-            why = f"cannot be asked: {error}"
-            yield base.made(question, question.text, "unavailable", why)
+            yield base.made(question, "unavailable", f"cannot be asked: {error}")
         except (*DAMAGE, ArithmeticError, AssertionError) as error:
             # What is stored is not what hostbench writes.
             why = f"cannot be told: the stored rows are odd ({type(error).__name__}: {error})"
-            yield base.made(question, question.text, "unavailable", why)
+            yield base.made(question, "unavailable", why)
 
 
 def answers_to(ask: Question, rows: Rows) -> Iterator[Answer]:
@@ -134,7 +133,7 @@ def answers_to(ask: Question, rows: Rows) -> Iterator[Answer]:
     for values, group in base.grouped(where(mine, **ask.where), ask.each):
         if _is_asked(ask, group):
             answer = _ANSWERS[type(ask)] if valid(group) else base.unavailable
-            yield answer(ask, ask.fill(ask.text, values), group, rows)
+            yield answer(replace(ask, text=ask.fill(ask.text, values)), group, rows)
 
 
 def _is_asked(ask: Question, group: Rows) -> bool:

@@ -7,21 +7,8 @@ from dataclasses import replace
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
-from hostbench.families import load
-from hostbench.families.question import (
-    NOT_ASKED,
-    Compare,
-    Figure,
-    Finding,
-    Picture,
-    Row,
-    Rows,
-    Scaling,
-    first,
-    same,
-    valid,
-    where,
-)  # fmt: skip
+from hostbench.families import load, question
+from hostbench.families.question import Compare, Figure, Finding, Picture, Row, Rows, Scaling
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
 MIXED, BATCH = "allocation.mixed", "allocation.batch"
@@ -43,23 +30,23 @@ def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
     """What creating on the CPU and moving consists of, each alone. A device that works in host
     memory pays for host memory twice."""
     nbytes, fill = whole.axes["nbytes"], whole.axes["fill"]
-    host = first(rows, PART, nbytes=nbytes, part="host_memory")
-    device = first(rows, MEMORY, nbytes=nbytes, memory="device", cache="warm")
+    host = question.first(rows, PART, nbytes=nbytes, part="host_memory")
+    device = question.first(rows, MEMORY, nbytes=nbytes, memory="device", cache="warm")
     return {
-        str(fill): first(rows, PART, nbytes=nbytes, part=fill),
+        str(fill): question.first(rows, PART, nbytes=nbytes, part=fill),
         "the host's memory": host,
         "the device's memory": host if whole.device == "cpu" else device,
-        "the copy": first(rows, PART, nbytes=nbytes, part="copy"),
+        "the copy": question.first(rows, PART, nbytes=nbytes, part="copy"),
     }
 
 
 def _wholes(rows: Rows) -> Rows:
     """Of each fill that was measured alone the whole, at the largest size at which most of its
     parts have a number."""
-    fills = dict.fromkeys(row.axes["part"] for row in where(rows, PART))
+    fills = dict.fromkeys(row.axes["part"] for row in question.where(rows, PART))
     wholes = []
     for fill in fills:
-        sizes = valid(where(rows, CREATE, fill=fill, place="cpu_then_move"))
+        sizes = question.valid(question.where(rows, CREATE, fill=fill, place="cpu_then_move"))
         if sizes:
             num = {row.case: sum(map(bool, _parts(row, rows).values())) for row in sizes}
             best = max(sizes, key=lambda row: (num[row.case], int(row.axes["nbytes"])))
@@ -74,7 +61,7 @@ def _shares(whole: Row, rows: Rows) -> Iterator[Figure]:
         times = (part.by_launch, whole.by_launch) if part else ({}, {})
         shares = [*by_launch(lambda alone, all_of_it: alone / all_of_it, *times).values()]
         if part is None or not shares:
-            yield Figure(name, None, "share", status="not measured", reason=NOT_ASKED)
+            yield Figure(name, None, "share", status="not measured", reason=question.NOT_ASKED)
             continue
         low, high = median_interval(shares) if len(shares) >= MIN_FOR_INTERVAL else (None, None)
         alone, all_of_it = map(units.format_seconds, (part.time, whole.time))
@@ -100,7 +87,7 @@ def _reserved(row: Row, rows: Rows) -> Iterator[Figure]:
 
 
 def _default(row: Row, rows: Rows) -> tuple[str, Launches] | None:
-    default = first(rows, MIXED, setting="default", room=row.axes["room"])
+    default = question.first(rows, MIXED, setting="default", room=row.axes["room"])
     return ("default", default.by_launch) if default and default.case != row.case else None
 
 
@@ -126,7 +113,7 @@ QUESTIONS = (
     Compare(
         text="What does pinned memory cost to allocate?", workload=MEMORY,
         where={"memory": "pinned"}, beside_name="pageable memory",
-        beside=same(MEMORY, memory="pageable", cache="warm"),
+        beside=question.same(MEMORY, memory="pageable", cache="warm"),
     ),
     Finding(
         text="How much is reserved at the peak for what is allocated, where {room}?",

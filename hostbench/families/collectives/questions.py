@@ -5,18 +5,9 @@ from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.families import question
 from hostbench.families.collectives.operations import OPERATIONS
-from hostbench.families.question import (
-    Compare,
-    Curve,
-    Figure,
-    Finding,
-    Parts,
-    Picture,
-    Row,
-    Rows,
-    same,
-)  # fmt: skip
+from hostbench.families.question import Compare, Curve, Figure, Finding, Parts, Picture, Row, Rows
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"
 ANY = "collectives.operation"
@@ -83,7 +74,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What does one synchronize after 20 small all-reduces save?", workload=QUEUED,
-        where={"nbytes": 4 * KIB}, beside=same(ALONE), beside_name="one each",
+        where={"nbytes": 4 * KIB}, beside=question.same(ALONE), beside_name="one each",
     ),
     Compare(
         text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
@@ -92,7 +83,8 @@ QUESTIONS = (
     ),
     Compare(
         text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
-        workload=ANY, each=("num_ranks",), beside=same(ALONE), beside_name="all-reduce", learnt="",
+        workload=ANY, each=("num_ranks",), beside=question.same(ALONE), beside_name="all-reduce",
+        learnt="",
         where={"operation": tuple(name for name in WITH_DATA[1:] if name != "all_to_all_uneven")},
         screen="collectives, {nbytes}, {num_ranks}",
     ),

@@ -5,18 +5,8 @@ from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import about_bytes
-from hostbench.families.question import (
-    Beside,
-    Compare,
-    Figure,
-    Finding,
-    Parts,
-    Picture,
-    Row,
-    Rows,
-    Scaling,
-    same,
-)  # fmt: skip
+from hostbench.families import question
+from hostbench.families.question import Compare, Figure, Finding, Parts, Picture, Row, Rows, Scaling
 from hostbench.families.training import KINDS
 
 STEP = "training.step"
@@ -64,7 +54,7 @@ def _over(text: str, workload: str, **more: Any) -> Compare:
     return Compare(text=text, workload=f"training.{workload}", **asked)
 
 
-ONE_PROCESS: Beside = same(STEP, num_ranks=1, wrap="plain")
+ONE_PROCESS = question.same(STEP, num_ranks=1, wrap="plain")
 QUESTIONS = (
     _over(
         "What does a step over {num_ranks} cost, by wrapper?", "step",
@@ -85,7 +75,7 @@ QUESTIONS = (
     ),
     _over(
         "What does bfloat16 save over {num_ranks}?", "step", where={"dtype": "bfloat16"},
-        beside=same(STEP, **FLOAT32), beside_name="float32",
+        beside=question.same(STEP, **FLOAT32), beside_name="float32",
         devices=("cuda",),
     ),
     Parts(
@@ -113,7 +103,7 @@ QUESTIONS = (
     _over(
         "What does splitting a block over {num_ranks} cost?", "tensor_parallel",
         where={"layout": ("columns_and_rows", "by_sequence", "fused")}, beside_name="one process",
-        beside=same("training.tensor_parallel", num_ranks=1, layout="whole"),
+        beside=question.same("training.tensor_parallel", num_ranks=1, layout="whole"),
     ),
     _over(
         "What do workers of a DataLoader save over {num_ranks}?", "input",

@@ -8,22 +8,8 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.samples import Launches, by_launch, median, median_interval
-from hostbench.families.question import (
-    ABOVE,
-    Compare,
-    Curve,
-    Figure,
-    Finding,
-    Picture,
-    Question,
-    Row,
-    Rows,
-    few_launches,
-    first,
-    same,
-    valid,
-    where,
-)  # fmt: skip
+from hostbench.families import question
+from hostbench.families.question import Compare, Curve, Figure, Finding, Picture, Row, Rows
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
 DIRECTIONS = {H2D: "host to device", D2H: "device to host"}
@@ -78,16 +64,10 @@ def _fastest(rows: Rows) -> Rows:
     number where none has one. Small copies say nothing of a link."""
     copies = []
     for way in DIRECTIONS:
-        pinned = [
-            row
-            for row in where(rows, way, memory="pinned")
-            if int(row.axes["nbytes"]) >= LONG_BYTES
-        ]
-        rated = [row for row in valid(pinned) if row.gb_per_s]
-        by_size = sorted(
-            rated or pinned, key=lambda row: (int(row.axes["nbytes"]), row.gb_per_s or 0.0)
-        )
-        copies += by_size[-1:]
+        pinned = question.where(rows, way, memory="pinned")
+        long = [row for row in pinned if int(row.axes["nbytes"]) >= LONG_BYTES]
+        rated = [row for row in question.valid(long) if row.gb_per_s] or long
+        copies += sorted(rated, key=lambda r: (int(r.axes["nbytes"]), r.gb_per_s or 0.0))[-1:]
     return [replace(row, axes={"nbytes": row.axes["nbytes"]}) for row in copies]
 
 
@@ -121,7 +101,7 @@ def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
     """One direction: the rate, its share of both limits, what is published, what looks wrong."""
     rate = row.gb_per_s or 0.0
     notes = [row.beside_limit() or f"its limit: {row.ceiling}"]
-    if row.encoded_gb_per_s is not None and rate < ABOVE * row.encoded_gb_per_s:
+    if row.encoded_gb_per_s is not None and rate < question.ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
     notes += [f"published: {row.published}"] if row.published else []
@@ -129,7 +109,7 @@ def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
         notes.append(f"what looks wrong: {row.link}")
     elif _is_fine(row) is False:
         notes.append("nothing in the facts says why: look at NUMA placement and other traffic")
-    elif few := few_launches([row]):
+    elif few := question.few_launches([row]):
         notes.append(few)
     label = f"{DIRECTIONS[row.workload]}, {units.format_bytes(int(row.axes['nbytes']))}"
     yield Figure(label, rate, "GB/s", note="; ".join(notes))
@@ -140,28 +120,28 @@ def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
     from memory pinned before. Said where the launches agree, which hardly one does by chance."""
     label = units.format_bytes(int(cold.axes["nbytes"]))
     at = {"nbytes": cold.axes["nbytes"], "blocking": True}
-    slow, fast = (first(rows, H2D, **at, memory=memory) for memory in ("pageable", "pinned"))
+    slow = question.first(rows, H2D, **at, memory="pageable")
+    fast = question.first(rows, H2D, **at, memory="pinned")
     if slow is None or fast is None:
         return
 
     def copies(cold_s: float, slow_s: float, fast_s: float) -> float:
         return max(0.0, cold_s - fast_s) / (slow_s - fast_s) if slow_s > fast_s else math.inf
 
-    num = copies(cold.time, slow.time, fast.time)
-    counts = by_launch(copies, cold.by_launch, slow.by_launch, fast.by_launch)
-    low, high = median_interval([*counts.values()])
+    counts = [*by_launch(copies, cold.by_launch, slow.by_launch, fast.by_launch).values()]
+    low, high = median_interval(counts)
     if not math.isfinite(high):
         status = "refused" if low == math.inf else "undecided"
         reason = "no copy is established to gain anything"
         yield Figure(label, None, "copies", status=status, reason=reason)
         return
-    if high - low > max(1.0, num) or not low <= num + 1e-9 <= high + 2e-9:
-        differ = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
-        yield Figure(label, None, "copies", status="undecided", reason=differ)
+    if high - low > max(1.0, median(counts)):
+        reason = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
+        yield Figure(label, None, "copies", status="undecided", reason=reason)
         return
     once = units.format_seconds(max(0.0, cold.time - fast.time))
     each = units.format_seconds(slow.time - fast.time)
-    yield Figure(label, num, "copies", note=f"{once} once, {each} gained per copy")
+    yield Figure(label, median(counts), "copies", note=f"{once} once, {each} gained per copy")
 
 
 def _in_all(row: Row, rows: Rows) -> Iterator[Figure]:
@@ -172,7 +152,7 @@ def _in_all(row: Row, rows: Rows) -> Iterator[Figure]:
 def _both_alone(row: Row, rows: Rows) -> tuple[str, Launches] | None:
     """Both directions where each keeps the rate that it has alone."""
     at = {name: row.axes[name] for name in ("memory", "nbytes")}
-    there, back = (first(rows, way, **at, blocking=False) for way in DIRECTIONS)
+    there, back = (question.first(rows, way, **at, blocking=False) for way in DIRECTIONS)
     if not (row.gb_per_s and there and back):
         return None
     both = by_launch(lambda a, b: 2 / (1 / a + 1 / b), there.by_launch, back.by_launch)
@@ -182,7 +162,7 @@ def _both_alone(row: Row, rows: Rows) -> tuple[str, Launches] | None:
     return f"both alone ({rate})", both
 
 
-def _ways(kind: type[Question], text: str, **asked: Any) -> Iterator[Question]:
+def _ways(kind: type[question.Question], text: str, **asked: Any) -> Iterator[question.Question]:
     """The same of both directions."""
     for way, name in DIRECTIONS.items():
         screen = str(asked.get("screen", "")).replace("{way}", SHORT[way])
@@ -236,7 +216,7 @@ QUESTIONS = (
     Compare(
         text="What do a thousand small tensors ({nbytes} in all) cost beside one?",
         workload="transfer.many_tensors", where={"num_tensors": (1000,)}, each=("nbytes",),
-        beside=same("transfer.many_tensors", num_tensors=1), beside_name="one tensor",
+        beside=question.same("transfer.many_tensors", num_tensors=1), beside_name="one tensor",
         note=_each_tensor,
     ),
     _beside_copy("strided", "What does copying every second element cost?", note=_copied),

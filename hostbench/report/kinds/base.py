@@ -9,7 +9,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.families import question
-from hostbench.families.question import Figure, Question, Row, Rows, valid, where
+from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
 from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
 
 FAR = 2.5
@@ -61,7 +61,6 @@ def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
 
 def made(
     ask: Question,
-    text: str,
     state: State,
     verdict: str,
     figures: Iterable[Figure] = (),
@@ -79,20 +78,15 @@ def made(
             why = ("refused", "its time is not positive") if is_odd else (row.status, row.reason)
             alike.setdefault(why, []).append(row)
     axes = varying(lost)
-    lacking = (
-        Figure(
-            f"{len(some)} cases" if len(some) > 1 else ask.name(some[0], axes) or some[0].function,
-            None,
-            "s",
-            status=status,
-            reason=reason,
-        )
-        for (status, reason), some in alike.items()
-    )
+    lacking = list[Figure]()
+    for (status, reason), some in alike.items():
+        label = ask.name(some[0], axes) or some[0].function
+        label = f"{len(some)} cases" if len(some) > 1 else label
+        lacking.append(Figure(label, None, "s", status=status, reason=reason))
     return Answer(
         family=ask.workload.partition(".")[0],
         workload=ask.workload,
-        question=text,
+        question=ask.text,
         verdict=verdict,
         state=state,
         figures=(*figures, *lacking),
@@ -101,9 +95,9 @@ def made(
     )
 
 
-def unavailable(ask: Question, text: str, group: Rows, rows: Rows = ()) -> Answer:
+def unavailable(ask: Question, group: Rows, rows: Rows = ()) -> Answer:
     """No case has a valid number: the reasons, each once."""
-    return made(ask, text, "unavailable", unseen(group), lost=group)
+    return made(ask, "unavailable", unseen(group), lost=group)
 
 
 def unseen(rows: Rows) -> str:
@@ -132,7 +126,7 @@ def side_by_side(
     """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
     split = []
     for name, value in values:
-        number, _, of = question.in_unit(value or 0.0, unit).replace(",", "").partition(" ")
+        number, _, of = in_unit(value or 0.0, unit).replace(",", "").partition(" ")
         split.append((f"{name}:" if name.isdigit() else name, number, of))
     of_all = {of for *_, of in split}
     last = f" {''.join(of_all)}" if len(of_all) == 1 else ""
@@ -173,18 +167,9 @@ def chart(
             low = high = None
         elif y.unit != "s":  # the interval of a rate follows from that of its time
             low, high = (number * row.seconds / end if end else None for end in (high, low))
-        text = f"{row.case}: {question.in_unit(number, y.unit)}"
-        points.append(
-            Point(
-                float(row.axes[x]) if x else name,
-                number,
-                name if x else "",
-                low,
-                high,
-                row.status,
-                f"{text}; {row.flags}" if row.flags else text,
-            )
-        )
+        text = "; ".join(filter(None, (f"{row.case}: {in_unit(number, y.unit)}", row.flags)))
+        at, line = (float(row.axes[x]), name) if x else (name, "")
+        points.append(Point(at, number, line, low, high, row.status, text))
     points += more
     if not points:
         return None

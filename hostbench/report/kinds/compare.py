@@ -11,21 +11,8 @@ from hostbench.core.units import GB, format_factor, format_seconds
 from hostbench.families import declared, question
 from hostbench.families.question import Compare, Figure, Row, Rows, Scaling, first, where
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import (
-    Answer,
-    Axis,
-    Chart,
-    Point,
-    Ratio,
-    Rule,
-    ScreenLine,
-    State,
-    difference,
-    factor,
-    in_words,
-    joined,
-    weight,
-)  # fmt: skip
+from hostbench.report import answer as answers
+from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, Rule, ScreenLine, State
 from hostbench.report.kinds import base
 from hostbench.report.kinds.base import size_axis, varying
 
@@ -47,12 +34,12 @@ class Pair(NamedTuple):
     conclusion: Conclusion
 
 
-def answer(ask: Compare, text: str, group: Rows, rows: Rows) -> Answer:
+def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     """Of the largest size that says something, or along an axis."""
     group, claim, size = _by_work(ask, group), ask.claim or {}, size_axis(group)
     claimed = where(group, **claim)
     if not with_work(ask, claimed):
-        return base.unavailable(ask, text, [row for row in claimed if not row.is_valid])
+        return base.unavailable(ask, [row for row in claimed if not row.is_valid])
     is_at_size = size is not None and size != ask.over
     here = _largest(ask, group, rows) if is_at_size else group
     axes, pairs, measured = _named_axes(ask, here), _pairs(ask, here, rows), with_work(ask, here)
@@ -72,7 +59,6 @@ def answer(ask: Compare, text: str, group: Rows, rows: Rows) -> Answer:
         alone = [base.timed(ask.ideal_name, ideal)] if ideal else []
     return base.made(
         ask,
-        text,
         state,
         verdict,
         [*figures, *alone],
@@ -206,14 +192,14 @@ def _verdict(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[Stat
     if not compared and ask.claim is not None:
         return "undecided", "undecided: what it is held against has no number in this run"
     if not compared or (ask.claim is None and (ask.unit != "s" or ask.share_of)):
-        return "figure", "; ".join(in_words(figures))
+        return "figure", "; ".join(answers.in_words(figures))
     verdicts = {figure.ratio.conclusion.verdict for _, figure in compared}
     is_along = ask.over and ask.claim
     words = _stretches(ask, compared) if is_along else _most(compared, figures)
     if not words:
         few = question.few_launches(shown)
-        most = max((figure.ratio.conclusion for _, figure in compared), key=weight)
-        words = f"undecided: {few}" if few else difference(most)
+        most = max((figure.ratio.conclusion for _, figure in compared), key=answers.weight)
+        words = f"undecided: {few}" if few else answers.difference(most)
     if ask.claim is None:
         is_known = "undecided" not in verdicts or verdicts & {"faster", "slower"}
         return "figure" if is_known else "undecided", words
@@ -227,7 +213,7 @@ def _stretches(ask: Compare, compared: Sequence[tuple[Row, Figure]]) -> str:
     parts = []
     for verdict, group in groupby(compared, key=lambda pair: pair[1].ratio.conclusion.verdict):
         rows, figures = zip(*group, strict=True)
-        most = max(factor(figure.ratio.conclusion) for figure in figures)
+        most = max(answers.factor(figure.ratio.conclusion) for figure in figures)
         upto = f"{'up to ' * (len(rows) > 1)}{format_factor(most)} {verdict}"
         words = {"same": "the same", "undecided": "undecided"}.get(verdict, upto)
         parts.append(f"{words} {ask.span(ask.over, rows)}")
@@ -238,16 +224,16 @@ def _most(compared: Sequence[tuple[Row, Figure]], figures: Sequence[Figure]) -> 
     """`direct is 2.7x faster than moved`, the largest that is faster, else slower; nothing where
     the launches do not tell."""
     by_verdict: dict[str, list[Figure]] = {}
-    for _, figure in sorted(compared, key=lambda pair: weight(pair[1].ratio.conclusion)):
+    for _, figure in sorted(compared, key=lambda pair: answers.weight(pair[1].ratio.conclusion)):
         by_verdict.setdefault(figure.ratio.conclusion.verdict, []).append(figure)
     slower = [figure.label for figure in by_verdict.get("slower", ())]
     for verdict in ("faster", "slower"):
         for most in by_verdict.get(verdict, ())[-1:]:
             others = [label for label in slower if label != most.label]
-            also = joined(others) if len(others) <= FEW else f"{len(others)} others"
+            also = answers.joined(others) if len(others) <= FEW else f"{len(others)} others"
             return f"{most.label} is {most.ratio}{f'; {also} slower' if others else ''}"
     if [*by_verdict] == ["same"]:
-        return f"the same within 5 %: {joined(figure.label for figure in figures)}"
+        return f"the same within 5 %: {answers.joined(figure.label for figure in figures)}"
     return ""
 
 
@@ -261,8 +247,8 @@ def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State
         if "faster" not in more:
             break
     if others and all(known.verdict == "undecided" for known in others.values()):
-        return "undecided", difference(max(others.values(), key=weight))
-    slower = joined(
+        return "undecided", answers.difference(max(others.values(), key=answers.weight))
+    slower = answers.joined(
         f"{figure.label} {format_factor(1 / others[row.case].factor)}"
         for row, figure in zip(shown, figures, strict=True)
         if row.case in others and others[row.case].verdict == "slower"
@@ -291,7 +277,7 @@ def _lines(ask: Compare, measured: Rows, pairs: Sequence[Pair]) -> Iterator[Scre
         own = [pair for pair in pairs if pair.row.has(chosen)]
         if not own:
             continue
-        row, other, conclusion = max(own, key=lambda pair: weight(pair.conclusion))
+        row, other, conclusion = max(own, key=lambda pair: answers.weight(pair.conclusion))
         choice = names[row.case]
         known = {**names, **({other.case: ask.beside_name} if ask.beside else {})}
         values = base.side_by_side(
@@ -307,7 +293,7 @@ def _lines(ask: Compare, measured: Rows, pairs: Sequence[Pair]) -> Iterator[Scre
             share = f"{100 * conclusion.factor:.0f} % of {known[other.case]}"
             yield ScreenLine(what, values, share)
         else:
-            verdict = difference(conclusion, "" if is_pair else choice)
+            verdict = answers.difference(conclusion, "" if is_pair else choice)
             learnt = ask.fill(ask.learnt, row.axes, what=what, choice=choice)
             yield ScreenLine(what, values, verdict, conclusion, learnt)
 

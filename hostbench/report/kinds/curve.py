@@ -34,7 +34,7 @@ class Fit:
     refused: str = ""
 
 
-def answer(ask: Curve, text: str, group: Rows, rows: Rows) -> Answer:
+def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
     """A line for each of the series that has numbers."""
     size, figures, series = base.size_axis(group) or "", list[Figure](), list[Rows]()
     if isinstance(ask.fits, str):
@@ -50,7 +50,6 @@ def answer(ask: Curve, text: str, group: Rows, rows: Rows) -> Answer:
     axes_of_line = [axis for axis in base.varying(group) if axis != size]
     return base.made(
         ask,
-        text,
         "figure" if any(figure.value is not None for figure in figures) else "undecided",
         "; ".join(in_words(figures)) or base.unseen(group),
         figures,

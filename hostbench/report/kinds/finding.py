@@ -7,16 +7,7 @@ from itertools import groupby
 from hostbench.core import units
 from hostbench.families.question import NOT_ASKED, Figure, Finding, Row, Rows, in_unit, valid
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import (
-    Answer,
-    Axis,
-    Chart,
-    Point,
-    Ratio,
-    ScreenLine,
-    State,
-    joined,
-)  # fmt: skip
+from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, ScreenLine, State, joined
 from hostbench.report.kinds import base
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
@@ -25,7 +16,7 @@ _SHARE = Axis("overlapped share of the shorter one", "share")
 _ASYNC = Axis("asyncness (1: the call returns at once, 0: it waits)", "share")
 
 
-def answer(ask: Finding, text: str, group: Rows, rows: Rows) -> Answer:
+def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
     """Whether they show it, and the figures that a family makes of them."""
     size, much = base.size_axis(group), _SHARE if ask.share else _ASYNC
     axes = [axis for axis in base.varying(group) if axis != size]
@@ -54,7 +45,6 @@ def answer(ask: Finding, text: str, group: Rows, rows: Rows) -> Answer:
         chart = base.chart(ask, drawn, much, lambda r: _much(ask, r), axes=axes, x=size or "")
     return base.made(
         ask,
-        text,
         state,
         verdict,
         figures,

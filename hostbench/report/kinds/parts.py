@@ -10,17 +10,8 @@ from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median
 from hostbench.core.units import format_factor, format_seconds
 from hostbench.families.question import Figure, Parts, Row, Rows, few_launches, valid
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import (
-    Answer,
-    Axis,
-    Point,
-    Ratio,
-    Rule,
-    ScreenLine,
-    State,
-    difference,
-    joined,
-)  # fmt: skip
+from hostbench.report import answer as answers
+from hostbench.report.answer import Answer, Axis, Point, Ratio, Rule, ScreenLine, State
 from hostbench.report.kinds import base
 
 HIDES, HARDLY = 0.5, 0.1
@@ -48,7 +39,7 @@ class WayResult(NamedTuple):
     """The share of the possible gain; None of a control."""
 
 
-def answer(ask: Parts, text: str, group: Rows, rows: Rows) -> Answer:
+def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     """The time of each loop, what the ways hide, and the ideal."""
     here = base.at_size(group, together=2)
     known = {str(row.axes[ask.axis]): row for row in valid(here) if ask.axis in row.axes}
@@ -76,7 +67,6 @@ def answer(ask: Parts, text: str, group: Rows, rows: Rows) -> Answer:
     state, verdict = _verdict(ask, [*loops.values()], bool(serial), ways)
     return base.made(
         ask,
-        text,
         state,
         verdict,
         figures,
@@ -142,7 +132,7 @@ def _lines(
     figures = base.side_by_side([("", serial_s), ("", best.row.time)], "s", " -> ")
     if ideal_s is not None and ideal_s <= best.row.time:
         figures += f", ideal {format_seconds(ideal_s)}"
-    verdict, what = difference(best.gain), ask.fill(ask.screen, best.row.axes)
+    verdict, what = answers.difference(best.gain), ask.fill(ask.screen, best.row.axes)
     if best.hidden and best.hidden.value is not None:
         verdict += f", hides {100 * best.hidden.value:.0f} %"
     yield ScreenLine(what, figures, verdict, best.gain, what)
@@ -157,7 +147,7 @@ def _verdict(
     if not able:
         lost = "any other loop" if has_serial else "the serial loop"
         return "undecided", f"undecided: no number of {lost} in this run"
-    unsure = joined(way.name for way, _ in able if way.gain.verdict == "undecided")
+    unsure = answers.joined(way.name for way, _ in able if way.gain.verdict == "undecided")
     few = few_launches(measured)
     serial = "serial" if isinstance(ask.serial, str) else "its parts one after the other"
     apart = f"{unsure} cannot be told from {serial}{few and f' ({few})'}" if unsure else ""
@@ -165,7 +155,7 @@ def _verdict(
     if not faster and unsure:
         return "undecided", f"undecided: {apart}"
     if not faster:
-        return "no", f"no: not faster than {serial}: {joined(way.name for way, _ in able)}"
+        return "no", f"no: not faster than {serial}: {answers.joined(way.name for way, _ in able)}"
     shares = [(hidden.value, way, hidden) for way, hidden in faster if hidden.value is not None]
     unsaid = "; ".join(f"{w.name}: {h.reason}" for w, h in faster if h.value is None)
     state: State = "no"
