@@ -2,8 +2,7 @@
 must move to be a cause. Whatever reads, watches or compares facts follows this.
 
 A name carries its unit (`_bytes`, `_s`, `_ns`, `_mhz`, `_w`, `_c`, `_mb_per_s`); one with `_total`
-is a counter that only grows. To add a fact, add its row, and its line in docs/table.md, which says
-what each is.
+is a counter that only grows. To add a fact, add its row.
 """
 
 import os

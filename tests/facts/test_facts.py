@@ -31,9 +31,6 @@ EPYC = {
     "proc/sys/kernel/numa_balancing": "0\n",
 }
 GROUPS = {group: [row.name for row in spec.rows_of(group)] for group in get_args(spec.FactGroup)}
-DOCS = Path(__file__).parent.parent.parent / "docs" / "table.md"
-
-
 def tree(root: Path, **changes: str) -> Path:
     for name, text in {**EPYC, **changes}.items():
         path = root / name
@@ -44,12 +41,6 @@ def tree(root: Path, **changes: str) -> Path:
 
 def host(root: Path) -> Group:
     return collect(root, FakeNvml(), environ={})["host"]
-
-
-def test_the_documentation_lists_every_fact_in_the_order_of_the_rows() -> None:
-    _, _, text = DOCS.read_text().partition("## The facts themselves")
-    listed = re.findall(r"^- `(.+)`: \S", text, re.MULTILINE)
-    assert listed == [name for rows in GROUPS.values() for name in rows]
 
 
 def test_every_row_is_collected_and_nothing_else(tmp_path: Path) -> None:
