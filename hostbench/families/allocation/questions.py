@@ -13,15 +13,16 @@ from hostbench.families.question import Compare, Figure, Finding, Picture, Row, 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
 MIXED, BATCH = "allocation.mixed", "allocation.batch"
 FILLS = ("zeros", "randn", "full", "arange")
-_MIXED = load(("allocation",))[MIXED]
+PINNED = "allocation.pinned"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "place": {"cpu_then_move": "moved", "direct": "direct"},
     "cache": {"warm": "warm cache", "cold": "cold cache"},
     "room": {"free": "there is room", "tight": "memory is tight"},
     "setting": {
         case.values["setting"]: conf or "default"
-        for case in _MIXED.cases()
-        for conf in _MIXED.options(case).environment.values()  # nothing on the cpu device
+        for work in map(load(("allocation",)).__getitem__, (MIXED, PINNED))
+        for case in work.cases()
+        for conf in work.options(case).environment.values()  # nothing on the cpu device
     },
 }
 
@@ -91,6 +92,15 @@ def _default(row: Row, rows: Rows) -> tuple[str, Launches] | None:
     return ("default", default.by_launch) if default and default.case != row.case else None
 
 
+def _pinned(row: Row, rows: Rows) -> Iterator[Figure]:
+    """By the allocator's own statistics, which older torches have not."""
+    name = WORDS["setting"][row.axes["setting"]]
+    if pinned_bytes := row.number("pinned_bytes"):
+        nbytes = int(row.axes["nbytes"])
+        note = f"{units.about_bytes(pinned_bytes)} for {units.format_bytes(nbytes)}"
+        yield Figure(name, pinned_bytes / nbytes, "x", note=note)
+
+
 def _batch_peak(row: Row) -> str:
     peak_bytes = row.number("peak_allocated")
     return f"peak {units.about_bytes(peak_bytes)}" if peak_bytes else ""
@@ -114,6 +124,14 @@ QUESTIONS = (
         text="What does pinned memory cost to allocate?", workload=MEMORY,
         where={"memory": "pinned"}, beside_name="pageable memory",
         beside=question.same(MEMORY, memory="pageable", cache="warm"),
+    ),
+    Compare(
+        text="What does pinned memory cost under settings of its allocator, {cache}?",
+        workload=PINNED, each=("cache",),
+    ),
+    Finding(
+        text="How much is pinned for what is asked for?", workload=PINNED,
+        where={"cache": "cold"}, figures=_pinned, counts="pinned over asked for",
     ),
     Finding(
         text="How much is reserved at the peak for what is allocated, where {room}?",

@@ -17,6 +17,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "serial": "serial",
         "default_stream": "async on one stream",
         "copy_stream": "a copy stream",
+        "graph": "a CUDA graph",
         "streams_2": "2 streams",
         "streams_4": "4 streams",
         "three_streams": "3 streams",
@@ -71,6 +72,18 @@ QUESTIONS = (
         workload="overlap.pipeline", each=("memory",), over="batch_bytes",
         where={"schedule": ("serial", "copy_stream")}, claim={"schedule": "copy_stream"},
         baseline={"schedule": "serial"},
+    ),
+    Compare(
+        text="From which batch size does a CUDA graph of the loop pay?",
+        workload="overlap.pipeline", devices=("cuda", "simulated"), over="batch_bytes",
+        where={"schedule": ("copy_stream", "graph"), "memory": "pinned"},
+        claim={"schedule": "graph"}, baseline={"schedule": "copy_stream"},
+    ),
+    Parts(
+        text="Do copies hide behind a compute that needs the device's memory, too?",
+        workload="overlap.memory_bound", parts=("copy_only", "compute_only"),
+        ideal=partial(ideal_s, num_batches=NUM_BATCHES), ways=("copy_stream",),
+        **{**LOOPS, "controls": ()},
     ),
     Compare(
         text="Which ratio of compute to copy gains most from overlap?", workload="overlap.ratio",

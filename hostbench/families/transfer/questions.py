@@ -181,7 +181,8 @@ QUESTIONS = (
     ),
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?", workload=H2D, also=(D2H,),
-        finding="asynchronous", where={"blocking": False}, each=("memory",), is_of_call=True,
+        finding="asynchronous", each=("memory",), is_of_call=True,
+        where={"blocking": False, "memory": ("pageable", "pinned", "registered")},
         stretch={True: "async", False: "not async"}, screen="non_blocking=True, {memory}",
     ),
     Compare(
@@ -221,11 +222,24 @@ QUESTIONS = (
     ),
     _beside_copy("strided", "What does copying every second element cost?", note=_copied),
     _beside_copy("cast", "What does a cast to float16 during the copy cost?", note=_copied),
+    _beside_copy(
+        "cast_bfloat16", "What does a cast to bfloat16 during the copy cost?", note=_copied
+    ),
+    Compare(
+        text="How are a thousand small tensors ({nbytes} in all) brought to the device?",
+        workload="transfer.many_at_once", each=("nbytes",), note=_each_tensor,
+    ),
+    Finding(
+        text="Is what a non_blocking copy brings to the host stale if it is read at once?",
+        workload="transfer.read_back", where={"wait": "none"}, finding="stale",
+        stretch={True: "stale", False: "as copied"},
+    ),
     *(
         Compare(text=text, workload=f"transfer.{name}", unit="GB/s", note=Row.beside_limit)
         for name, text in (
             ("on_device", "How fast is a copy inside the device's memory?"),
             ("between_devices", "How fast is a copy from one GPU to another?"),
+            ("host_to_all", "How fast are copies from the host to several GPUs at once?"),
         )
     ),
 )  # fmt: skip
