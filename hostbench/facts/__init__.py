@@ -14,7 +14,7 @@ from hostbench.facts.machine import (
     machine_of_asv,
     register_with_asv,
 )
-from hostbench.facts.record import Facts, from_json, known, to_json, unknown
+from hostbench.facts.record import Facts, known, to_json, unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
 from hostbench.facts.torch_probe import TorchState, probe_torch
@@ -22,11 +22,9 @@ from hostbench.facts.watch import Watch
 
 __all__ = [
     "Facts",
-    "TorchState",
     "Watch",
     "asv_machine_entry",
     "collect",
-    "from_json",
     "hidden_by_user",
     "machine_name",
     "machine_of_asv",

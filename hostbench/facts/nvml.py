@@ -103,6 +103,9 @@ def open_nvml(library: Any = None) -> "Nvml":
     return nvml
 
 
+os.register_at_fork(after_in_child=open_nvml.cache_clear)  # a child opens its own
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nvml:
     """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""

@@ -1,13 +1,14 @@
 """Watching a run: NVML sampled while it goes on, and the CPU time that others took.
 
-A thread opens NVML, reads a few cheap facts of the GPUs in use four times a second, and adds them
-up as the rows of `spec` say. Without GPUs there is no thread.
+A thread reads a few cheap facts of the GPUs in use four times a second, which are added up as the
+rows of `spec` say. Without GPUs there is no thread.
 """
 
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hostbench.core.units import MIB
@@ -18,13 +19,12 @@ from hostbench.facts.record import Facts, Group, gpu_groups, known, number_of, t
 from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
 
 INTERVAL_S = 0.25
-WATCHED = {row.name: row.watched for row in rows_of("gpu") if row.watched}
-_ROWS = (*(row for row in rows_of("gpu") if row.watched), *LINK_BYTES)
+_WATCHED = [row for row in rows_of("gpu") if row.watched]
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""
 LOW_SHARE = 0.10
 REASON_SHARE = 0.02
-"""Of the readings under load: see `LoadReadings`."""
+"""Of the readings under load: see `add_up`."""
 
 Write = Callable[[str, Mapping[str, Any]], None]
 """Takes `during`, and the facts as JSON: `JournalWriter.facts`."""
@@ -32,7 +32,7 @@ Write = Callable[[str, Mapping[str, Any]], None]
 
 class Watch:
     """Use as a context manager around the launches of a run; writes `during` at the end. What goes
-    wrong here never ends a run."""
+    wrong here never ends a run. Its readings take 10 MB an hour for each GPU."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Watch:
         descend from it is the run's own."""
         self._write, self._library, self._pid = write, library, pid
         self._interval_s = interval_s
-        self._readings = {index: LoadReadings() for index in _used(before, num_gpus)}
+        self._readings: dict[int, list[Group]] = {gpu: [] for gpu in _used(before, num_gpus)}
         self._stop = threading.Event()
 
     def __enter__(self) -> "Watch":
@@ -68,20 +68,20 @@ class Watch:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         host = cpu_shares(self._began, cpu_ticks(self._pid))
-        gpus = {f"gpu{at}": readings.facts(why) for at, readings in self._readings.items()}
+        gpus = {f"gpu{at}": add_up([*readings], why) for at, readings in self._readings.items()}
         self._write("during", to_json({"host": host, **gpus}))
 
     def _sample(self, nvml: Nvml) -> None:
         while not self._stop.is_set():
             for index, readings in self._readings.items():
                 handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
-                readings.add(read_rows(nvml, _ROWS, handle))
+                readings.append(read_rows(nvml, [*_WATCHED, *LINK_BYTES], handle))
             self._stop.wait(self._interval_s)
 
 
-class LoadReadings:
-    """What the readings of one GPU add up to. What a run of hours keeps is how often each value was
-    read, and a fact has few values: clocks come in steps.
+def add_up(readings: Sequence[Group], failed: str | None) -> Group:
+    """What the readings of one GPU say of the run. A fact that was never read keeps NVML's last
+    reason, else why the watch failed, if it did, else says that there was no load.
 
     A clock or a reason for a low clock counts only from a reading under load that follows one: the
     first one sees the GPU wake up. Of the clocks it is the 10th percentile: a tenth of those
@@ -89,52 +89,41 @@ class LoadReadings:
     readings a second may fall into one, which the 5th would show. A reason counts where at least 1
     in 50 of the readings have it: below, it slowed less than a share of 2 % of the run.
     """
+    loads = [_is_under_load(before, now) for before, now in pairwise([{}, *readings])]
+    pairs = zip(readings, pairwise([False, *loads]), strict=True)
+    steady = [reading for reading, both in pairs if all(both)]
+    why = "no load was seen while the GPU was watched"
+    if any(loads):
+        why = "no load lasted for two readings of the GPU"
+    facts: Group = {}
+    for row in _WATCHED:
+        refused = [fact for reading in readings if (fact := reading[row.name]).why is not None]
+        chosen = [r[row.name] for r in (readings if row.watched == "highest" else steady)]
+        values: list[Any] = [fact.value for fact in chosen if fact.why is None]
+        facts[row.name] = refused[-1] if refused else unknown(failed or why)
+        if values and row.watched:
+            facts[row.name] = known(_ADD_UP[row.watched](values))
+    return facts
 
-    def __init__(self) -> None:
-        self._counts: dict[str, Counter[Any]] = {name: Counter() for name in WATCHED}
-        self._refused: Group = {}
-        self._bytes: int | None = None
-        self._was_loaded = self._was_ever_loaded = False
 
-    def add(self, reading: Group) -> None:
-        """Take in one reading."""
-        loaded = self._is_under_load(reading)
-        for name, how in WATCHED.items():
-            fact = reading[name]
-            if fact.why is not None:
-                self._refused[name] = fact
-            elif how == "highest" or (loaded and self._was_loaded):
-                self._counts[name][fact.value] += 1
-        self._was_loaded, self._was_ever_loaded = loaded, loaded or self._was_ever_loaded
+def _is_under_load(before: Group, reading: Group) -> bool:
+    """Bytes went through the link since the reading before, or NVML does not call the GPU idle.
 
-    def facts(self, failed: str | None) -> Group:
-        """A fact that was never read keeps NVML's last reason, else why the watch failed, if it
-        did, else says that there was no load."""
-        why = "no load was seen while the GPU was watched"
-        if self._was_ever_loaded:
-            why = "no load lasted for two readings of the GPU"
-        facts = dict.fromkeys(WATCHED, unknown(failed or why)) | self._refused
-        for name, counts in self._counts.items():
-            if counts:
-                facts[name] = known(_ADD_UP[WATCHED[name]](counts))
-        return facts
+    Where neither can be told every reading counts.
+    """
+    then, now = _bytes_moved(before), _bytes_moved(reading)
+    if then is not None and now is not None and not 0 <= now - then < LOAD_BYTES:
+        return True  # a counter that fell has wrapped: it moved
+    reasons = reading["throttle_reasons"].value
+    if isinstance(reasons, str):
+        return "idle" not in reasons.split(",")
+    return now is None
 
-    def _is_under_load(self, reading: Group) -> bool:
-        """Bytes went through the link, or NVML does not call the GPU idle; else it cannot be told.
 
-        Where neither can be read every reading counts.
-        """
-        before, self._bytes = self._bytes, None
-        counts = [reading[row.name].value for row in LINK_BYTES]
-        if all(isinstance(count, int) for count in counts):
-            self._bytes = sum(int(count) for count in counts if count is not None)
-        moved = None if before is None or self._bytes is None else self._bytes - before
-        if moved is not None and not 0 <= moved < LOAD_BYTES:
-            return True  # a counter that fell has wrapped: it moved
-        reasons = reading["throttle_reasons"].value
-        if isinstance(reasons, str):
-            return "idle" not in reasons.split(",")
-        return self._bytes is None
+def _bytes_moved(reading: Group) -> int | None:
+    counts = [reading[row.name].value for row in LINK_BYTES if reading]
+    known_counts = [count for count in counts if isinstance(count, int)]
+    return sum(known_counts) if len(known_counts) == len(LINK_BYTES) else None
 
 
 def _used(facts: Facts, num_gpus: int) -> list[int]:
@@ -147,24 +136,22 @@ def _used(facts: Facts, num_gpus: int) -> list[int]:
     return [int(group.removeprefix("gpu")) for group in used]
 
 
-def _low(counts: Counter[Any]) -> float:
+def _low(numbers: list[Any]) -> float:
     """By nearest rank, so that of up to ten readings it is the lowest."""
-    number: float = sorted(counts.elements())[math.ceil(LOW_SHARE * counts.total()) - 1]
+    number: float = sorted(numbers)[math.ceil(LOW_SHARE * len(numbers)) - 1]
     return number
 
 
-def _reasons(counts: Counter[Any]) -> str:
+def _often(reasons: list[Any]) -> str:
     """The words that enough readings have, in NVML's order; "none" only where there is no other."""
-    words: Counter[str] = Counter()
-    for listed, times in counts.items():
-        words.update(dict.fromkeys(str(listed).split(","), times))
-    often = {word for word in words if words[word] >= REASON_SHARE * counts.total()} - {"none"}
+    words = Counter(word for listed in reasons for word in listed.split(","))
+    often = {word for word in words if words[word] >= REASON_SHARE * len(reasons)} - {"none"}
     in_order = [word for word in THROTTLE_WORDS.values() if word in often]
     return ",".join([*in_order, *sorted(often.difference(in_order))]) or "none"
 
 
-_ADD_UP: dict[Watched, Callable[[Counter[Any]], str | float]] = {
+_ADD_UP: dict[Watched, Callable[[list[Any]], str | float]] = {
     "highest": max,
     "low under load": _low,
-    "frequent under load": _reasons,
+    "frequent under load": _often,
 }
