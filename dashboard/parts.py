@@ -11,6 +11,7 @@ import streamlit as st
 import words
 from data import Store
 
+from hostbench.core.units import number_of
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.history import Series
 from hostbench.report.changes import Cause
@@ -25,13 +26,13 @@ RANGES = {ANY_TIME: 0, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
 """Days before the newest run."""
 _NEXT = "machine of the next page"
 MOST_MACHINES = 4
+MOST_LINKS = 60
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 """Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
 NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
 COLUMNS = {
-    "trend": st.column_config.LineChartColumn(width="small"),
     "what": st.column_config.Column(width="large"),
     **dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g")),
 }
@@ -222,7 +223,7 @@ def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:
 def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     """Without columns that hold nothing; no word for what is missing."""
     rows = rows.dropna(axis="columns", how="all")
-    texts = [name for name in rows.select_dtypes(["object", "string"]) if name != "trend"]
+    texts = rows.select_dtypes(["object", "string"]).columns
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
     columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
     look |= {"column_config": COLUMNS | columns, "placeholder": ""}
@@ -242,20 +243,15 @@ def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:
     return dict(picked[0])
 
 
-def causes(some: Sequence[Cause], series: Sequence[Series]) -> pd.DataFrame:
-    """A row for each cause."""
-    rows, by_id = [], {own.id: own for own in series}
-    for cause in some:
-        spark, on = cause.sparkline(by_id), cause.machines
-        row = {
-            "change": words.change(cause.worst),
-            "what": cause.title,
-            "trend": spark if len(spark) >= FEWEST_SPARKS else None,
-            "since": f"{cause.since:%Y-%m-%d}",
-            "state": cause.worst.state,
-            "cause": cause.worst.cause,
-            "series": cause.num_series,
-            "machines": ", ".join(on) if len(on) < 3 else f"{len(on)} machines",
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+def changes(causes: Sequence[Cause], series: Sequence[Series]) -> None:
+    """A link to all about each cause, with the small trend of what it moved most."""
+    by_id = {own.id: own for own in series}
+    for cause in causes:
+        worst, on, values = cause.worst, cause.machines, cause.sparkline(by_id)
+        blocks = words.spark(values) if len(values) >= FEWEST_SPARKS else ""
+        where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
+        moved = number_of(cause.num_series, "series", "series")
+        title = f"{words.change(worst)} {words.plain(cause.title)}".strip()
+        about = f"{worst.state} since {cause.since:%Y-%m-%d}, {worst.cause}, {moved} on {where}"
+        label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
+        link("changes", label, change=cause.key)

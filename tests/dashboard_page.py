@@ -43,6 +43,12 @@ def said(app: AppTest) -> str:
     return "\n".join(one.value.replace("\\", "") for kind in kinds for one in kind)
 
 
+def change_links(app: AppTest) -> dict[str, str]:
+    """Label, without the escapes -> query of each link to a change."""
+    links = [link.proto for link in app.get("page_link")]
+    return {own.label.replace("\\", ""): own.query_string for own in links if own.page == "changes"}
+
+
 def charts(app: AppTest) -> int:
     return len(app.get("arrow_vega_lite_chart")) + len(app.get("vega_lite_chart"))
 

@@ -22,7 +22,7 @@ from hostbench.report.changes import (
 from hostbench.store import triage
 
 ANY = "all"
-LOW, HEIGHT = 260, 300
+TOP, HEIGHT = 6, 300
 EVENTS = "series machine effect low high before_s after_s detects state committed_at".split()
 
 store = data.opened()
@@ -57,10 +57,11 @@ wanted = parts.one(
 )
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]
 by_key = {cause.key: cause for cause in rows}
-height = LOW if len(rows) > 6 else "auto"
-row = parts.clicked(parts.causes(rows, judged.series), "changes", height=height)
-if row is not None:
-    st.query_params["change"] = rows[row].key
+parts.changes(rows[:TOP], judged.series)
+others = rows[TOP : parts.MOST_LINKS]
+if others:
+    title = f"{len(rows) - TOP} more" + f", {len(others)} shown" * (len(rows) > parts.MOST_LINKS)
+    parts.folded(title, "more", lambda: parts.changes(others, judged.series))
 picked = by_key.get(st.query_params.get("change", rows[0].key))
 if picked is None:
     picked = rows[0]

@@ -121,12 +121,7 @@ if not any(own.judged for own in series):
 elif not changes:
     st.caption("No change that lasts.")
 else:
-    for row, cause in zip(parts.causes(changes, series).to_dict("records"), changes, strict=True):
-        trend_line = words.spark(row["trend"] or ())
-        about = f"{row['state']} since {row['since']}, {row['cause']}, {row['machines']}"
-        title = f"**{row['change']} {plain(row['what'])}**"
-        label = f"{title} {trend_line} :small[:gray[{plain(about)}]]"
-        parts.link("changes", label, change=cause.key)
+    parts.changes(changes, series)
 
 st.subheader("Machines", anchor=False)
 recent = runs.groupby("machine").head(RECENT)

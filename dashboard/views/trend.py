@@ -119,11 +119,8 @@ moved = causes(
     if not zoomed or zoomed[0] <= at < zoomed[1]
 )
 if moved:
-    table = parts.causes(moved, judged.series)
     title = number_of(len(moved), "change")
-    row = parts.folded(title, "changes", lambda: parts.clicked(table, "trend changes"))
-    if row is not None:
-        parts.go("changes", change=moved[row].key)
+    parts.folded(title, "changes", lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series))
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
 columns = "series date y low high kind text machine run_id commit".split()
 parts.folded("Points", "points", lambda: parts.table(points[columns]))

@@ -6,6 +6,7 @@ import re
 import shutil
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -14,7 +15,7 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.report import charts as vega
 from hostbench.store import archive, triage
 from tests import dashboard_page
-from tests.dashboard_page import PAGES, charts, said, tables
+from tests.dashboard_page import PAGES, change_links, charts, said, tables
 from tests.fakes import builders, histories
 
 on_the_path = dashboard_page.on_the_path
@@ -218,27 +219,22 @@ def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
 
 def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     app = open_page("changes", history, commands="true")
-    (causes,) = tables(app, "machines")
-    assert set(causes["state"]) <= {"fails now", "older", "faster", "recovered", "provisional"}
-    worst = causes.iloc[0]
-    assert worst["state"] == "fails now" and worst["machines"] in (
-        "simulated-gen4, simulated-gen5",
-        "simulated-gen5, simulated-gen4",
+    links = change_links(app)
+    first, *others = links
+    assert re.match(r"\*\*\+1\d\.\d% commit .* [▁-█]+ .*fails now since", first), first
+    assert "on simulated-gen" in first and all(
+        query.startswith("change=") for query in links.values()
     )
-    assert worst["change"].startswith("+1") and worst["change"].endswith("%")
+    assert any("driver: 580.1 -> 590.7" in label for label in others)
     assert "most likely " in said(app) and "hostbench compare " in said(app)
-    assert any("driver: 580.1 -> 590.7" in what for what in causes["what"])
-    app.session_state["changes"] = {"selection": {"cells": [[1, "what"]]}}
-    app.run()
-    assert not app.exception and app.query_params["change"]
-    assert app.subheader[0].value.replace("\\", "").endswith(causes["what"].iloc[1])
+    second = parse_qs(links[others[0]])["change"][0]
+    app = open_page("changes", history, change=second)
+    assert app.subheader[0].value.replace("\\", "") in others[0]
     app = open_page("changes", history, events="true")
     app.session_state["each"] = {"selection": {"cells": [[0, "series"]]}}
     app.run()
     assert app.title[0].value == "Trend" and app.query_params["case"].startswith(SLOWER)
-    links = [link.proto for link in open_page("overview", history).get("page_link")]
-    (top, *_) = [link for link in links if link.page == "changes"]
-    assert top.query_string.startswith("change=") and worst["change"] in top.label
+    assert first in change_links(open_page("overview", history))
 
 
 def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
@@ -253,8 +249,8 @@ def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
     assert set(points["machine"]) == {"simulated-gen4", "simulated-gen5"} and set(
         points["kind"]
     ) == {"measured"}
-    (changes,) = tables(app, "cause")
-    assert set(changes["what"].str.partition(" ")[0]) == {"commit", "driver:"}
+    (commit, driver) = change_links(app)
+    assert " commit " in commit and " driver: " in driver
     one = open_page("trend", history, points="true", machine="simulated-gen4", unit="GB/s")
     (rates,) = tables(one, "kind")
     assert set(rates["machine"]) == {"simulated-gen4"} and rates["y"].min() > points["y"].max()
@@ -329,11 +325,10 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     }
     (points,) = tables(app, "kind")
     assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
-    (changes,) = tables(app, "cause")
-    assert changes["change"].tolist() == ["+100.0%"]
+    (change,) = change_links(app)
+    assert change.startswith("**+100.0% ")
     app = open_page("changes", foreign, commands="true")
-    (causes,) = tables(app, "machines")
-    assert len(causes) == 1 and "asv continuous " in said(app)
+    assert len(change_links(app)) == 1 and "asv continuous " in said(app)
     assert charts(open_page("overview", foreign)) > 1, "trends beside the dots of the runs"
     (runs,) = tables(open_page("runs", foreign, list="true"), "run")
     assert runs["run"].is_unique and runs["run"].str.contains(OLD).sum() == COMMITS
