@@ -384,7 +384,7 @@ def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way
     import torch
 
     each = nbytes // num_tensors
-    flat = device.target_buffer(num_tensors * each, "here")
+    flat = device.buffer(num_tensors * each)
     targets = [*flat.split(each)]
     sources = [_host_memory(device, each, memory) for _ in targets]
     staging = device.host_buffer(len(flat), pinned=True) if way == "staging" else None
@@ -415,7 +415,7 @@ def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way
 )  # fmt: skip
 def on_device(device: Device, nbytes: int) -> Prepared:
     """One copy inside the device's memory, which is read and written. Timed: the copy."""
-    source, target = device.buffer(nbytes), device.target_buffer(nbytes, "here")
+    source, target = device.buffer(nbytes), device.buffer(nbytes)
     return _copy(device, target, source, blocking=False, copies={"D2D": nbytes})
 
 
@@ -438,7 +438,7 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     peer: the devices reach each other. staged: they do not, and the driver brings it. Through the
     host it is two blocking copies; the bytes are counted once. Of 512MiB a sixteenth of 16 copies.
     """
-    source, target = device.buffer(nbytes), device.target_buffer(nbytes, route)
+    source, target = device.buffer(nbytes), device.second_buffer(nbytes, route)
     if route != "through_host":  # nothing is known of how a driver stages
         copies = {"P2P": nbytes} if route == "peer" else None
         return _copy(device, target, source, blocking=True, copies=copies)
@@ -485,7 +485,7 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     torch gathers on the side of the source, on the host into pageable memory.
     """
     wide, target = _ends(device, nbytes, direction, memory)
-    source = device.every_second(wide)
+    source = wide[::2]
     return _copy(device, device.typed(target, "float32"), source, blocking=blocking)
 
 

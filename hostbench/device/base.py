@@ -24,46 +24,44 @@ _SHORT_S, TOO_LONG = 1e-3, 1.5
 """Computes that are shorter than this may last up to so many times what they are named after."""
 
 Buffer = Any
-"""Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
+"""Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer; both
+can be sliced."""
 
 Fill = Literal["empty", "zeros", "randn", "full", "arange"]
 DType = Literal["uint8", "float16", "bfloat16", "float32"]
-Where = Literal["here", "peer", "staged", "through_host"]
-"""Where the target of a copy inside the device's memory, or from there to a second device, lies:
-`peer` is reached directly, `staged` by the driver's way, `through_host` by pinned host memory."""
+Route = Literal["peer", "staged", "through_host"]
+"""To a second device: directly, by the driver's way, by pinned host memory."""
 Memory = Literal["pageable", "pinned", "device"]
 Step = Callable[[], object]
 
 HostRead = Literal[
-    "item",
-    "print",
-    "bool",
-    "if_greater",
-    "cpu",
-    "tolist",
-    "nonzero",
-    "mask",
-    "synchronize",
+    "item", "print", "bool", "if_greater", "cpu", "tolist", "nonzero", "mask", "synchronize",
     "shape",
-]
+]  # fmt: skip
 """`t.item()`, `print(t)`, `bool(t)`, `if t > 0`, `t.cpu()`, `t.tolist()`, `torch.nonzero(t)`,
 `t[t > 0]`, a device-wide synchronize; and `t.shape`, which needs nothing of the device."""
 
 Ability = Literal[
-    "pinned memory",
-    "allocator caches",
-    "memory of its own",
-    "second device",
-    "CUDA graphs",
-    "events that put the host to sleep",
-    "segments of an allocator",
-    "training steps",
-    "streams of torch",
-    "symmetric memory",
-    "tensors of torch",
-    "far NUMA node",
-]
+    "pinned memory", "allocator caches", "memory of its own", "second device", "CUDA graphs",
+    "events that put the host to sleep", "segments of an allocator", "training steps",
+    "streams of torch", "symmetric memory", "tensors of torch", "far NUMA node",
+]  # fmt: skip
 """What a workload declares in `needs`, and what some devices do not have."""
+
+
+_NOT_ON_CPU = {
+    "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
+    "allocator caches": "the cpu device's allocators have no caches: cold and warm are one case",
+    "memory of its own": "the cpu device has no memory of its own: it works in host memory",
+    "second device": "the cpu device has no peer; it needs 2 GPUs",
+    "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
+    "events that put the host to sleep": "each wait of the cpu device lets the host sleep: there "
+    "is no other",
+    "segments of an allocator": "the cpu device's memory is the C library's: torch packs no "
+    "segments there",
+    "streams of torch": "torch has no streams on cpu: nothing is gathered ahead; it needs a GPU",
+    "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
+}
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:
@@ -71,25 +69,7 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     its kind on this machine. It needs no torch: `doctor` tells what will be skipped from here, and
     the devices refuse from here."""
     if device == "cpu":
-        return {
-            "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
-            "allocator caches": (
-                "the cpu device's allocators have no caches: cold and warm are one case"
-            ),
-            "memory of its own": "the cpu device has no memory of its own: it works in host memory",
-            "second device": "the cpu device has no peer; it needs 2 GPUs",
-            "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
-            "events that put the host to sleep": (
-                "each wait of the cpu device lets the host sleep: there is no other"
-            ),
-            "segments of an allocator": (
-                "the cpu device's memory is the C library's: torch packs no segments there"
-            ),
-            "streams of torch": (
-                "torch has no streams on cpu: nothing is gathered ahead; it needs a GPU"
-            ),
-            "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
-        }
+        return _NOT_ON_CPU
     missing = {}
     if num_devices < 2:
         units = "GPUs" if device == "cuda" else "devices"
@@ -205,18 +185,14 @@ class Device:
         """Touched device memory."""
         raise self.refusal("device memory")
 
-    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
-        """Touched device memory, here or on a second device. Raises Unavailable where there is no
-        such memory of its own, no second device, or no direct way to it."""
-        raise self.refusal("memory of its own" if where == "here" else "second device")
+    def second_buffer(self, nbytes: int, route: Route) -> Buffer:
+        """Touched memory of a second device. Raises Unavailable where there is none, or no such
+        way to it."""
+        raise self.refusal("second device")
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         """The same memory seen as `dtype`."""
         raise self.refusal("typed buffers")
-
-    def every_second(self, buffer: Buffer) -> Buffer:
-        """A view of every second element of a typed buffer: half of the bytes, not dense."""
-        raise self.refusal("views of buffers")
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         """Write values that depend on `seed`, and wait until they are there: any bytes, or whole
@@ -226,18 +202,6 @@ class Device:
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         """Whether two buffers, wherever they are, hold equal values now. Does not synchronize."""
         raise self.refusal("comparison of buffers")
-
-    def marks(self, num: int) -> Buffer:
-        """Room on the device for `num` notes of what a buffer held."""
-        raise self.refusal("marks")
-
-    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
-        """Enqueue noting the first and last 8 bytes that `buffer` holds at that point."""
-        raise self.refusal("marks")
-
-    def marked(self, marks: Buffer, index: int, source: Buffer) -> bool:
-        """Whether the note in `place` is what `source` holds. Call after a synchronize."""
-        raise self.refusal("marks")
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         """Copy `source` into `target` on the current stream; direction follows from the two."""
@@ -410,8 +374,8 @@ class Device:
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's
-        own counters, everybody's; with `second`, the link of the device where `target_buffer` is
-        that is not `here`. Raises Unavailable where there are none."""
+        own counters, everybody's; with `second`, the link of the device where `second_buffer`
+        is. Raises Unavailable where there are none."""
         raise self.refusal("counters of its link's bytes")
 
     def bytes_sent(self) -> int:

@@ -30,8 +30,7 @@ import torch
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
 from hostbench.device.loading import Loading
-from hostbench.device.torch_device import TorchDevice, fill_in_place
-from hostbench.device.torch_loader import TorchLoader
+from hostbench.device.torch_device import TorchDevice, TorchLoader, fill_in_place
 
 _MATRIX = 48
 """Rows of the matrices that a compute multiplies: a product of them takes some 3 us."""
@@ -137,9 +136,6 @@ class CpuDevice(TorchDevice):
 
     def buffer(self, nbytes: int) -> Buffer:
         return _on_device(super().buffer(nbytes))
-
-    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
-        self.current.enqueue(partial(super().mark, marks, index, buffer))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         is_on_device = getattr(target.untyped_storage(), "hostbench_on_device", False)

@@ -17,14 +17,12 @@ from typing import Any
 
 import torch
 
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.samples import median
-from hostbench.core.units import MIB, format_bytes
+from hostbench.core.units import MIB, format_bytes, number_of
 from hostbench.device import numa
 from hostbench.device.activity import Activity
-from hostbench.device.base import Buffer, Step, Where, lacking
-from hostbench.device.cuda_compute import Filler
-from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
+from hostbench.device.base import Buffer, Route, Step, lacking
 from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice, own_pages
@@ -39,10 +37,27 @@ _STEADY_ROUNDS = 5
 _STEADY_SHARE = 0.02
 _WARMUPS_OF_A_GRAPH = 3
 
+_ROWS = 2048
+"""Of the products that a compute is made of. A spinning kernel of one block (`torch.cuda._sleep`)
+would not do: two of them run side by side, so that several streams would seem to compute faster
+than one. float32 products of this size occupy every multiprocessor and read little memory."""
+_DEPTH, _LEAST_DEPTH = 1024, 8
+"""The inner dimension of a whole product, and of the shortest."""
+
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
-
 _NO_PINNING = re.compile("CUDA error: (out of memory|operation not supported|OS call failed)")
-
+_REMEDIES = {
+    "too old": "update the NVIDIA driver, or install a torch build for an older CUDA",
+    "no NVIDIA driver": "install the driver, start the container with --gpus all, or choose "
+    "--device cpu",
+    "No CUDA GPUs": "check nvidia-smi and CUDA_VISIBLE_DEVICES, or choose --device cpu",
+    "no kernel image": f"torch {torch.__version__} has no code for this GPU; install a build "
+    "for its architecture",
+    "busy or unavailable": "another process holds the GPU; check nvidia-smi",
+    "out of memory": "another process holds the GPU's memory; check nvidia-smi",
+    "": "check nvidia-smi and that torch's CUDA matches the driver",
+}
+"""By a part of what CUDA says where it does not start; the last for all else."""
 _NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
@@ -72,7 +87,7 @@ class CudaDevice(TorchDevice):
         torch.cuda.set_device(index)
         self.torch_device = torch.device("cuda", index)
         self.lacks = lacking("cuda", torch.cuda.device_count())
-        if os.environ.get(_NO_CACHING, "0") not in ("", "0"):
+        if _is_set(_NO_CACHING):
             why = f"{_NO_CACHING} is set: each allocation is a new one; unset it"
             self.lacks |= {"allocator caches": why, "CUDA graphs": why}
 
@@ -96,8 +111,15 @@ class CudaDevice(TorchDevice):
         del source, target
         self.reset()
 
+    def _settle_round(self, source: Buffer, target: Buffer) -> None:
+        self.copy(target, source, blocking=False)
+        self.copy(source, target, blocking=False)
+        _cuda._sleep(_CALIBRATION_CYCLES)
+
     def is_near(self) -> bool | None:
         return numa.is_near(pci_address(self.torch_device))
+
+    # ---- memory
 
     def registered_buffer(self, nbytes: int, *, far: bool = False) -> Buffer:
         """Page-locked for as long as this tensor object lives: keep it while a view of it is in
@@ -110,23 +132,37 @@ class CudaDevice(TorchDevice):
         runtime = _cuda.cudart()
         code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # cudaHostRegisterPortable
         if int(code) != 0:
-            self._forget_last_error()
+            # CUDA keeps the error of a refused call, and the next launch of a kernel takes it for
+            # its own: launch one. torch has no way to ask for the error alone.
+            with contextlib.suppress(RuntimeError):
+                _cuda._sleep(1)
             message = f"cudaHostRegister refused {format_bytes(nbytes)} (CUDA error {int(code)})"
             raise Unavailable(f"{message}; {_LOCKED}")
         weakref.finalize(buffer, runtime.cudaHostUnregister, buffer.data_ptr())
         return buffer
 
-    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
-        if where == "here":
-            return self.buffer(nbytes)
+    def refused_pinning(self, error: BaseException) -> Unavailable | None:
+        """What a tensor of the device's does not fit into is torch's own OutOfMemoryError. What
+        CUDA itself refuses is memory to be pinned, also in the thread of a DataLoader; a refusal
+        leaves the device as it was."""
+        message = _NO_PINNING.search(str(error))
+        if message is None:
+            return None
+        try:
+            self.synchronize()
+        except RuntimeError:  # the device itself is broken, or was before
+            return None
+        return Unavailable(f"CUDA pins no more memory: {message[0]}; {_LOCKED}")
+
+    def second_buffer(self, nbytes: int, route: Route) -> Buffer:
         self.require("second device")
         here, other = self.torch_device.index or 0, self._second.index
         is_direct = torch.cuda.can_device_access_peer(here, other)
-        if where == "peer" and not is_direct:
+        if route == "peer" and not is_direct:
             raise Unavailable(
                 f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"
             )
-        if where == "staged" and is_direct:
+        if route == "staged" and is_direct:
             raise Unavailable(f"GPU {here} has direct access to GPU {other}: nothing is staged")
         return torch.empty(nbytes, dtype=torch.uint8, device=self._second).fill_(0)
 
@@ -167,11 +203,101 @@ class CudaDevice(TorchDevice):
     def keep_for(self, buffer: Buffer, stream: CudaStream) -> None:
         buffer.record_stream(stream)
 
+    def memory_stats(self) -> dict[str, int]:
+        """Without what `compute` holds, so that the order of the cases does not count."""
+        stats = torch.cuda.memory_stats(self.torch_device)
+        held = self._factors.nbytes if "_factors" in self.__dict__ else 0
+        return {
+            "allocated": stats.get("allocated_bytes.all.current", 0) - held,
+            "peak_allocated": stats.get("allocated_bytes.all.peak", 0) - held,
+            "reserved": stats.get("reserved_bytes.all.current", 0) - held,
+        }
+
+    def memory_of(self, work: Step) -> dict[str, int]:
+        self.synchronize()
+        self.reset_peak()
+        before = torch.cuda.memory_stats(self.torch_device)
+        work()
+        stats = torch.cuda.memory_stats(self.torch_device)
+        is_native = torch.cuda.get_allocator_backend() == "native"
+        counted = ("allocated", "reserved", *(("requested", "inactive_split") * is_native))
+        peaks = {
+            f"peak_{what}": stats.get(f"{what}_bytes.all.peak", 0)
+            - before.get(f"{what}_bytes.all.current", 0)
+            for what in counted
+        }
+        if is_native:
+            peaks["num_alloc_retries"] = stats["num_alloc_retries"] - before["num_alloc_retries"]
+        return peaks
+
+    def limit_memory(self, nbytes: int) -> None:
+        total = torch.cuda.get_device_properties(self.torch_device).total_memory
+        limit = torch.cuda.memory_reserved(self.torch_device) + nbytes
+        self._is_limited = True
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), self.torch_device)
+
+    def reset_peak(self) -> None:
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+    # ---- work
+
     def compute(self, seconds: float) -> Step:
-        return self.as_short(self._filler.step(seconds), seconds)
+        """Products that take about `seconds`: whole ones, then one that takes the rest."""
+        short_s, whole_s = self._product_s
+        per_depth_s = (whole_s - short_s) / (_DEPTH - _DEPTH // 8)
+        num_whole = int(seconds / whole_s)
+        rest_s = seconds - num_whole * whole_s - (whole_s - _DEPTH * per_depth_s)
+        rest = round(rest_s / per_depth_s / _LEAST_DEPTH) * _LEAST_DEPTH if per_depth_s > 0 else 0
+        depths = [_DEPTH] * num_whole
+        if rest >= _LEAST_DEPTH or not num_whole:
+            depths.append(min(max(rest, _LEAST_DEPTH), _DEPTH))
+        factors = [self._factors_of(depth) for depth in depths]
+
+        def products() -> None:
+            for left, right in factors:
+                torch.mm(left, right)  # its result is dropped: streams share no output
+
+        return self.as_short(products, seconds)
+
+    @cached_property
+    def _factors(self) -> torch.Tensor:
+        """One block of 16MiB: torch packs those under 10MiB into segments of 20MiB, and what is
+        left of a segment that is in use outlives each emptying of the cache."""
+        return torch.ones(2, _ROWS * _DEPTH, device=self.torch_device)
+
+    def _factors_of(self, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
+        left, right = self._factors
+        return left.view(_ROWS, _DEPTH)[:, :depth], right.view(_DEPTH, _ROWS)[:depth]
+
+    @cached_property
+    def _product_s(self) -> tuple[float, float]:
+        """Seconds of a product of an eighth of the depth, and of a whole one."""
+        short_s, whole_s = (
+            median(self.device_times(partial(torch.mm, *self._factors_of(depth))))
+            for depth in (_DEPTH // 8, _DEPTH)
+        )
+        _clear_workspaces()  # else the first case that computes is counted as larger than others
+        return short_s, whole_s
 
     def delay(self, seconds: float) -> None:
         _cuda._sleep(round(seconds * self._cycles_per_s))
+
+    @cached_property
+    def _cycles_per_s(self) -> float:
+        """SM clock as `_sleep` counts it: the median of several readings after one to wake up."""
+        spin = partial(_cuda._sleep, _CALIBRATION_CYCLES)
+        self._seconds(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
+        readings = [self._seconds(spin) for _ in range(_CALIBRATION_READINGS)]
+        return _CALIBRATION_CYCLES / median(readings)
+
+    def _seconds(self, work: Step) -> float:
+        """Device seconds of `work`, with the host's gaps, if it has any; waits for it."""
+        start, end = self.event(), self.event()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        return end.seconds_since(start)
 
     def stream(self) -> CudaStream:
         return CudaStream(self.torch_device)  # type: ignore[no-untyped-call]
@@ -188,8 +314,8 @@ class CudaDevice(TorchDevice):
         return same
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> CudaEvent:
-        made: CudaEvent = CudaEvent(enable_timing=timing, blocking=blocking)  # type: ignore[no-untyped-call]
-        return made
+        event: CudaEvent = CudaEvent(enable_timing=timing, blocking=blocking)  # type: ignore[no-untyped-call]
+        return event
 
     def graph(self, work: Step) -> Step:
         """As torch's guide has it: `work` runs a few times on a side stream and is captured, here
@@ -204,119 +330,31 @@ class CudaDevice(TorchDevice):
             work()
         return graph.replay  # type: ignore[no-any-return]
 
-    def count_syncs(self, work: Step) -> int:
-        profiler = self._profiler
-        self.synchronize()
-        return profiler.count_waits(work)
-
     def synchronize(self) -> None:
         torch.cuda.synchronize(self.torch_device)
 
-    def memory_stats(self) -> dict[str, int]:
-        """Without what `compute` holds, so that the order of the cases does not count."""
-        stats = torch.cuda.memory_stats(self.torch_device)
-        held = self._filler.nbytes if "_filler" in self.__dict__ else 0
-        return {
-            "allocated": stats.get("allocated_bytes.all.current", 0) - held,
-            "peak_allocated": stats.get("allocated_bytes.all.peak", 0) - held,
-            "reserved": stats.get("reserved_bytes.all.current", 0) - held,
-        }
+    # ---- what it did
 
-    def memory_of(self, work: Step) -> dict[str, int]:
-        self.synchronize()
-        self.reset_peak()
-        before = torch.cuda.memory_stats(self.torch_device)
-        work()
-        stats = torch.cuda.memory_stats(self.torch_device)
-        is_native = torch.cuda.get_allocator_backend() == "native"
-        counted = ("allocated", "reserved", *(("requested", "inactive_split") * is_native))
-        found = {
-            f"peak_{what}": stats.get(f"{what}_bytes.all.peak", 0)
-            - before.get(f"{what}_bytes.all.current", 0)
-            for what in counted
-        }
-        if is_native:
-            found["num_alloc_retries"] = stats["num_alloc_retries"] - before["num_alloc_retries"]
-        return found
-
-    def limit_memory(self, nbytes: int) -> None:
-        total = torch.cuda.get_device_properties(self.torch_device).total_memory
-        limit = torch.cuda.memory_reserved(self.torch_device) + nbytes
-        self._is_limited = True
-        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), self.torch_device)
-
-    def reset_peak(self) -> None:
-        torch.cuda.reset_peak_memory_stats(self.torch_device)
+    def count_syncs(self, work: Step) -> int:
+        return self._profiler.count_waits(work)
 
     def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
-        profiler = self._profiler
-        self.synchronize()
-        return profiler.observe(work, ready)
+        return self._profiler.observe(work, ready)
 
     def trace(self, work: Step) -> list[dict[str, Any]]:
-        profiler = self._profiler
+        return self._profiler.trace(work)
+
+    @cached_property
+    def _profiler(self) -> Profiler:
+        self.delay(1e-3)  # calibrates: not to be observed
         self.synchronize()
-        return profiler.trace(work)
+        return Profiler(self.delay, self.synchronize, lambda is_so: self.agree(is_so))
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()
 
     def bytes_sent(self) -> int:
         return self._counters.sent()
-
-    def reset(self) -> None:
-        self._close_loaders()
-        gc.collect()
-        if self._is_limited:
-            torch.cuda.set_per_process_memory_fraction(1.0, self.torch_device)
-            self._is_limited = False
-        _clear_workspaces()  # streams are new each case
-        self.drop_caches()
-        torch.cuda.reset_peak_memory_stats(self.torch_device)
-
-    def refused_pinning(self, error: BaseException) -> Unavailable | None:
-        """What a tensor of the device's does not fit into is torch's own OutOfMemoryError. What
-        CUDA itself refuses is memory to be pinned, also in the thread of a DataLoader; a refusal
-        leaves the device as it was."""
-        message = _NO_PINNING.search(str(error))
-        if message is None:
-            return None
-        try:
-            self.synchronize()
-        except RuntimeError:  # the device itself is broken, or was before
-            return None
-        return Unavailable(f"CUDA pins no more memory: {message[0]}; {_LOCKED}")
-
-    def _forget_last_error(self) -> None:
-        """CUDA keeps the error of a refused call, and the next launch of a kernel takes it for its
-        own: launch one. torch has no way to ask for the error alone."""
-        with contextlib.suppress(RuntimeError):
-            _cuda._sleep(1)
-
-    def _settle_round(self, source: Buffer, target: Buffer) -> None:
-        self.copy(target, source, blocking=False)
-        self.copy(source, target, blocking=False)
-        _cuda._sleep(_CALIBRATION_CYCLES)
-
-    def _seconds(self, work: Step) -> float:
-        """Device seconds of `work`, with the host's gaps, if it has any; waits for it."""
-        start, end = self.event(), self.event()
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        return end.seconds_since(start)
-
-    @cached_property
-    def _filler(self) -> Filler:
-        made = Filler(self.torch_device, self.device_times)
-        _clear_workspaces()  # else the first case that computes is counted as larger than others
-        return made
-
-    @cached_property
-    def _profiler(self) -> Profiler:
-        self.delay(1e-3)  # calibrates: not to be observed
-        return Profiler(self.delay, self.synchronize, lambda is_so: self.agree(is_so))
 
     @cached_property
     def _counters(self) -> LinkCounters:
@@ -332,13 +370,62 @@ class CudaDevice(TorchDevice):
         here = self.torch_device.index or 0
         return torch.device("cuda", (here + 1) % torch.cuda.device_count())
 
-    @cached_property
-    def _cycles_per_s(self) -> float:
-        """SM clock as `_sleep` counts it: the median of several readings after one to wake up."""
-        spin = partial(_cuda._sleep, _CALIBRATION_CYCLES)
-        self._seconds(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
-        readings = [self._seconds(spin) for _ in range(_CALIBRATION_READINGS)]
-        return _CALIBRATION_CYCLES / median(readings)
+    def reset(self) -> None:
+        self._close_loaders()
+        gc.collect()
+        if self._is_limited:
+            torch.cuda.set_per_process_memory_fraction(1.0, self.torch_device)
+            self._is_limited = False
+        _clear_workspaces()  # streams are new each case
+        self.drop_caches()
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+
+def require_cuda(index: int) -> None:
+    """Start CUDA and run one kernel. Raises BrokenError with the remedy when either fails."""
+    if torch.version.cuda is None:
+        raise BrokenError(
+            f"device cuda: torch {torch.__version__} is built without CUDA; install a CUDA build "
+            "(pip install torch --index-url https://download.pytorch.org/whl/cu126, "
+            "or make bench TORCH_INDEX=...) or choose --device cpu"
+        )
+    if _is_set("CUDA_LAUNCH_BLOCKING"):
+        raise BrokenError(
+            "device cuda: CUDA_LAUNCH_BLOCKING is set: the host waits for each kernel, so that no "
+            "answer about waiting would be true; unset it"
+        )
+    try:
+        _cuda.init()
+        num = torch.cuda.device_count()
+        if index < num:
+            torch.ones(1, device=torch.device("cuda", index)).add_(1).item()
+    except (RuntimeError, AssertionError, torch.cuda.DeferredCudaCallError) as error:
+        text = str(error).strip().partition("\n")[0]
+        remedy = next(remedy for part, remedy in _REMEDIES.items() if part in text)
+        raise BrokenError(f"device cuda: {text}; {remedy}") from error
+    if index >= num:
+        raise BrokenError(
+            f"device cuda: index {index} asked for, torch sees {number_of(num, 'device')}; "
+            "check CUDA_VISIBLE_DEVICES"
+        )
+
+
+def pci_address(device: torch.device) -> str | None:
+    """`0000:18:00.0` as sysfs writes it; None where this torch does not tell (before 2.8)."""
+    facts: Any = torch.cuda.get_device_properties(device)
+    if not hasattr(facts, "pci_bus_id"):
+        return None
+    return f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+
+
+def uuid_of(device: torch.device) -> str:
+    """The CUDA device's UUID, by which NVML knows it too; the two count devices differently."""
+    facts: Any = torch.cuda.get_device_properties(device)
+    return str(facts.uuid)
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "0") not in ("", "0")
 
 
 def _clear_workspaces() -> None:

@@ -7,6 +7,7 @@ fewer cores than workers, workers take longer, as when they decode images.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any, Protocol
 
 NUM_ITEMS = 4096
@@ -39,6 +40,12 @@ class Loading:
     def ahead(self) -> int:
         """Batches that are made while nobody takes one."""
         return self.num_workers * self.prefetch_factor
+
+    def __iter__(self) -> Iterator[list[tuple[int, float]]]:
+        """Of each batch of an epoch the items, each with what it costs: torch's batch sampler."""
+        for batch in islice(count(), self.num_batches):
+            seconds = self.seconds(batch) / self.batch_size
+            yield [(item, seconds) for item in self.items(batch)]
 
     def seconds(self, batch: int) -> float:
         """CPU seconds of a batch's items."""

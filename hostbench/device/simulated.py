@@ -29,8 +29,8 @@ from hostbench.device.base import (
     Fill,
     HostRead,
     Memory,
+    Route,
     Step,
-    Where,
     lacking,
     learned,
 )
@@ -49,7 +49,8 @@ _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
 @dataclass(slots=True, eq=False)
 class Contents:
     """What a piece of memory holds. `writes` is (start in seconds, end, token), in order of time;
-    views of one buffer share it."""
+    views of one buffer share it. The token of a copy is what its source held when it began: asked
+    for when it is read, for what is enqueued later may have been there by then."""
 
     writes: list[tuple[float, float, Any]] = field(default_factory=list)
 
@@ -61,14 +62,10 @@ class Contents:
         """What a reader sees at that time: while a copy runs, neither the old nor the new."""
         for start_s, end_s, token in reversed(self.writes):
             if end_s <= at_s:
-                return token
+                return token() if callable(token) else token
             if start_s < at_s:
                 return ("torn", start_s)
         return None
-
-
-Marks = list[tuple[Contents, float]]
-"""Whose contents, and when: a copy may still be enqueued that ends before that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,8 +78,13 @@ class SimulatedBuffer:
     device: int = 0
     dtype: str = "uint8"
     is_dense: bool = True
-    """False for a view of every second element."""
     contents: Contents = field(default_factory=Contents)
+
+    def __getitem__(self, part: slice) -> "SimulatedBuffer":
+        """A view; of each step-th element it is not dense."""
+        size = _SIZES[self.dtype]
+        nbytes = size * len(range(*part.indices(self.nbytes // size)))
+        return replace(self, nbytes=nbytes, is_dense=self.is_dense and part.step in (None, 1))
 
     def new(self, like: "SimulatedBuffer", dtype: str) -> "SimulatedBuffer":
         """A dense one for these elements as `dtype`, where `like` is."""
@@ -163,16 +165,12 @@ class SimulatedDevice(Device):
     def buffer(self, nbytes: int) -> SimulatedBuffer:
         return SimulatedBuffer(nbytes, on_host=False)
 
-    def target_buffer(self, nbytes: int, where: Where) -> SimulatedBuffer:
-        if where != "here":
-            self.require("second device")
-        return SimulatedBuffer(nbytes, on_host=False, device=int(where != "here"))
+    def second_buffer(self, nbytes: int, route: Route) -> SimulatedBuffer:
+        self.require("second device")
+        return SimulatedBuffer(nbytes, on_host=False, device=1)
 
     def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:
         return replace(buffer, dtype=dtype)
-
-    def every_second(self, buffer: SimulatedBuffer) -> SimulatedBuffer:
-        return replace(buffer, nbytes=buffer.nbytes // 2, is_dense=False)
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
@@ -180,16 +178,6 @@ class SimulatedDevice(Device):
 
     def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
         return bool(left.contents.token(self.host_s) == right.contents.token(self.host_s))
-
-    def marks(self, num: int) -> Marks:
-        return [(Contents(), 0.0)] * num
-
-    def mark(self, marks: Marks, index: int, buffer: SimulatedBuffer) -> None:
-        marks[index] = buffer.contents, self.enqueue("compute", 0.0)[0]
-
-    def marked(self, marks: Marks, index: int, source: SimulatedBuffer) -> bool:
-        contents, read_s = marks[index]
-        return bool(contents.token(read_s) == source.contents.token(self.host_s))
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], SimulatedBuffer]:
         def create() -> SimulatedBuffer:
@@ -288,7 +276,7 @@ class SimulatedDevice(Device):
         else:
             seconds = nbytes / self.link.device_bytes_per_s
             start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        into.contents.write(source.contents.token(start_s), start_s, end_s)
+        into.contents.write(partial(source.contents.token, start_s), start_s, end_s)
         return into
 
     def _copy_bytes(
@@ -309,7 +297,7 @@ class SimulatedDevice(Device):
             what = f"{'H2D' if into else 'D2H'} {'pageable' if pageable else 'pinned'}"
             seconds = link.latency_s + nbytes / rate
         start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=nbytes)
-        target.contents.write(source.contents.token(start_s), start_s, end_s)
+        target.contents.write(partial(source.contents.token, start_s), start_s, end_s)
         if blocking:
             self.current.synchronize()
         elif pageable:

@@ -1,43 +1,56 @@
-"""What the devices on torch tensors share: buffers, views, patterns, comparisons and marks."""
+"""What the devices on torch tensors share: buffers, patterns, comparisons, and a DataLoader."""
 
 import mmap
-from collections.abc import Callable
-from functools import cached_property, lru_cache, partial
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader, Dataset
 
-from hostbench.core.units import MIB
+from hostbench.core.errors import Unavailable
+from hostbench.core.processes import die_with_parent
+from hostbench.core.units import MIB, format_bytes
 from hostbench.device.base import Buffer, Device, DType, Fill, HostRead, Memory, Step
-from hostbench.device.loading import Loading
-from hostbench.device.torch_loader import PATTERN_BYTES, TorchLoader
+from hostbench.device.loading import NUM_ITEMS, Loading
 
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
 """Of the perceptron: 1MiB of weights a layer, 2KiB of activations an example and layer."""
 _LEARNING_RATE = 1e-9
 FULL = 1.0
 """What `full` writes."""
-_MARK_SHAPE = (2, 8)
 _DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name) for name in ("uint8", "float16", "bfloat16", "float32")
 }
-_PATTERN_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
-_KEPT_PATTERNS = 16
-_NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
+_BLOCK_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
+_STEP, _SEED_STEP = 2654435761, 40503 << 16  # odd, so that neighbours and seeds have nothing alike
+
+SHARED_MEMORY = "/dev/shm"
+_IN_USE = 4
+"""Batches that the loop or the device may hold still, beside those that are made ahead."""
+PATTERN_BYTES = 256 * MIB
+"""Of which items are parts: more than caches hold, so that an item comes from memory."""
+_STRIDE_BYTES = 157_001
+"""From the start of one item to that of the next, and then from the pattern's start again: more
+than the largest item, and so that no two hold the same."""
 
 
 class TorchDevice(Device):
     """Buffers are tensors; those of the device are on `torch_device`."""
 
     torch_device = torch.device("cpu")
-    _loaders: tuple[TorchLoader, ...] = ()
+    _loaders: "tuple[TorchLoader, ...]" = ()
 
-    def loader(self, loading: Loading) -> TorchLoader:
+    def loader(self, loading: Loading) -> "TorchLoader":
         if loading.pinned:
             self.require("pinned memory")
-        made = TorchLoader(loading, self._items)
-        self._loaders += (made,)
-        return made
+        loader = TorchLoader(loading, self._items)
+        self._loaders += (loader,)
+        return loader
 
     @cached_property
     def _items(self) -> Buffer:
@@ -62,16 +75,15 @@ class TorchDevice(Device):
         return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device).fill_(0)
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
-        makers: dict[str, Callable[..., Buffer]]
-        makers = {
+        where = {"device": torch.device("cpu") if on_host else self.torch_device}
+        makers: dict[str, Callable[..., Buffer]] = {
             "empty": torch.empty,
             "zeros": torch.zeros,
             "randn": torch.randn,
             "full": partial(torch.full, fill_value=FULL),
-            "arange": _arange,
+            "arange": lambda size, **how: torch.arange(*size, **how),
         }
-        where = torch.device("cpu") if on_host else self.torch_device
-        return partial(makers[fill], (nbytes // 4,), dtype=torch.float32, device=where)
+        return partial(makers[fill], (nbytes // 4,), dtype=torch.float32, **where)
 
     def training_step(self, num_examples: int) -> Step:
         return TrainingStep(num_examples, self.torch_device)
@@ -85,11 +97,10 @@ class TorchDevice(Device):
         what the process did before: so it is not asked."""
         if memory == "pinned":
             self.require("pinned memory")
+            return partial(torch.empty, nbytes, dtype=torch.uint8, pin_memory=True)
         if memory == "device":
             self.require("memory of its own")
             return partial(torch.empty, nbytes, dtype=torch.uint8, device=self.torch_device)
-        if memory == "pinned":
-            return partial(torch.empty, nbytes, dtype=torch.uint8, pin_memory=True)
 
         def allocate() -> Buffer:
             allocated = own_pages(nbytes)
@@ -104,33 +115,27 @@ class TorchDevice(Device):
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return buffer.view(_DTYPES[dtype])
 
-    def every_second(self, buffer: Buffer) -> Buffer:
-        return buffer[::2]
-
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        """Bytes from a seeded generator; as floats whole numbers from 0 to 2038."""
-        length = min(buffer.numel(), _PATTERN_BYTES)
-        block = _bytes(length, seed) if buffer.dtype == torch.uint8 else _numbers(length, seed)
-        block = block.to(device=buffer.device, dtype=buffer.dtype)
-        for start in range(0, buffer.numel(), max(1, block.numel())):
-            part = buffer[start : start + block.numel()]
+        """From arithmetic on the side where the buffer lies: nothing crosses a link for it. Bytes,
+        or as floats whole numbers below 2048, in blocks of a prime length."""
+        length = min(buffer.numel(), _BLOCK_BYTES)
+        numbers = torch.arange(length, dtype=torch.int64, device=buffer.device)
+        numbers.mul_(_STEP).add_(seed * _SEED_STEP).bitwise_right_shift_(16)
+        block = numbers.bitwise_and_(255 if buffer.dtype == torch.uint8 else 2047).to(buffer.dtype)
+        for start in range(0, buffer.numel(), max(1, length)):
+            part = buffer[start : start + length]
             part.copy_(block[: part.numel()])
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
-        """Of two on one device: bytes where both are dense and of one type, else `right` cast to
+        """Of two on one device: the bits where both are dense and of one type, by eights of bytes
+        where they divide so (compared as bytes they take seven times as long); else `right` cast to
         the type of `left`."""
-        if left.dtype == right.dtype and left.is_contiguous() and right.is_contiguous():
-            return torch.equal(_words(left), _words(right))
-        return torch.equal(left.float(), right.to(left.dtype).float())
-
-    def marks(self, num: int) -> Buffer:
-        return torch.zeros((num, *_MARK_SHAPE), dtype=torch.uint8, device=self.torch_device)
-
-    def mark(self, marks: Buffer, index: int, buffer: Buffer) -> None:
-        marks[index].copy_(_ends(buffer))
-
-    def marked(self, marks: Buffer, index: int, source: Buffer) -> bool:
-        return torch.equal(marks[index].cpu(), _ends(source).cpu())
+        if left.dtype != right.dtype or not (left.is_contiguous() and right.is_contiguous()):
+            return torch.equal(left.float(), right.to(left.dtype).float())
+        flat = [buffer.view(torch.uint8) for buffer in (left, right)]
+        if all(each.numel() % 8 == 0 and each.storage_offset() % 8 == 0 for each in flat):
+            flat = [each.view(torch.int64) for each in flat]
+        return torch.equal(*flat)
 
     def counter(self) -> Buffer:
         return torch.zeros(1, dtype=torch.float32, device=self.torch_device)
@@ -151,13 +156,6 @@ class _Nowhere:
     def write(self, text: str) -> None: ...
 
 
-_NOWHERE = _Nowhere()
-
-
-def _print(tensor: torch.Tensor) -> None:
-    print(tensor, file=_NOWHERE)
-
-
 def _if_greater(tensor: torch.Tensor) -> bool:
     if tensor > 0:
         return True
@@ -166,7 +164,7 @@ def _if_greater(tensor: torch.Tensor) -> bool:
 
 _EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "item": lambda tensor: tensor.item(),
-    "print": _print,
+    "print": partial(print, file=_Nowhere()),
     "bool": bool,
     "if_greater": _if_greater,
     "cpu": lambda tensor: tensor.cpu(),
@@ -183,13 +181,11 @@ class TrainingStep:
     used it. Every number stays near what it was at the start."""
 
     def __init__(self, num_examples: int, device: torch.device) -> None:
-        shape: dict[str, Any] = {"dtype": torch.float32, "device": device}
-        self.examples = torch.ones((num_examples, TRAINING_WIDTH), **shape)
         width = (TRAINING_WIDTH, TRAINING_WIDTH)
-        self.weights = [
-            torch.full(width, 1 / TRAINING_WIDTH, **shape) for _ in range(TRAINING_LAYERS)
-        ]
-        self.slopes = [torch.zeros(width, **shape) for _ in range(TRAINING_LAYERS)]
+        new = partial(torch.full, dtype=torch.float32, device=device)
+        self.examples = new((num_examples, TRAINING_WIDTH), 1.0)
+        self.weights = [new(width, 1 / TRAINING_WIDTH) for _ in range(TRAINING_LAYERS)]
+        self.slopes = [new(width, 0.0) for _ in range(TRAINING_LAYERS)]
 
     def __call__(self) -> None:
         """The loss is half the mean square of what comes out."""
@@ -223,29 +219,93 @@ def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:
         buffer.fill_(FULL)
 
 
-def _arange(size: tuple[int], **where: Any) -> torch.Tensor:
-    return torch.arange(*size, **where)
+class Items(Dataset[torch.Tensor]):
+    """The dataset: an item is a part of `pattern`, after so much CPU time."""
+
+    def __init__(self, loading: Loading, pattern: torch.Tensor) -> None:
+        self._loading, self._pattern = loading, pattern
+
+    def __len__(self) -> int:
+        return NUM_ITEMS
+
+    def item(self, index: int) -> torch.Tensor:
+        start = index * _STRIDE_BYTES % (len(self._pattern) - self._loading.item_bytes)
+        return self._pattern[start : start + self._loading.item_bytes]
+
+    def __getitem__(self, asked: tuple[int, float]) -> torch.Tensor:
+        index, seconds = asked
+        end_s = time.thread_time() + seconds
+        while time.thread_time() < end_s:
+            pass
+        return self.item(index)
 
 
-@lru_cache(maxsize=_KEPT_PATTERNS)
-def _bytes(length: int, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (length,), dtype=torch.uint8, generator=generator)
+class TorchLoader:
+    """torch's own DataLoader. Its workers are forked from the process that measures, and touch no
+    device. They die with it, and with the case. Raises Unavailable where shared memory is too small
+    for what they make ahead: workers hand over batches there, and where it is full they are killed
+    by SIGBUS."""
+
+    def __init__(self, loading: Loading, pattern: Buffer) -> None:
+        """`pattern` holds PATTERN_BYTES as `Device.fill_pattern` writes them."""
+        self._loading = loading
+        self._items = Items(loading, pattern)
+        self._running: Any = None
+        has_workers = loading.num_workers > 0
+        nbytes, free = (loading.ahead + _IN_USE) * loading.batch_bytes, _free_shared_memory()
+        if has_workers and free is not None and free < nbytes:
+            raise Unavailable(
+                f"needs {format_bytes(nbytes)} of shared memory, {SHARED_MEMORY} has "
+                f"{format_bytes(free)}: start the container with --shm-size=1g"
+            )
+        self._loader: Any = _quietly(
+            partial(
+                DataLoader,
+                self._items,
+                batch_sampler=loading,
+                num_workers=loading.num_workers,
+                pin_memory=loading.pinned,
+                prefetch_factor=loading.prefetch_factor if has_workers else None,
+                persistent_workers=loading.persistent and has_workers,
+                multiprocessing_context="fork" if has_workers else None,
+                worker_init_fn=_live_no_longer_than_parent,
+            )
+        )
+
+    def __iter__(self) -> Iterator[Buffer]:
+        self._running = _quietly(partial(iter, self._loader))
+        return (batch.view(-1) for batch in self._running)
+
+    def expected(self, batch: int) -> Buffer:
+        return torch.cat([self._items.item(item) for item in self._loading.items(batch)])
+
+    def close(self) -> None:
+        """torch ends its workers when their iterator is no longer there; an exception that is being
+        handled may hold it, and a case must not leave processes to the next."""
+        end = getattr(self._running, "_shutdown_workers", None)
+        workers = getattr(self._running, "_workers", ())
+        self._running = self._loader = None
+        if end is not None:
+            with suppress(RuntimeError):  # torch tells of a killed worker at any moment; it goes on
+                end()
+        for worker in workers:
+            worker.join()
 
 
-def _numbers(length: int, seed: int) -> torch.Tensor:
-    return (torch.arange(length) * 7 + seed) % _NUMBERS
+def _live_no_longer_than_parent(_: int) -> None:
+    die_with_parent()
 
 
-def _ends(buffer: torch.Tensor) -> torch.Tensor:
-    """Shape (2, 8), uint8: the first and the last 8 bytes, as one view: what `mark` notes.
-    `buffer` is uint8, at least 8 long."""
-    return buffer.as_strided(_MARK_SHAPE, (buffer.numel() - _MARK_SHAPE[1], 1))
+def _quietly(act: Callable[[], Any]) -> Any:
+    """torch warns where there are more workers than cores, which the facts say; Python from 3.12 on
+    where a process with threads forks, which every DataLoader's process does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return act()
 
 
-def _words(buffer: torch.Tensor) -> torch.Tensor:
-    """The bits of a dense buffer by eights of bytes, where it divides so: compared as bytes they
-    take seven times as long."""
-    flat = buffer.view(torch.uint8)
-    whole = flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0
-    return flat.view(torch.int64) if whole else flat
+def _free_shared_memory() -> int | None:
+    with suppress(OSError):  # for torch to say
+        facts = os.statvfs(SHARED_MEMORY)
+        return facts.f_bavail * facts.f_frsize
+    return None

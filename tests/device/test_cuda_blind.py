@@ -12,7 +12,6 @@ from hostbench.device.errors import fatal_reason
 
 torch = pytest.importorskip("torch")
 cuda = pytest.importorskip("hostbench.device.cuda")
-cuda_open = pytest.importorskip("hostbench.device.cuda_open")
 
 
 # ---- which errors end a worker ---------------------------------------------------------------
@@ -70,7 +69,7 @@ def test_a_cuda_that_does_not_start_names_the_remedy(
         raise torch.cuda.DeferredCudaCallError(text) if lazily else RuntimeError(text)
 
     monkeypatch.setattr(torch.version, "cuda", "12.6")
-    monkeypatch.setattr(cuda_open, "_init", fail)
+    monkeypatch.setattr(torch.cuda, "init", fail)
     with pytest.raises(BrokenError, match=remedy) as caught:
         cuda.CudaDevice()
     assert "\n" not in str(caught.value)
@@ -78,7 +77,7 @@ def test_a_cuda_that_does_not_start_names_the_remedy(
 
 def test_launches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "12.6")
-    monkeypatch.setattr(cuda_open, "_init", lambda: pytest.fail("CUDA was started"))
+    monkeypatch.setattr(torch.cuda, "init", lambda: pytest.fail("CUDA was started"))
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     with pytest.raises(BrokenError, match=r"CUDA_LAUNCH_BLOCKING is set: .*; unset it"):
         cuda.CudaDevice()

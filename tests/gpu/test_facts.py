@@ -11,8 +11,7 @@ import torch
 import hostbench
 from hostbench.core.units import MIB
 from hostbench.device import numa
-from hostbench.device.cuda import CudaDevice
-from hostbench.device.cuda_open import pci_address, uuid_of
+from hostbench.device.cuda import CudaDevice, pci_address, uuid_of
 from hostbench.facts.gpu import nvml_facts, read_rows
 from hostbench.facts.host import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml

@@ -16,6 +16,7 @@ from hostbench.device.base import Buffer, Device, Step
 from hostbench.measure.measure import Prepared
 
 NUM_BATCHES = 8
+_NOTED_BYTES = 8
 _CALIBRATION_LOOPS = 5
 _TRIED_NUMBERS, _MOST_NUMBERS = 32 * MIB, 256 * MIB
 """Of float32: what a memory-bound compute adds to while it is calibrated, 128MiB, which no cache
@@ -52,7 +53,7 @@ class Loop:
         self.copied, self.computed, self.fetched = (
             [device.event(timing=False) for _ in self.targets] for _ in range(3)
         )
-        self.marks = device.marks(2 * NUM_BATCHES)
+        self.notes = [device.buffer(_NOTED_BYTES) for _ in range(2 * NUM_BATCHES)]
         self.is_noting = False
         copy_s = self._seconds((nbytes, memory), self.copy_only) / NUM_BATCHES
         seconds = compute_to_copy * copy_s
@@ -241,9 +242,10 @@ class Loop:
         self._note(NUM_BATCHES + batch, target)
 
     def _note(self, index: int, target: Buffer) -> None:
-        """While noting: what the buffer holds when its compute begins, or when it has ended."""
+        """While noting: the end of the buffer when its compute begins, the last to arrive; its
+        beginning, the first that is overwritten, when that has ended."""
         if self.is_noting:
-            self.device.mark(self.marks, index, target)
+            self.device.copy(self.notes[index], _noted(index, target), blocking=False)
 
     def _check(self, step: Callable[[], Step], ways: list[str]) -> str | None:
         """After timing: every result is what was copied out, and the last buffers hold their
@@ -271,9 +273,13 @@ class Loop:
             batch
             for batch, source in enumerate(sources)
             for index in (batch, NUM_BATCHES + batch)
-            if not self.device.marked(self.marks, index, source)
+            if not same(self.notes[index], _noted(index, source))
         ]
         return f"batches {sorted({*wrong})} were computed on other data" if wrong else None
+
+
+def _noted(index: int, buffer: Buffer) -> Buffer:
+    return buffer[-_NOTED_BYTES:] if index < NUM_BATCHES else buffer[:_NOTED_BYTES]
 
 
 class Way(NamedTuple):

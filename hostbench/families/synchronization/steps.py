@@ -3,6 +3,7 @@ has run, and that its trap has read what the steps before it had made."""
 
 from typing import Any, cast
 
+from hostbench.core.samples import median
 from hostbench.device.base import Device, HostRead, Step, learned
 from hostbench.measure.measure import Prepared
 
@@ -52,4 +53,9 @@ def counted_steps(device: Device, step_us: int, trap: str, every: int = 1) -> Pr
             return None
         return f"after step {trapped_at} {trap} read {value}, not {expected}"
 
-    return Prepared(step=step if is_free else trapped_step, verify=verify, counts_syncs=True)
+    return Prepared(
+        step=step if is_free else trapped_step,
+        verify=verify,
+        counts_syncs=True,
+        findings=lambda: {"compute_s": median(device.device_times(compute))},
+    )
