@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from msgspec import Struct, convert
@@ -13,6 +14,8 @@ from msgspec.json import decode
 from hostbench.facts.nvml import hash_uuid
 
 PROBE_TIMEOUT_S = 180.0  # a first import from a shared disk takes minutes
+SLOW_S = 10.0
+"""Then it is said that it may."""
 
 _PROBE = """
 import gc, json, warnings
@@ -73,6 +76,8 @@ def probe_torch(
     """
     if device == "cpu" and (built := _built_for_cpu()) is not None:
         return built
+    slow = Timer(SLOW_S, print, ("importing torch: a first time takes long",), {"file": sys.stderr})
+    slow.start()
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],
@@ -84,6 +89,8 @@ def probe_torch(
         )
     except subprocess.TimeoutExpired:
         return _failed(f"importing torch and touching the GPU took over {timeout_s:g} s")
+    finally:
+        slow.cancel()
     lines = done.stdout.strip().splitlines()  # libraries may print before the answer
     try:
         done.check_returncode()

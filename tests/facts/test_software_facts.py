@@ -70,10 +70,15 @@ def test_the_probe_reads_the_last_line() -> None:
         ("import sys; sys.modules['torch'] = None\n" + torch_probe._PROBE, "torch"),
     ],
 )
-def test_a_probe_that_goes_wrong_is_a_reason(code: str, text: str) -> None:
+def test_a_probe_that_goes_wrong_is_a_reason(
+    code: str, text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And one that takes long says so meanwhile."""
+    monkeypatch.setattr(torch_probe, "SLOW_S", 0.1 if "Event" in code else 60.0)
     state = probe_torch(code=code, timeout_s=1.0 if "Event" in code else 60.0)
     assert not state.importable
     assert text in (state.error or "")
+    assert ("importing torch: a first time" in capfd.readouterr().err) == ("Event" in code)
 
 
 @pytest.mark.parametrize(

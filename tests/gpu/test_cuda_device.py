@@ -10,7 +10,7 @@ import torch
 
 from hostbench.core.samples import median
 from hostbench.core.units import KIB, MIB, format_seconds
-from hostbench.device.base import Buffer, HostRead, Step, learned
+from hostbench.device.base import Buffer, HostRead, learned
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 
@@ -77,27 +77,14 @@ def test_events_measure_delay_and_compute(cuda: CudaDevice) -> None:
     assert DELAY_S / 2 < end.seconds_since(between) < DELAY_S * 2
 
 
-def between(cuda: CudaDevice, work: Step) -> float:
-    """Device seconds of the work, behind a delay; the median of several readings."""
-    readings = []
-    for _ in range(9):
-        start, end = cuda.event(), cuda.event()
-        cuda.delay(0.002)
-        start.record()
-        work()
-        end.record()
-        cuda.synchronize()
-        readings.append(end.seconds_since(start))
-    return median(readings)
-
-
 def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice) -> None:
     """Of computes the short ones least: a product has a least time. What two events say with
     nothing between them is the least that the device clock can tell."""
-    nothing_s = between(cuda, lambda: None)
+    nothing_s = median(cuda.device_times(lambda: None))
     lines = [f"two events, nothing between: {format_seconds(nothing_s)}"]
     for asked_s in (20e-6, 100e-6, 1e-3, 5e-3):
-        found = between(cuda, cuda.compute(asked_s)), between(cuda, partial(cuda.delay, asked_s))
+        steps = cuda.compute(asked_s), partial(cuda.delay, asked_s)
+        found = [median(cuda.device_times(step)) for step in steps]
         compute, delay = map(format_seconds, found)
         lines.append(f"{format_seconds(asked_s)}: compute {compute}, delay {delay}")
         if asked_s >= 100e-6:
