@@ -15,7 +15,6 @@ _STICKY_TEXTS = (
 )
 _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 _NCCL_TEXT = "NCCL error"
-_NCCL_LAST = "Last error:"
 _NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
 _BUILD_PATH = re.compile(r"\[(?:enforce fail at )?/\S+:\d+\] ")
 """Before what gloo says: where the line was when torch was built."""
@@ -42,16 +41,19 @@ def fatal_reason(error: BaseException) -> str | None:
     """
     for link in _chain(error):
         text = str(link)
-        if isinstance(link, RuntimeError) and _NCCL_TEXT in text:
+        names = {
+            kind.__name__ for kind in type(link).__mro__ if kind.__module__.split(".")[0] == "torch"
+        }
+        is_runtime = isinstance(link, RuntimeError)
+        first_line = text.strip().partition("\n")[0] or type(link).__name__
+        if is_runtime and _NCCL_TEXT in text:
             return _nccl_reason(text)
-        if isinstance(link, MemoryError) or _is_named(link, "OutOfMemoryError"):
-            return f"out of memory: {_first_line(link)}"
-        if isinstance(link, RuntimeError) and any(part in text.lower() for part in _MEMORY_TEXTS):
-            return f"out of memory: {_first_line(link)}"
-        if _is_named(link, "AcceleratorError") or (
-            isinstance(link, RuntimeError) and any(part in text for part in _STICKY_TEXTS)
-        ):
-            message = _first_line(link).removeprefix("CUDA error: ")
+        is_of_memory = is_runtime and any(part in text.lower() for part in _MEMORY_TEXTS)
+        if isinstance(link, MemoryError) or "OutOfMemoryError" in names or is_of_memory:
+            return f"out of memory: {first_line}"
+        is_sticky = is_runtime and any(part in text for part in _STICKY_TEXTS)
+        if "AcceleratorError" in names or is_sticky:
+            message = first_line.removeprefix("CUDA error: ")
             return f"CUDA error, the process cannot use the device again: {message}"
     return None
 
@@ -62,17 +64,14 @@ def _nccl_reason(text: str) -> str:
     torch writes "NCCL error in: FILE:LINE, WHAT (run with NCCL_DEBUG=INFO for details), NCCL
     version V", then "ncclCLASS: explanation", then "Last error:" and those words.
     """
-    head, _, last = text.partition(_NCCL_LAST)
+    head, _, last = text.partition("Last error:")
     kind = re.search(r"\bnccl[A-Z]\w+", head)
     message = " ".join(last.split()) or " ".join(head[kind.start() if kind else 0 :].split())
     named = f"{kind.group()}: " if kind and not message.startswith(kind.group()) else ""
-    return f"NCCL: {named}{message}; {_nccl_remedy(text)}"
-
-
-def _nccl_remedy(text: str) -> str:
+    remedy = "NCCL_DEBUG=WARN in the environment makes NCCL say more"
     if any(part in text for part in _NCCL_NO_ROOM):
-        return "look whether /dev/shm is full; a container gets more by docker run --shm-size=1g"
-    return "NCCL_DEBUG=WARN in the environment makes NCCL say more"
+        remedy = "look whether /dev/shm is full; a container gets more by docker run --shm-size=1g"
+    return f"NCCL: {named}{message}; {remedy}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -82,15 +81,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(link))
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-
-
-def _is_named(error: BaseException, name: str) -> bool:
-    """Whether torch's class of that name is among the error's classes."""
-    return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] == "torch"
-        for kind in type(error).__mro__
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

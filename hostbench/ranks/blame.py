@@ -49,7 +49,7 @@ class RankState:
     """The kernel's letter for the process; it and what follows of one that says nothing only."""
     line: str = ""  # where its main thread is in a file outside of torch and hostbench's ranks
     in_torch: bool | None = None  # whether that waits in torch.distributed; None: nobody knows
-    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)  # flight_recorder.Calls
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)  # collective_logs.Calls
 
     def __str__(self) -> str:
         """`inside DDP step, its collective 7 (torch: all_reduce 41)`, and the line."""

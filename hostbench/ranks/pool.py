@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from hostbench.core.errors import line_of
 from hostbench.core.processes import describe_exit, main_stack, state_of, why_alive
-from hostbench.device import flight_recorder
+from hostbench.device import collective_logs
 from hostbench.ranks.blame import STOPPED, RankState, Replies, Reply, answers
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.rank import serve
@@ -104,7 +104,7 @@ class Child:
         letter = state_of(self.pid)
         if letter in STOPPED:  # it answers nothing
             return replace(state, state=letter)
-        recorded = flight_recorder.ask(self._recorder)
+        recorded = collective_logs.ask(self._recorder)
         frames = main_stack(self.pid, self._stack)
         lines = (line_of(Path(file), line) for file, line in frames if not _OURS.search(file))
         in_torch = "/torch/distributed/" in frames[0][0] if frames else None

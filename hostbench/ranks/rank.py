@@ -12,9 +12,9 @@ from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.core.processes import die_with_parent, tcp_bytes_sent, write_stacks_at_signal
 from hostbench.core.records import Measurement
-from hostbench.device import flight_recorder, num_devices
+from hostbench.device import collective_logs, num_devices
+from hostbench.device.collective_logs import NcclLog
 from hostbench.device.errors import end_of_traceback, in_words
-from hostbench.device.nccl_log import NcclLog
 from hostbench.measure import measure
 from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
 from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
@@ -31,11 +31,11 @@ RankReading = tuple[float, float]  # end to end, and until the call returned: se
 
 def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection) -> NoReturn:
     """The whole life of a rank. `channel` is the end of a pipe, an order (name of a method of
-    `Rank`, arguments). `stack` and `calls`: see `processes.main_stack` and `flight_recorder`."""
+    `Rank`, arguments). `stack` and `calls`: see `processes.main_stack` and `collective_logs`."""
     try:
         die_with_parent()
         write_stacks_at_signal(stack)
-        flight_recorder.answer(calls, config.group.backend)
+        collective_logs.answer(calls, config.group.backend)
         torch.set_num_threads(1)  # a forked pool of threads would hang
         rank = Rank(config)
         with contextlib.suppress(EOFError):

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
+from hostbench.device.collective_logs import NcclLog
 from hostbench.device.cuda import CudaDevice
-from hostbench.device.nccl_log import NcclLog
 from hostbench.families import load
 from hostbench.families.collectives import exchange
 from hostbench.families.collectives.operations import nccl_sends

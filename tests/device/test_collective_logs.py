@@ -1,11 +1,11 @@
-"""What torch's flight recorder answers, and that nothing is answered where it does not."""
+"""What torch's flight recorder answers, or does not, and what is read of NCCL's log."""
 
 import json
 
 import pytest
 from torch._C import _distributed_c10d as c10d
 
-from hostbench.device.flight_recorder import recorded
+from hostbench.device.collective_logs import choices, recorded
 
 
 def entry(number: int, name: str, *, is_p2p: bool = False) -> dict[str, object]:
@@ -35,3 +35,17 @@ def test_collectives_are_read_where_torch_has_them(
 
     monkeypatch.setattr(c10d, "_dump_nccl_trace_json", answer and dump, raising=False)
     assert recorded("nccl") == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("h:1 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..3}",
+         "NVLS SIMPLE"),
+        ("1026048 Bytes -> Algo 1 proto 2 time 34.693867\n4096 Bytes -> Algo 0 proto 0 time 9.1\n"
+         "1026048 Bytes -> Algo 1 proto 2 time 34.693867\n", "RING SIMPLE, TREE LL"),
+        ("NCCL INFO cudaDriverVersion 12080", None),
+    ],
+)  # fmt: skip
+def test_algorithm_and_protocol_are_those_that_were_chosen(text: str, expected: str | None) -> None:
+    assert choices(text) == expected
