@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from hostbench.core.units import MIB
 from hostbench.device import cuda as cuda_device
 from hostbench.device.cuda import CudaDevice
+from hostbench.facts.nvml import open_nvml
 from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Gpu, Node, Queue
 from tests.fakes.fake_cuda.tensors import CudaTensor, Machine, Mode
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
@@ -60,6 +61,8 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
                 patch.setattr(owner, name, value, raising=False)
 
         patch.setitem(sys.modules, "pynvml", counting)
+        open_nvml.cache_clear()
+        stack.callback(open_nvml.cache_clear)
         put(CudaDevice, now=lambda self: machine.now_s)
         put(cuda_device, _SETTLE_BYTES=MIB, _SETTLE_LEAST_S=0.02)
         core = _core(machine)
