@@ -5,6 +5,7 @@ A question chooses rows of a run; its kind says what is made of them:
 Compare    values of axes against the baseline that the workload declares, at one size or along an
            axis of numbers
 Scaling    over workers, ranks or items in a batch: the fewest that are enough
+Best       what to choose on each of several axes
 Curve      latency and bandwidth, of a line over a size
 Finding    what a case turned out to do, by size, and what was counted
 Parts      a whole against its ideal and its parts
@@ -291,6 +292,14 @@ class Scaling(Compare):
     """The figure at each number, each beside the fewest, and which number is enough."""
 
     over: str = "num_ranks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best(Question):
+    """What to choose on each of these axes: the first value than which none is faster, of the cases
+    that differ on it alone."""
+
+    axes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from hostbench.core.case import Case, counts_bytes, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.families.question import (
+    Best,
     Compare,
     Curve,
     Finding,
@@ -35,6 +36,7 @@ UNKNOWN = (
 _ANSWERS: Mapping[type[Question], Callable[[Any, Rows, Rows], Answer]] = {
     Compare: compare.answer,
     Scaling: compare.answer,
+    Best: compare.best,
     Curve: curve.answer,
     Finding: finding.answer,
     Parts: parts.answer,
@@ -182,6 +184,8 @@ def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
         case Compare():
             named += [ask.claim or {}, ask.baseline or {}]
             alone.append(ask.over)
+        case Best():
+            alone += ask.axes
         case Curve():
             named += () if isinstance(ask.fits, str) else ask.fits
             alone += [ask.fits] if isinstance(ask.fits, str) else []

@@ -14,7 +14,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.families.collectives.questions import BUS as OF_BUS
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
-from hostbench.families.question import Compare, Curve, Figure, Finding, Parts, Question, Row
+from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.report.answer import Answer
 from hostbench.report.kinds.curve import fit
 from hostbench.report.kinds.parts import hidden_share
@@ -104,6 +104,7 @@ PAYS = Compare(text="?", workload=COPY, claim={"memory": "pinned"})
 CROSSING = replace(PAYS, over="nbytes")
 EACH = Compare(text="How fast is {memory}?", workload=COPY, each=("memory",))
 RATE = Compare(text="?", workload=COPY, unit="GB/s", note=Row.beside_limit)
+WHICH = Best(text="?", workload=COPY, axes=("memory", "blocking"))
 LINE = Curve(text="?", workload=COPY, fits="memory")
 EARLY = Finding(
     text="?", workload=COPY, also=("transfer.device_to_host",), finding="asynchronous",
@@ -185,6 +186,13 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     "one launch alone decides nothing": (
         CROSSING, [replace(own, launches={0: own.time}) for own in FEW],
     ),
+    "what to choose, where a line is as the others": (WHICH, [
+        *(copy(s, "pinned", blocking=b) for s, b in ((1.0, True), (0.5, False))),
+        copy(1.01, "pageable"), copy(1.01, "odd"),
+    ]),
+    "what to choose by one launch": (WHICH, [
+        copy(seconds, memory, num=1) for seconds, memory in ((1.0, "pageable"), (0.5, "pinned"))
+    ]),
     "one size has no crossing": (CROSSING, [*line("pinned", 1, 5, [MIB]), copy(1.0, "pageable")]),
     "one size has no line": (LINE, [*line("pinned", 1, 5, [MIB]), copy(1.0, "pageable")]),
     "two lines": (LINE, [*line("pinned", 1e-5, 50.0), *line("pageable", 2e-5, 10.0)]),

@@ -1,24 +1,27 @@
-"""A run as a page: text, Markdown, JSON. What is in a result file is data, never markup."""
+"""A run as a page: text, Markdown, JSON, CSV and HTML. What is in a result file is data, never
+markup."""
 
+import csv
+import io
 import json
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pytest
+from msgspec import to_builtins
+
 from hostbench.core.case import Case
-from hostbench.core.records import Finish, Run
+from hostbench.core.records import CaseRecord, Finish, Run
+from hostbench.families.question import Figure
+from hostbench.report.answer import Answer
 from hostbench.report.page import as_json, page
-from hostbench.report.write import write
+from hostbench.report.questions import answers, rows_of
+from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
-from tests.fakes.builders import (
-    GPU_FACTS,
-    copy_case,
-    create_case,
-    failed,
-    record,
-    run,
-    skipped,
-)
+from tests.fakes.builders import GPU_FACTS, copy_case, create_case, failed, record, run, skipped
 from tests.stored import read_tree
 
 HOSTILE = (
@@ -29,13 +32,12 @@ SKIPPED, FAILED = copy_case(memory="pinned"), create_case(fill="randn")
 
 
 def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
+    """A case of each status."""
     records = [
         record(FINE, 0, 0.5, call_s=0.25),
         record(FINE, 1, 1.5, call_s=0.75),
         record(
             SURPRISE,
-            0,
-            0.5,
             expected={"asynchronous": True},
             measurement={"call_s": [0.5], "findings": {"asynchronous": False}},
         ),
@@ -48,27 +50,52 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
     return run(records, planned=planned, **changes)
 
 
-def made(folder: Path, one: Run, form: str = "text") -> str:
-    archive.write(folder, one)
+def answered(reason: str) -> list[CaseRecord]:
+    """Of eight launches: what questions have an answer for, and what not."""
+    records = [
+        record(copy_case(device="cuda", nbytes=1 << power, memory=memory), launch, seconds)
+        for power in (10, 28)
+        for memory, seconds in (("pageable", 0.5), ("pinned", 0.1))
+        for launch in range(8)
+    ]
+    for memory in ("pageable", "pinned"):
+        case = copy_case(device="cuda", nbytes=1 << 28, memory=memory, blocking=False)
+        records.append(failed(case, reason, seconds=0.3))
+    zeros, randn = (create_case(device="cuda", fill=fill) for fill in ("zeros", "randn"))
+    return [*records, skipped(zeros, reason), skipped(randn, reason)]
+
+
+def hostile(records: list[CaseRecord] | None = None, **changes: Any) -> Run:
+    facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
+    more = {"facts": facts, "scratch": HOSTILE, **changes}
+    return mixed(HOSTILE, **more) if records is None else run(records, **more)
+
+
+def read(folder: Path, part: Run) -> tuple[pd.DataFrame, Run]:
+    archive.write(folder, part)
     tree = read_tree(folder)
-    return write(page(tree.frame, tree.runs[0]), form)
+    return tree.frame, tree.runs[0]
+
+
+def shown(folder: Path, part: Run, form: str = "text") -> str:
+    return write(page(*read(folder, part)), form)
 
 
 def typed(case: object) -> str:
     """As the page writes it, sizes with their unit."""
-    return (
-        str(case).replace("nbytes=1048576", "nbytes=1MiB").replace("nbytes=65536", "nbytes=64KiB")
-    )
+    return str(case).replace("nbytes=1048576", "nbytes=1MiB")
 
 
-def line_of(text: str, case: object) -> str:
-    (line,) = [line for line in text.splitlines() if line.startswith(typed(case))]
+def line_of(page_text: str, case: object) -> str:
+    (line,) = [line for line in page_text.splitlines() if line.startswith(typed(case))]
     return line
 
 
+# ---- text ----
+
+
 def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
-    text = made(tmp_path, mixed(scratch="quick", facts=GPU_FACTS))
-    first, second, third, *_ = text.splitlines()
+    first, second, third, *_ = shown(tmp_path, mixed(scratch="quick", facts=GPU_FACTS)).splitlines()
     what = "shelf (NVIDIA H200), device cpu (no GPU: this says nothing about CUDA)"
     assert first == f"{what}, 2026-11-21T12:00Z"
     assert second == (
@@ -79,83 +106,68 @@ def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
 
 
 def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
-    text = made(tmp_path, mixed())
-    assert re.search(r"\s1 s\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(text, FINE))
-    assert "unexpected: asynchronous is False; 1 of 2 launches" in line_of(text, SURPRISE)
-    assert re.search(r"0\.00\s+-\s+unexpected", line_of(text, SURPRISE))  # 1 launch: no spread
-    assert typed(SKIPPED) not in text and "skipped in 1 case: needs a GPU\n" in text
-    assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(text, FAILED))
-    assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(text, create_case()))
-    assert "not measured in 1 case: the run ended" in text
-    assert "2 ok, 1 skipped, 2 failed, 1 not measured, 1 with an unexpected finding.\n" in text
+    page_text = shown(tmp_path, mixed())
+    assert re.search(r"\s1 s\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(page_text, FINE))
+    assert "unexpected: asynchronous is False; 1 of 2 launches" in line_of(page_text, SURPRISE)
+    assert re.search(r"0\.00\s+-\s+unexpected", line_of(page_text, SURPRISE))  # no spread of 1
+    assert typed(SKIPPED) not in page_text and "skipped in 1 case: needs a GPU\n" in page_text
+    assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(page_text, FAILED))
+    assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(page_text, create_case()))
+    assert "not measured in 1 case: the run ended" in page_text
+    counts = "2 ok, 1 skipped, 2 failed, 1 not measured, 1 with an unexpected finding.\n"
+    assert counts in page_text and "proof failed: the time is crossed out" in page_text
 
 
-def test_nothing_that_follows_from_a_failed_time_stands(tmp_path: Path) -> None:
-    stale = [
-        failed(FINE, "proof failed: stale", launch, seconds=0.5 + launch) for launch in range(2)
-    ]
-    text = made(tmp_path, run(stale))
-    assert re.search(r"~~1 s~~\s+-\s+-\s+-\s+proof failed: stale$", line_of(text, FINE))
-    assert "proof failed: the time is crossed out" in text
+STALE = [failed(FINE, "proof failed: stale", launch, seconds=0.5 + launch) for launch in range(2)]
+HUNG = [record(FINE), failed(FINE, "rank 0 did not answer", launch=1)]
 
 
-def test_only_a_failed_proof_crosses_a_time_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("records", "cells"),
+    [
+        pytest.param(STALE, r"~~1 s~~\s+-\s+-\s+-\s+proof failed: stale", id="crossed out"),
+        pytest.param(HUNG, r"-\s+-\s+-\s+-\s+failed: rank 0 did not answer", id="no time"),
+    ],
+)
+def test_nothing_that_follows_from_a_failed_time_stands(
+    tmp_path: Path, records: list[CaseRecord], cells: str
+) -> None:
     """Of a case that hung in its second launch the first one's time is no time of the case."""
-    hung = "rank 0 did not answer"
-    text = made(tmp_path, run([record(FINE), failed(FINE, hung, launch=1)]))
-    assert re.search(rf"\s-\s+-\s+-\s+-\s+failed: {hung}$", line_of(text, FINE))
-    assert "~~" not in text and "crossed out" not in text
+    assert re.search(rf"\s{cells}$", line_of(shown(tmp_path, run(records)), FINE))
 
 
 def test_what_a_rate_counts_has_a_line_of_its_own(tmp_path: Path) -> None:
     sums = Case.of("collectives.all_reduce", {"device": "cpu", "num_ranks": 2, "nbytes": 1 << 20})
-    lines = made(tmp_path, run([record(sums, nbytes=1 << 20), record(FINE)])).splitlines()
+    lines = shown(tmp_path, run([record(sums, nbytes=1 << 20), record(FINE)])).splitlines()
     first = lines.index("rate: bytes per step / time; 1 GB/s is 10^9 bytes a second")
     assert lines[first + 1].startswith("rate of all_reduce counts one rank's buffer (algorithm")
     assert lines[first + 2].startswith("async: ")
 
 
-def test_markdown_is_a_page_of_its_own(tmp_path: Path) -> None:
-    text = made(tmp_path, mixed(), "md")
-    lines = text.splitlines()
-    assert lines[0].startswith("## shelf (A Toy CPU)")
-    assert "### transfer" in lines and "### allocation" in lines
-    rows = [line for line in lines if line.startswith("|")]
-    assert len(rows) == 2 + 4
-    assert "| ~~2 s~~ |" in text
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
+def test_question_verdict_and_figures_and_what_is_not_answered(tmp_path: Path) -> None:
+    """The latter a line for each reason of a family."""
+    pages = {form: shown(tmp_path, run(answered("no CUDA"), device="cuda"), form)
+             for form in ("text", "md", "html")}  # fmt: skip
+    assert (
+        "  Does pinned memory pay?\n"
+        "      pinned is 5x faster than pageable\n"
+        "          pageable 500 ms; pinned 100 ms (5x faster than pageable)\n"
+        "          At 256MiB.\n"
+    ) in pages["text"]
+    assert (
+        "- **Does pinned memory pay?** pinned is 5x faster than pageable\n  - pageable 500 ms\n"
+    ) in pages["md"]
+    for page_text in pages.values():
+        assert page_text.count("Not answered (") == 2
+        assert page_text.count("or directly on the device?") == 2
 
 
-def test_json_is_strict_and_whole(tmp_path: Path) -> None:
-    archive.write(tmp_path, mixed(HOSTILE))
-    tree = read_tree(tmp_path)
-    data = as_json(tree.frame, tree.runs[0])
-    again = json.loads(json.dumps(data, allow_nan=False))
-    assert again["run_id"] == "20261121T120000Z-1a2b3c4d-0001"
-    assert (again["machine"], again["scratch"]) == ("shelf", None)
-    assert {answer["family"] for answer in again["answers"]} == {"transfer", "allocation"}
-    cases = {case["case"]: case for case in again["cases"]}
-    assert len(cases) == 6
-    assert cases[str(FINE)]["seconds"] == 1.0
-    assert cases[str(FINE)]["blocking"] is True
-    assert cases[str(SKIPPED)]["reason"] == HOSTILE
-    assert "seconds" not in cases[str(SKIPPED)]
-    assert cases[str(FAILED)]["seconds"] == 2.0
-    assert {case for case, row in cases.items() if row["valid"]} == {str(FINE), str(SURPRISE)}
-
-
-def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
-    why = f"unavailable: no counters {HOSTILE}"
-    proven = {"call_s": [0.5], "proofs": {"data": "passed", "link_bytes": why}}
-    records = [
-        record(copy_case(nbytes=1 << power), 0, 0.5, measurement=proven) for power in (10, 11, 12)
-    ]
-    text = made(tmp_path, run(records, launches=1))
-    (line,) = [line for line in text.splitlines() if line.startswith("Not proven")]
-    assert line.startswith("Not proven in 3 cases: link_bytes unavailable: no counters <script>")
-    tree = read_tree(tmp_path)
-    shown = write(page(tree.frame, tree.runs[0]), "html")
-    assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
+def test_an_answer_with_figures_is_shown_though_it_answers_nothing() -> None:
+    figures = (Figure(label="a", value=1.0, unit="s"),)
+    more: Any = {"family": "f", "workload": "f.w", "verdict": "no link", "state": "unavailable"}
+    one, other = Answer(question="1?", figures=figures, **more), Answer(question="2?", **more)
+    assert one.is_answered and not other.is_answered
+    assert text([one]) == "  1?\n      no link\n          a 1 s"
 
 
 def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
@@ -163,14 +175,117 @@ def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
     came, never = copy_case(nbytes=1 << 10), copy_case(nbytes=1 << 20)
     stopped = Finish(at="2026-11-21T12:05:00.000Z", status="interrupted")
     part = run([record(came)], launches=10, planned=(str(came), str(never)), finish=stopped)
-    assert "1 of 10 launches, partial, run" in made(tmp_path, part)
-    tree = read_tree(tmp_path)
-    (whole,) = tree.runs
-    for form in ("html", "md"):
-        assert "1 of 10 launches, partial" in write(page(tree.frame, whole), form)
-    found = as_json(tree.frame, whole)
-    assert (found["launches"], found["measured_launches"], found["partial"]) == (10, 1, True)
-    unseen = [one["reason"] for one in found["cases"] if one["status"] == "not measured"]
+    for form in ("text", "html", "md"):
+        assert "1 of 10 launches, partial, run" in shown(tmp_path, part, form)
+    data = as_json(*read(tmp_path, part))
+    assert (data["launches"], data["measured_launches"], data["partial"]) == (10, 1, True)
+    unseen = [case["reason"] for case in data["cases"] if case["status"] == "not measured"]
     assert unseen == ["the run ended before it came to this case"]
     ended = run([record(came, n) for n in range(10)], launches=10)
-    assert "10 launches, run" in made(tmp_path / "whole", ended)
+    assert "10 launches, run" in shown(tmp_path / "whole", ended)
+
+
+# ---- text from files, in each form ----
+
+
+def unescaped(page_text: str, sign: str) -> int:
+    return len(re.findall(rf"(?<!\\)(?:\\\\)*{re.escape(sign)}", page_text))
+
+
+def test_hostile_text_is_one_line_in_text(tmp_path: Path) -> None:
+    page_text = shown(tmp_path, hostile())
+    assert all(line.isprintable() for line in page_text.split("\n"))
+    assert "skipped in 1 case: <script>alert(1)</script> | [x]" in page_text
+    frame, _ = read(tmp_path / "answered", hostile(answered(HOSTILE), device="cuda"))
+    lines = text(answers(rows_of(frame))).splitlines()
+    assert lines and max(map(len, lines)) <= WIDTH == 100
+    assert all(line.isprintable() for line in lines)
+
+
+def test_hostile_text_stays_text_in_markdown(tmp_path: Path) -> None:
+    page_text = shown(tmp_path, hostile(), "md")
+    assert page_text.startswith("## shelf (") and "\n### transfer\n" in page_text
+    assert all(line.isprintable() for line in page_text.split("\n"))
+    page_text = re.sub(r"(?m)^\| `[^`]*`", "| code", page_text)
+    page_text = re.sub(r"`hostbench [^`]*`", "code", page_text)
+    for sign in "<>`[]&":
+        assert unescaped(page_text, sign) == 0, sign
+    assert unescaped(page_text, "~~") == 2  # the struck-out time alone
+    table = [line for line in page_text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 4
+    assert all(unescaped(row, "|") == 7 for row in table)
+
+
+class Tags(HTMLParser):
+    """Elements and attributes of a page, as a browser reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.update((name, value or "") for name, value in attrs)
+
+
+def test_html_stands_alone_and_runs_nothing(tmp_path: Path) -> None:
+    document = shown(tmp_path, hostile(answered(HOSTILE), device="cuda"), "html")
+    tags = Tags()
+    tags.feed(document)
+    assert {"svg", "table", "code"} <= tags.names
+    assert not tags.names & {"script", "img", "iframe", "link", "object", "embed", "a"}
+    loads = {
+        (name, value)
+        for name, value in tags.attributes
+        if name.startswith("on")
+        or (name in ("src", "href", "xlink:href") and not value.startswith("#"))
+        or "url(http" in value
+    }
+    assert not loads
+    assert not re.search(r"@import|url\(\s*['\"]?http", document)
+
+
+def test_a_proof_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
+    proofs = {"data": "passed", "link_bytes": f"unavailable: no counters {HOSTILE}"}
+    proven = {"call_s": [0.5], "proofs": proofs}
+    part = run([record(copy_case(nbytes=1 << n), measurement=proven) for n in (10, 11, 12)])
+    said = "Not proven in 3 cases: link_bytes unavailable: no counters"
+    assert shown(tmp_path, part).count(f"{said} <script>") == 1
+    document = shown(tmp_path, part, "html")
+    assert document.count(said) == 1 and "<script>" not in document
+
+
+# ---- plain values ----
+
+
+def test_json_is_strict_and_whole(tmp_path: Path) -> None:
+    frame, part = read(tmp_path, mixed(HOSTILE))
+    data = json.loads(json.dumps(as_json(frame, part), allow_nan=False))
+    assert data["run_id"] == "20261121T120000Z-1a2b3c4d-0001"
+    assert (data["machine"], data["scratch"]) == ("shelf", None)
+    cases = {case["case"]: case for case in data["cases"]}
+    assert len(cases) == 6
+    assert (cases[str(FINE)]["seconds"], cases[str(FINE)]["blocking"]) == (1.0, True)
+    assert cases[str(SKIPPED)]["reason"] == HOSTILE and "seconds" not in cases[str(SKIPPED)]
+    assert cases[str(FAILED)]["seconds"] == 2.0
+    assert {case for case, row in cases.items() if row["valid"]} == {str(FINE), str(SURPRISE)}
+    known = answers(rows_of(frame))
+    assert {answer.family for answer in known} == {"transfer", "allocation"}
+    for stored, answer in zip(data["answers"], known, strict=True):
+        said = "; ".join([answer.verdict, *answer.details])
+        figures = [{**to_builtins(own), "text": str(own)} for own in answer.figures]
+        assert stored == {
+            **{name: getattr(answer, name) for name in ("family", "question", "state", "verdict")},
+            "figures": figures,
+            "notes": list(answer.notes),
+            "text": said,
+        }
+
+
+def test_csv_has_a_row_for_each_case(tmp_path: Path) -> None:
+    rows = {
+        row["case"]: row for row in csv.DictReader(io.StringIO(shown(tmp_path, mixed(), "csv")))
+    }
+    assert len(rows) == 6
+    assert (rows[str(FINE)]["seconds"], rows[str(SKIPPED)]["seconds"]) == ("1.0", "")

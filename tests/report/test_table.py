@@ -124,14 +124,13 @@ def test_no_terminal_is_too_narrow(columns: int, monkeypatch: pytest.MonkeyPatch
     assert "slower" in "".join("".join(lines).split())
 
 
-def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[31mslower" in drawn([TABLE], 200, monkeypatch)
+def test_colour_is_for_terminals_that_want_it_and_files_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    coloured = drawn([NASTY, TABLE], 200, monkeypatch)
+    assert "\x1b[31mslower" in coloured
+    assert bare(coloured)[0] == "[red]x[/] `y` |  [31mz"
+    assert bare(coloured)[-1].endswith("[red]x[/] `y` |  [31mz")
     assert "\x1b" not in text([TABLE])
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[31m" not in drawn([TABLE], 200, monkeypatch)
-
-
-def test_text_from_files_is_never_markup(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = drawn([NASTY, TABLE], 200, monkeypatch)
-    assert bare(said)[0] == "[red]x[/] `y` |  [31mz"
-    assert bare(said)[-1].endswith("[red]x[/] `y` |  [31mz")

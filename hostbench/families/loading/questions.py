@@ -6,7 +6,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families import load
-from hostbench.families.question import Compare, Picture, Row, Scaling
+from hostbench.families.question import Best, Compare, Picture, Row, Scaling
 
 LOOP = load(("loading",))["loading.loop"]
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -89,6 +89,14 @@ QUESTIONS = (
         text="What does starting {num_workers} cost each epoch?", workload="loading.epoch",
         each=("num_workers",), baseline={"persistent": True},
         screen="an epoch with {num_workers}", learnt="{choice} workers each epoch",
+    ),
+    Best(
+        text="So which DataLoader feeds this step?", workload=LOOP.name,
+        axes=("num_workers", "memory", "way", "prefetch_factor"),
+        where={
+            "way": ("blocking", "non_blocking", "side_stream"),
+            "batch_size": LOOP.baseline["batch_size"],
+        },
     ),
 )  # fmt: skip
 PICTURES = (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hostbench.core.samples import Launches
 from hostbench.core.units import GB, format_factor, format_seconds
 from hostbench.families import declared, question
-from hostbench.families.question import Compare, Figure, Row, Rows, Scaling, first, where
+from hostbench.families.question import Best, Compare, Figure, Row, Rows, Scaling, first, where
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
 from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, Rule, ScreenLine, State
@@ -67,6 +67,34 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         notes=tuple(notes),
         chart=_chart(ask, group, here, alone, pairs),
     )
+
+
+def best(ask: Best, group: Rows, rows: Rows) -> Answer:
+    """What is chosen is held against the value that costs most beside it."""
+    work, figures = declared(ask.workload), list[Figure]()
+    usual = {*(work.base().items() if work else ())}
+    for axis in ask.axes:
+        fixed = [name for name in varying(group) if name != axis]
+        lines = [some for _, some in base.grouped(base.ordered(group, None), fixed)]
+        along = max(lines, key=lambda some: (len(some), len(usual & {*some[0].axes.items()})))
+        for chosen in along:
+            gains = [
+                (row, conclude(chosen.by_launch, row.by_launch))
+                for row in along
+                if row is not chosen
+            ]
+            if all(gain.verdict != "slower" for _, gain in gains):
+                break
+        if gains:
+            other, gain = max(gains, key=lambda pair: answers.weight(pair[1]))
+            ratio = Ratio(ask.name(other, [axis]), gain)
+            figures.append(base.timed(ask.name(chosen, [axis]), chosen, ratio=ratio))
+    is_known = any(figure.ratio.conclusion.is_different for figure in figures)
+    few = question.few_launches(group)
+    verdict = answers.joined(f"{figure.label} ({figure.ratio})" for figure in figures)
+    if few or not figures:
+        verdict = f"undecided: {few or 'no two cases differ on one axis alone'}"
+    return base.made(ask, "figure" if is_known else "undecided", verdict, figures)
 
 
 # ---- which rows, and what each is held against --------------------------------------------------
