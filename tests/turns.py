@@ -24,10 +24,10 @@ VERSIONS = {str(case): work.version for work in WORKS for case in work.cases()}
 JITTER = (0, 3, 1, 4, 2, 5, 7, 6, 9, 8)
 
 
-def git(root: Path, *args: str) -> str:
+def git(root: Path, *args: str, **environ: str) -> str:
     identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
     quick = ("-c", "maintenance.auto=false")  # else each commit starts one process more
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | environ
     command = ["git", *identity, *quick, *args]
     done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
     return done.stdout.strip()

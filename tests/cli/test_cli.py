@@ -229,69 +229,65 @@ def test_sigterm_while_the_answer_is_given(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-class Simulated(InProcess):
-    """On the simulated device, whatever the run thinks that it measures."""
-
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        yield from super().run(replace(launch, device="simulated"))
+Change = Callable[[int, CaseRecord], CaseRecord]
 
 
-class Refusing(InProcess):
-    """Every case is skipped."""
+def launcher(change: Change) -> type[InProcess]:
+    """Its records go through `change`, with their position."""
 
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        for one in super().run(launch):
-            none = Measurement()
-            yield replace(one, status="skipped", reason="not here", seconds=None, measurement=none)
-
-
-class Failing(InProcess):
-    """The first case fails."""
-
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        for position, one in enumerate(super().run(launch)):
-            yield one if position else replace(one, status="failed", reason="it broke")
-
-
-def ending(after: int, error: BaseException) -> type[InProcess]:
-    """It measures so many cases."""
-
-    class Ending(InProcess):
+    class Changed(InProcess):
         def run(self, launch: Launch) -> Iterator[CaseRecord]:
-            for position, one in enumerate(super().run(launch)):
-                if position == after:
-                    raise error
-                yield one
+            # on the simulated device, whatever the run thinks that it measures
+            for position, one in enumerate(super().run(replace(launch, device="simulated"))):
+                yield change(position, one)
 
-    return Ending
+    return Changed
+
+
+def refuse(_: int, one: CaseRecord) -> CaseRecord:
+    none = Measurement()
+    return replace(one, status="skipped", reason="not here", seconds=None, measurement=none)
+
+
+def fail_first(position: int, one: CaseRecord) -> CaseRecord:
+    return one if position else replace(one, status="failed", reason="it broke")
+
+
+def end(after: int, error: BaseException) -> Change:
+    def change(position: int, one: CaseRecord) -> CaseRecord:
+        if position == after:
+            raise error
+        return one
+
+    return change
 
 
 LOST = DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
-Losing, Interrupted = ending(2, LOST), ending(2, KeyboardInterrupt())
+LOSING, INTERRUPTED = end(2, LOST), end(2, KeyboardInterrupt())
 
 
 QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick")
 
 
 @pytest.mark.parametrize(
-    ("launcher", "code"),
+    ("change", "code"),
     [
-        (InProcess, EXIT_OK),
-        (Refusing, EXIT_NOTHING_MEASURED),
-        (Failing, EXIT_FAILED),
-        (Interrupted, EXIT_FAILED),
-        (Losing, EXIT_FAILED),
+        (lambda _, one: one, EXIT_OK),
+        (refuse, EXIT_NOTHING_MEASURED),
+        (fail_first, EXIT_FAILED),
+        (INTERRUPTED, EXIT_FAILED),
+        (LOSING, EXIT_FAILED),
     ],
 )
 def test_exit_codes_of_a_run(
-    launcher: type[InProcess],
+    change: Change,
     code: int,
     results: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Whatever happened, what was measured is archived and answered."""
-    monkeypatch.setattr(measuring, "Launcher", launcher)
+    monkeypatch.setattr(measuring, "Launcher", launcher(change))
     assert main(QUICK) == code
     one = only(results)
     assert one.header.scratch == "simulated device"
@@ -302,28 +298,28 @@ def test_exit_codes_of_a_run(
     assert one.run_id in said.out
     assert "kept  " in said.out
     assert not list(results.rglob("*.jsonl"))
-    is_cut_off = launcher in (Interrupted, Losing)
+    is_cut_off = change in (INTERRUPTED, LOSING)
     assert ("what was measured is kept" in said.err) is is_cut_off
     assert (len(one.winners()) == 2 and not one.is_whole) is is_cut_off
-    assert ("device cuda: No CUDA GPUs are available" in said.err) is (launcher is Losing)
+    assert ("device cuda: No CUDA GPUs are available" in said.err) is (change is LOSING)
 
 
 @pytest.mark.parametrize(
-    ("launcher", "code", "said"),
+    ("error", "code", "said"),
     [
-        (ending(0, LOST), EXIT_FAILED, "No CUDA GPUs are available; check nvidia-smi"),
-        (ending(0, KeyboardInterrupt()), EXIT_NOTHING_MEASURED, "interrupted before anything was"),
+        (LOST, EXIT_FAILED, "No CUDA GPUs are available; check nvidia-smi"),
+        (KeyboardInterrupt(), EXIT_NOTHING_MEASURED, "interrupted before anything was"),
     ],
 )
 def test_before_the_first_case_nothing_is_kept(
-    launcher: type[InProcess],
+    error: BaseException,
     code: int,
     said: str,
     results: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(measuring, "Launcher", launcher)
+    monkeypatch.setattr(measuring, "Launcher", launcher(end(0, error)))
     assert main(QUICK) == code
     assert said in capsys.readouterr().err
     assert [path for path in results.rglob("*") if path.is_file()] == []
@@ -361,7 +357,7 @@ def test_without_git_a_run_is_scratch(
     if conf:
         (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
     monkeypatch.setattr(measuring, "MIN_LAUNCHES", 1)
-    monkeypatch.setattr(measuring, "Launcher", Simulated)
+    monkeypatch.setattr(measuring, "Launcher", launcher(lambda _, one: one))
     case = "transfer[nbytes=64KiB,memory=pageable]"
     assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
     header = only(results).header
@@ -481,23 +477,22 @@ def test_a_full_output_is_one_line() -> None:
     assert done.stderr.startswith("hostbench: standard output cannot be written: No space left")
 
 
-def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
-    """`meanwhile` happens once two cases are measured."""
+def meanwhile(act: Callable[[], None]) -> type[InProcess]:
+    """It happens once two cases are measured."""
 
-    class Meanwhile(InProcess):
-        def run(self, launch: Launch) -> Iterator[CaseRecord]:
-            for number, outcome in enumerate(super().run(launch)):
-                if number == 2:
-                    meanwhile()
-                yield outcome
+    def change(position: int, one: CaseRecord) -> CaseRecord:
+        if position == 2:
+            act()
+        return one
 
-    monkeypatch.setattr(measuring, "Launcher", Meanwhile)
+    return launcher(change)
 
 
 def test_results_deleted_while_measuring_are_a_failure_of_one_line(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _walking(monkeypatch, lambda: shutil.rmtree(results, ignore_errors=True))
+    deleting = meanwhile(lambda: shutil.rmtree(results, ignore_errors=True))
+    monkeypatch.setattr(measuring, "Launcher", deleting)
     assert main(QUICK) == EXIT_FAILED
     err = capsys.readouterr().err
     assert "was deleted while the run went on" in err.splitlines()[-1], err
@@ -514,7 +509,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
         return real(number, data)
 
     monkeypatch.setattr(os, "write", write)
-    _walking(monkeypatch, lambda: full.append(True))
+    monkeypatch.setattr(measuring, "Launcher", meanwhile(lambda: full.append(True)))
     assert main(QUICK) == EXIT_FAILED
     full.clear()
     said = capsys.readouterr().err.splitlines()[-1]

@@ -2,35 +2,24 @@
 
 import ast
 import importlib.util
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import hostbench
 from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
 from hostbench.runner import journal
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, checkout, landed
+from tests.turns import git
 
 FAR = "@32503680000 +0000"
 
 
-def git(root: Path, *args: str, **more: str) -> str:
-    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    command = ["git", *identity, *args]
-    env |= more
-    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
-    return done.stdout.strip()
-
-
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository from which hostbench seems to be imported."""
+def root(tmp_path: Path) -> Path:
+    """A repository."""
     for name in ("results/kept.json", "hostbench/__init__.py", "asv.conf.json"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -38,7 +27,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "one")
-    monkeypatch.setattr(hostbench, "__file__", str(tmp_path / "hostbench" / "__init__.py"))
     return tmp_path
 
 
@@ -80,35 +68,20 @@ def test_without_a_repository_there_is_no_commit(
     assert scratch().startswith("git is not installed")
 
 
-def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
-    found = checkout(root, root / "results", {"copies": Path("/somewhere/hostbench/copies.py")})
-    assert (found.commit, found.scratch) == (
-        None,
-        "the commit lacks the family copies",
-    )
-
-
-def test_a_project_of_ones_own_has_the_commit_of_its_families(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also with the environment of hostbench inside it."""
-    hidden = root / ".venv" / "lib" / "hostbench"
-    monkeypatch.setattr(hostbench, "__file__", str(hidden / "__init__.py"))
-    own = root / "bench" / "steps.py"
-    for path in (own, hidden / "copies.py"):
+def test_a_commit_has_the_families_that_it_holds(root: Path) -> None:
+    own, installed = root / "bench" / "steps.py", root / ".venv" / "lib" / "hostbench" / "copies.py"
+    for path in (own, installed):
         path.parent.mkdir(parents=True)
         path.write_text("code")
 
     def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch
 
-    assert "the commit lacks the family steps" in str(scratch(steps=own))
+    assert scratch(steps=own) == "the commit lacks the family steps"
     git(root, "add", "bench")
     git(root, "commit", "-q", "-m", "steps")
     assert scratch(steps=own) is None
-    mixed = scratch(steps=own, copies=hidden / "copies.py")
-    assert "the commit lacks the family copies" in str(mixed)
+    assert scratch(steps=own, copies=installed) == "the commit lacks the family copies"
     own.write_text("other code")
     assert scratch(steps=own) == "uncommitted changes"
 
