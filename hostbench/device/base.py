@@ -77,7 +77,7 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     if device == "simulated":
         missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
         missing["training steps"] = "the simulated device multiplies no matrices"
-        missing["far NUMA node"] = "the simulated host has one NUMA node"
+        missing["far NUMA node"] = "the simulated device's host has one NUMA node"
         missing["tensors of torch"] = "the simulated device has no tensors of torch"
     return missing
 
