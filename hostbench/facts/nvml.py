@@ -28,13 +28,9 @@ Field = int | tuple[int, int]
 FUNCTION_NOT_FOUND = 13
 
 _REASONS = {
-    1: "NVML is not initialised",
-    2: "NVML does not know this argument for this GPU",
     3: "not supported by this GPU or VM",
     4: "no permission: run as root, or ask the administrator",
-    6: "NVML found none",
     9: "the NVIDIA driver is not loaded: run nvidia-smi as root or load the kernel module",
-    10: "NVML timed out",
     12: "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs "
     "and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     FUNCTION_NOT_FOUND: "this driver is too old for it: upgrade the driver",
@@ -42,12 +38,11 @@ _REASONS = {
     16: "the GPU needs a reset: `nvidia-smi --gpu-reset` while nothing uses it, or restart the "
     "machine",
     18: "driver and NVML library differ in version: restart the machine after the driver upgrade",
-    22: "a vGPU does not tell",
     25: "this driver does not know this version of the call: upgrade the driver",
-    26: "this driver no longer answers it",
     999: "NVML fails without a reason: in a container, start it again, as systemd's daemon-reload "
     "takes its GPUs away; else look at `dmesg`",
 }
+"""By NVML's return code, where its own words do not say what to do."""
 PATIENCE_S = 30.0
 """For all that is asked at once: a GPU that nobody uses takes a second or two to wake."""
 STUCK = f"NVML did not answer within {PATIENCE_S:g} s: look at `dmesg`"
@@ -139,7 +134,7 @@ class Nvml:
         """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
         if isinstance(error, self.library.NVMLError):
             code = int(getattr(error, "value", -1))
-            return _REASONS.get(code, f"NVML error {code} ({error})")
+            return _REASONS.get(code, f"NVML: {error}")
         # What pynvml makes of FUNCTION_NOT_FOUND in some calls is no NVMLError.
         if isinstance(error, getattr(self.library, "NVMLLibraryMismatchError", ())):
             return _REASONS[FUNCTION_NOT_FOUND]

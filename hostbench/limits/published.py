@@ -1,13 +1,12 @@
 """Published figures: what others measured on known GPUs, as a band behind a machine's own point.
 They ship with the package, in `published.toml`."""
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 FILE = "published.toml"
 Direction = Literal[
@@ -40,23 +39,12 @@ class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     band: bool = True
     """False for what a copy by torch is not comparable with, and for anomalies."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """What is published for one GPU and direction; a floor only where nobody published more."""
-
-    hardware: str
-    low_gb_per_s: float
-    high_gb_per_s: float
-    kind: str
-    sources: tuple[str, ...]
-
     def __str__(self) -> str:
-        """`55.06 for H200 (source)`, `23.9 to 26.4 for RTX 4090 (source)`."""
+        """`55.06 GB/s for H200 (source)`, `23.9 to 26.4 GB/s for RTX 4090 (source)`."""
         low, high = f"{self.low_gb_per_s:.4g}", f"{self.high_gb_per_s:.4g}"
         rate = low if low == high else f"{low} to {high}"
         floor = "a floor of " if self.kind == "floor" else ""
-        return f"{floor}{rate} GB/s for {self.hardware} ({', '.join(self.sources)})"
+        return f"{floor}{rate} GB/s for {self.hardware} ({self.source})"
 
 
 @cache
@@ -65,8 +53,9 @@ def shipped() -> tuple[PublishedFigure, ...]:
     return msgspec.convert(raw["figure"], tuple[PublishedFigure, ...])
 
 
-def band(gpu_name: str | None, direction: str) -> Band | None:
-    """What is published for that GPU and direction, or None."""
+def band(gpu_name: str | None, direction: str) -> PublishedFigure | None:
+    """All that is published for that GPU and direction as one, or None; a floor only where nobody
+    published more."""
     signs = (sign if sign.isalnum() else " " for sign in (gpu_name or "").lower())
     words = set("".join(signs).split())
     fitting = [
@@ -78,10 +67,10 @@ def band(gpu_name: str | None, direction: str) -> Band | None:
     chosen = [figure for figure in fitting if figure.kind == "measured"] or fitting
     if not chosen:
         return None
-    return Band(
+    return structs.replace(
+        chosen[0],
         hardware=" / ".join(dict.fromkeys(figure.hardware for figure in chosen)),
         low_gb_per_s=min(figure.low_gb_per_s for figure in chosen),
         high_gb_per_s=max(figure.high_gb_per_s for figure in chosen),
-        kind=chosen[0].kind,
-        sources=tuple(dict.fromkeys(figure.source for figure in chosen)),
+        source=", ".join(dict.fromkeys(figure.source for figure in chosen)),
     )

@@ -30,6 +30,8 @@ EPYC = {
     "proc/sys/kernel/numa_balancing": "0\n",
 }
 GROUPS = {group: [row.name for row in spec.rows_of(group)] for group in get_args(spec.FactGroup)}
+
+
 def tree(root: Path, **changes: str) -> Path:
     for name, text in {**EPYC, **changes}.items():
         path = root / name

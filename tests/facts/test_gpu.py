@@ -66,7 +66,7 @@ def test_a_healthy_gpu() -> None:
     [
         (fake.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1 is missing"),
         (fake.UNKNOWN, "in a container, start it again"),
-        (777, "NVML error 777"),
+        (777, "NVML: error 777"),
     ],
 )
 def test_nvml_that_does_not_start_says_why(code: int, text: str) -> None:
@@ -97,7 +97,7 @@ def test_one_field_fails_alone() -> None:
     first = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
     assert link_bytes(FakeNvml(gpus=(first,))) == [unknown(NOT_HERE), known(5)]
     second = FakeGpu(field_errors={197: 777}, field_values={198: 1 << 40})
-    odd = unknown("NVML error 777 (NVML return code 777)")
+    odd = unknown("NVML: error 777")
     assert link_bytes(FakeNvml(gpus=(second,))) == [known(1 << 40), odd]
 
 

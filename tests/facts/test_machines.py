@@ -61,7 +61,7 @@ def test_every_fact_has_a_value_or_a_reason_in_words(machine: Machine) -> None:
     assert {"nvml", "gpu0"} <= set(facts) and len(during) == 2
     for group in (*facts.values(), *during.values()):
         for fact in group.values():
-            assert "NVML error" not in str(fact) and "own argument" not in str(fact)
+            assert "NVML: error" not in str(fact) and "own argument" not in str(fact)
     assert list(facts["gpu0"]) == list(healthy["gpu0"])
     assert list(facts["nvml"]) == list(healthy["nvml"])
 

@@ -29,7 +29,7 @@ class NVMLError(Exception):
     """`value` is NVML's return code."""
 
     def __init__(self, value: int) -> None:
-        super().__init__(f"NVML return code {value}")
+        super().__init__(f"error {value}")
         self.value = value
 
 
