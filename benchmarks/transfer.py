@@ -306,6 +306,7 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
         axes={"memory": MEMORY, **ANEW},
         baseline={**SYNC_PAGEABLE, **WARM},
         link="host_to_device",
+        version="2",
     )
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
@@ -327,7 +328,7 @@ def _from_pageable(device: str, blocking: bool, **axes: Any) -> dict[str, bool]:
 @workload(
     **_options(
         *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
-        expects=_from_pageable, baseline=WARM, link="device_to_host",
+        expects=_from_pageable, baseline=WARM, link="device_to_host", version="2",
     )
 )  # fmt: skip
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:

@@ -33,7 +33,7 @@ from hostbench.vcs import side
 from hostbench.vcs.repo import committed_at
 
 LAUNCHES = "HOSTBENCH_LAUNCHES"
-"""Launches of a plain `asv run`; 10 unless set."""
+"""Launches of a plain `asv run`; 12 unless set."""
 
 
 def measure(family: str, file: Path) -> Cache:
@@ -144,5 +144,5 @@ def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, 
 def _launches() -> int:
     text = os.environ.get(LAUNCHES) or str(STANDARD.launches)
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{LAUNCHES}={text!r} is no number of launches; 10 is usual, 7 the least")
+        raise UsageError(f"{LAUNCHES}={text!r} is no number of launches; 12 is usual, 7 the least")
     return int(text)

@@ -15,14 +15,14 @@ from msgspec import Meta, Struct, convert, structs, to_builtins
 
 from hostbench.core.case import Case
 from hostbench.core.clock import YEARS, epoch_s, is_storable
-from hostbench.core.samples import quantile
+from hostbench.core.samples import median, quantile
 
 FORMAT = 1
 """Of journals and archives."""
 MAX_LAUNCHES = 10_000
 CLOCKS = ("end_to_end_s", "call_s", "device_s")
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Of each clock, that an archive keeps of a launch."""
+"""Of each clock, that is kept of a launch: all figures come from the launches' medians."""
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading raises that is not, or no longer, what a writer wrote; msgspec's are ValueErrors."""
 
@@ -34,6 +34,9 @@ CommitId = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
 PROOF_FAILED = "proof failed"
 """How the reason begins of a case whose proof failed: its number is kept, and counts for nothing.
 """
+DISTURBED_SHARE = 0.1
+"""A launch is disturbed by so much more of the time than the usual one."""
+_DISTURBS = {"steal_s": "the hypervisor took a core", "waiting_s": "processes waited for a core"}
 Proof = Annotated[str, Meta(pattern=r"^(passed|failed|unavailable)(:|\Z)")]
 FindingValue = bool | int | float | str | None
 Status = Literal["ok", "skipped", "failed"]
@@ -76,7 +79,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
 class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything learned about one case in one launch.
 
-    The three clocks are in seconds per step, shape (num_samples,) each; in an archive (5,).
+    The three clocks are in seconds per step: of each the five QUANTILES of its samples, once it is
+    in a record.
     """
 
     end_to_end_s: tuple[Seconds, ...] = ()
@@ -102,28 +106,21 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
     sent: dict[str, Count] = {}
     """Rank -> bytes that it sent per step in one counted reading; empty where nobody counted."""
+    noise: dict[str, float] = {}
+    """What disturbed it while it was sampled: `measure.noise` says how each is counted."""
     traceback: str | None = None
     trace: tuple[dict[str, Any], ...] = ()
     """Events of a Chrome trace of one sample of `depth` steps; no run that is kept has any."""
 
-    def rounded(self) -> Self:
-        """Samples to seven digits, which no clock here exceeds; full ones would double the
-        archive."""
-        digits = {
-            clock: tuple(float(f"{value:.7g}") for value in getattr(self, clock))
-            for clock in CLOCKS
-        }
-        return structs.replace(self, **digits)
-
     def thinned(self) -> Self:
-        """Of more than five samples of a clock the QUANTILES, the middle of which is their median;
-        to ten digits, which no quantile of rounded samples exceeds."""
+        """Of each clock's samples the QUANTILES, the middle of which is their median: to seven
+        digits, which no clock here exceeds."""
         clocks = {}
         for clock in CLOCKS:
             samples = getattr(self, clock)
             if len(samples) > len(QUANTILES):
-                samples = tuple(float(f"{quantile(samples, q):.10g}") for q in QUANTILES)
-            clocks[clock] = samples
+                samples = [quantile(samples, q) for q in QUANTILES]
+            clocks[clock] = tuple(float(f"{value:.7g}") for value in samples)
         return structs.replace(self, **clocks)
 
 
@@ -208,6 +205,24 @@ class Run(Struct, frozen=True, kw_only=True):
     def winners(self) -> dict[tuple[Case, int], CaseRecord]:
         """The record that counts for each case and launch: the latest."""
         return {(record.case, record.launch): record for record in self.records}
+
+    def disturbed_launches(self) -> list[str]:
+        """Those in which what disturbs took far more of the sampled time than in the others."""
+        totals: dict[int, Counter[str]] = {}
+        for record in self.records:
+            if record.measurement.noise:
+                totals.setdefault(record.launch, Counter()).update(record.measurement.noise)
+        texts = []
+        for name, what in _DISTURBS.items():
+            shares = {n: total[name] / total["seconds"] for n, total in totals.items()}
+            usual = median([*shares.values()]) if shares else 0.0
+            texts += [
+                f"launch {n + 1} was disturbed: {what} for {share:.0%} of the time, "
+                f"usually {usual:.0%}"
+                for n, share in sorted(shares.items())
+                if share > usual + DISTURBED_SHARE
+            ]
+        return texts
 
     def not_measured(self) -> list[str]:
         """Planned cases without any record."""

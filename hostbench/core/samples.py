@@ -38,17 +38,6 @@ def median(values: Sequence[float]) -> float:
     return quantile(values, 0.5)
 
 
-def relative_iqr(values: Sequence[float]) -> float:
-    """Interquartile range over the median: the dispersion that the stop rule looks at.
-
-    Infinite where the median is not positive.
-    """
-    middle = median(values)
-    if middle <= 0:
-        return math.inf
-    return (quantile(values, 0.75) - quantile(values, 0.25)) / middle
-
-
 def median_interval(values: Sequence[float], confidence: float = 0.99) -> tuple[float, float]:
     """Distribution-free interval of the median from order statistics.
 

@@ -1,17 +1,21 @@
-"""One case in one launch: warm-up, three clocks, the stop rule, findings and proofs.
+"""One case in one launch: warm-up, three clocks, as many samples as fit, findings and proofs.
 
 Inside the timer is the step alone: `depth` calls, then one device-wide synchronize. Building,
 filling, the delay probe, the device clock's pass and the check of the data are all outside.
 """
 
+import os
+import resource
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from msgspec import convert
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
-from hostbench.core.samples import median, relative_iqr
+from hostbench.core.samples import median
 from hostbench.device.base import Device, Step
 
 PROBE_DELAY_S = 0.01
@@ -24,27 +28,36 @@ step is outside the device clock."""
 HOST_ONLY_READING_S = 200e-6
 """Host-only steps are repeated until one timer reading is at least this long."""
 MAX_NUMBER = 10_000
-MAX_WARMUPS = 1_000
+MIN_SAMPLES = 7
+"""However long they take; one more before them is dropped."""
+MAX_READINGS = 10_000
+"""For a step whose time the clock does not see."""
+LEAST_WARMUP_S, WINDOW, TREND = 0.03, 2, 0.05
+"""Warm-up takes so long at least, and goes on while the newest readings, so many at least, take
+less than those before them by more than this share."""
+
+Reading = tuple[float, float]
+"""Seconds per step: end to end, and until the last call returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The stop rule: sample until the dispersion is small, time is up or there are many."""
+    """How long a case is measured in a launch."""
 
     budget_s: float = 0.12
-    """Sampling time per case and launch; one sample more than it holds is always taken."""
-    warmup_s: float = 0.03
-    """Warm-up time after the first step, and at least one more step."""
-    min_samples: int = 3
-    max_samples: int = 40
-    dispersion: float = 0.01
-    """Stop once the interquartile range is at most this share of the median."""
+    """Sampling time: as many samples as fit, and MIN_SAMPLES in any case."""
+    warmup_s: float = 1.0
+    """The most that warm-up after the first step may take; one more step it always is."""
     device_samples: int = 3
     """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
 
     def shortened(self, share: float) -> "Settings":
         """With that share of the time."""
         return replace(self, budget_s=share * self.budget_s, warmup_s=share * self.warmup_s)
+
+
+BRIEF = Settings(budget_s=0.0, warmup_s=0.0)
+"""MIN_SAMPLES and no more, for a clock that is exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +112,12 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     """Measure a prepared step on its device. Raises what running the step raises."""
     run = _Run(device, prepared)
     first_s = run.once()[0]
-    _warm_up(run, settings)
+    warm_up(lambda _: [run.once()], num_page_faults, device.now, settings)
     number = _number(run) if prepared.host_only else 1
     device.reset_peak()
-    timed = _sample(run, settings, number)
+    start = noise()
+    timed = sample(lambda _: [run.once(number)], device.now, settings)
+    noise_meanwhile = noise_since(start)
     memory = device.memory_stats()
     findings = findings_of(prepared)
     device_reason = _no_device_clock(prepared)
@@ -126,6 +141,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         findings={"asynchronous": asynchronous, **findings},
         proofs=proofs_of(prepared),
         memory=memory,
+        noise=noise_meanwhile,
     )
 
 
@@ -134,18 +150,14 @@ class _Run:
     device: Device
     prepared: Prepared
 
-    def once(self, number: int = 1) -> tuple[float, float]:
-        """(end to end, until the last call returned) in seconds per step."""
+    def once(self, number: int = 1) -> Reading:
         self.prepared.get_ready(self.device)
         count, device = self.prepared.depth * number, self.device
         return reading(self.prepared.step, count, device.now, device.synchronize)
 
 
-def reading(
-    step: Step, count: int, now: Callable[[], float], synchronize: Step
-) -> tuple[float, float]:
-    """`count` steps and one synchronize: (end to end, until the last call returned), seconds per
-    step. All that is inside the timer is here."""
+def reading(step: Step, count: int, now: Callable[[], float], synchronize: Step) -> Reading:
+    """Of `count` steps and one synchronize. All that is inside the timer is here."""
     start_s = now()
     for _ in range(count):
         step()
@@ -155,12 +167,70 @@ def reading(
     return (end_s - start_s) / count, (called_s - start_s) / count
 
 
-def _warm_up(run: _Run, settings: Settings) -> None:
-    end_s = run.device.now() + settings.warmup_s
-    for _ in range(MAX_WARMUPS):
-        run.once()
-        if run.device.now() >= end_s:
-            break
+Take = Callable[[float], Sequence[Reading]]
+"""A reading, or as many as fit into the time that is left; ranks take several at once."""
+
+
+def warm_up(
+    take: Take, num_faults: Callable[[], int], now: Callable[[], float], settings: Settings
+) -> None:
+    """Until steps get no new pages and take no less than before, as far as there is time: new
+    memory is up to 8 times as slow as memory that the process has had."""
+    start_s = now()
+    readings, faults = [*take(0.0)], [num_faults()]
+    while (now_s := now()) < start_s + settings.warmup_s and len(readings) < MAX_READINGS:
+        readings += take(start_s + settings.warmup_s - now_s)
+        faults.append(num_faults())
+        window = max(WINDOW, len(readings) // 4)
+        newest, older = readings[-window:], readings[-2 * window : -window]
+        if (
+            now_s >= start_s + LEAST_WARMUP_S
+            and len(older) == window
+            and faults[-1] - faults[-min(window, len(faults))] < window / 2
+            and median([end for end, _ in newest])
+            >= (1 - TREND) * median([end for end, _ in older])
+        ):
+            return
+
+
+def sample(take: Take, now: Callable[[], float], settings: Settings) -> list[Reading]:
+    """As many readings as fit the time, never under MIN_SAMPLES; the first is dropped. They end
+    when the time does: to stop once they agree would choose them."""
+    end_s = now() + settings.budget_s
+    timed = [*take(0.0)]
+    while len(timed) <= MIN_SAMPLES or (now() < end_s and len(timed) < MAX_READINGS):
+        timed += take(end_s - now())
+    return timed[1:]
+
+
+def num_page_faults() -> int:
+    """Pages of memory that this process was given for the first time, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def noise() -> dict[str, float]:
+    """What disturbs a measurement, counted so far; `noise_since` has the difference."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    ticks = _words("/proc/stat")[8:9]  # user, nice, system, idle, iowait, irq, softirq, steal
+    waiting_us = [word[6:] for word in _words("/proc/pressure/cpu")[:5] if word[:6] == "total="]
+    return {
+        "seconds": time.monotonic(),
+        "page_faults": usage.ru_minflt,
+        "switches": usage.ru_nivcsw,  # a core was taken away
+        "steal_s": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),  # of all cores
+        "waiting_s": sum(map(int, waiting_us)) / 1e6,  # some process had no core
+    }
+
+
+def noise_since(start: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value - start[name], 6) for name, value in noise().items()}
+
+
+def _words(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().split()
+    except OSError:  # a kernel without PSI, or a container that hides it
+        return []
 
 
 def _number(run: _Run) -> int:
@@ -170,23 +240,6 @@ def _number(run: _Run) -> int:
     while number < MAX_NUMBER and run.once(number)[0] * number * depth < HOST_ONLY_READING_S:
         number = min(2 * number, MAX_NUMBER)
     return number
-
-
-def _sample(run: _Run, settings: Settings, number: int) -> list[tuple[float, float]]:
-    timed: list[tuple[float, float]] = []
-    end_s = run.device.now() + settings.budget_s
-    while not is_enough([end for end, _ in timed], settings, late=run.device.now() >= end_s):
-        timed.append(run.once(number))
-    return timed
-
-
-def is_enough(samples: Sequence[float], settings: Settings, *, late: bool) -> bool:
-    """The stop rule; `late` says that the sampling time is over."""
-    if len(samples) >= settings.max_samples:
-        return True
-    if len(samples) < settings.min_samples:
-        return False
-    return late or relative_iqr(samples) <= settings.dispersion
 
 
 def _returns_early(run: _Run, usual_call_s: float) -> bool:

@@ -1,5 +1,5 @@
 """A case over ranks: all of them in lock step, the slowest one counts. Their parent decides how
-often the step runs, by `measure`'s stop rule on the slowest rank's times: so they never disagree.
+often the step runs, as `measure` does, by the slowest rank's times: so they never disagree.
 """
 
 import os
@@ -15,15 +15,15 @@ from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median
-from hostbench.measure.measure import EVENT_DELAY_S, MAX_WARMUPS, Settings, is_enough
+from hostbench.measure.measure import EVENT_DELAY_S, Reading, Settings, sample, warm_up
 from hostbench.measure.workload import Workload
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import DOCUMENTED, RankReading
+from hostbench.ranks.rank import DOCUMENTED
 
 DEADLINE_SHARE = 0.8  # of the case's: the rest is for telling who is to blame, and ending ranks
-CHUNK = 5  # iterations per order, at most: the stop rule is looked at between orders
+CHUNK = 5  # iterations per order, at most: the clock is looked at between orders
 
 Ask = Callable[..., list[Any]]  # an order and its arguments -> every rank's answer
 
@@ -106,13 +106,21 @@ def _measured(
 ) -> Measurement:
     device_reason: str | None = ask("build", case)[0]
     depth = work.options(case).depth
-    first_s = slowest(ask("iterate", 1))[0][0]
-    warmups = Settings(
-        budget_s=settings.warmup_s, min_samples=1, max_samples=MAX_WARMUPS, dispersion=-1.0
-    )
-    step_s = slowest(_sample(ask, warmups, depth * first_s))[-1][0]
-    per_rank = _sample(ask, settings, depth * step_s)
-    timed = slowest(per_rank)
+    per_rank: list[list[Reading]] = ask("iterate", 1)
+    ((first_s, _),) = slowest(per_rank)
+
+    def take(seconds_left: float) -> list[Reading]:
+        """As many iterations as fit, from 1 to CHUNK, by what the last ones took."""
+        last_s = depth * max(own[-1][0] for own in per_rank)
+        answers = ask("iterate", max(1, min(CHUNK, int(seconds_left / last_s))))
+        for own, newest in zip(per_rank, answers, strict=True):
+            own += newest
+        return slowest(answers)
+
+    warm_up(take, lambda: sum(ask("num_page_faults")), time.monotonic, settings)
+    ask("start")
+    timed = sample(take, time.monotonic, settings)
+    per_rank = [own[-len(timed) :] for own in per_rank]
     by_rank: list[list[float]] = []
     if device_reason is None:
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
@@ -134,6 +142,7 @@ def _measured(
         findings=findings,
         proofs=proofs,
         memory=finished[0].memory,
+        noise=finished[0].noise,
         ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},
         sent=sent,
     )
@@ -149,28 +158,12 @@ def _sent(by_rank: Sequence[Measurement]) -> tuple[dict[str, FindingValue], dict
     return {DOCUMENTED: answer, "most_sent_bytes": max(sent.values())}, sent
 
 
-def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:
+def slowest(per_rank: Sequence[Sequence[Reading]]) -> list[Reading]:
     """Per iteration the maximum over ranks, of each clock by itself; all ran equally often."""
     return [
         (max(end for end, _ in readings), max(call for _, call in readings))
         for readings in zip(*per_rank, strict=True)
     ]
-
-
-def _sample(ask: Ask, settings: Settings, iteration_s: float) -> list[list[RankReading]]:
-    """Readings by rank, as many as the stop rule wants of the slowest. An order holds as many
-    iterations of about `iteration_s` as fit into the time left, from 1 to CHUNK."""
-    per_rank: list[list[RankReading]] = []
-    ends: list[float] = []
-    end_s = time.monotonic() + settings.budget_s
-    while not is_enough(ends, settings, late=time.monotonic() >= end_s):
-        fitting = max(1, min(CHUNK, int((end_s - time.monotonic()) / iteration_s)))
-        least = settings.min_samples - len(ends)
-        count = min(max(fitting, least), settings.max_samples - len(ends))
-        answers = ask("iterate", count)
-        per_rank = [a + b for a, b in zip(per_rank, answers, strict=True)] if ends else answers
-        ends = [end for end, _ in slowest(per_rank)]
-    return per_rank
 
 
 def _proofs(by_rank: Sequence[Measurement], names: Sequence[str]) -> dict[str, str]:

@@ -26,7 +26,6 @@ SENT_SHARE = 0.1  # so far the bytes sent may be from those documented, headers 
 EXACT_SHARE = 0.01  # the same of a step that sends exactly so much, by gloo
 HEADER_BYTES = 640  # for each other rank and collective: gloo's messages take 290 bytes beside
 # their data, and a ring sends two to go once around
-RankReading = tuple[float, float]  # end to end, and until the call returned: seconds per step
 
 
 def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection) -> NoReturn:
@@ -85,16 +84,25 @@ class Rank:
         """Why there is no device clock; None where there is one."""
         self.work = registry()[case.workload]
         self.prepared = prepare(self.work, self.device, case)
-        self.device.reset_peak()
+        self.start()
         if self.group.backend not in ASYNCHRONOUS:
             return f"{self.group.backend}'s calls wait: the host's clock has all of their time"
         return None if self.prepared.one_stream else "the step has streams of its own"
 
-    def iterate(self, count: int) -> list[RankReading]:
+    def num_page_faults(self) -> int:
+        """While it warms up."""
+        return measure.num_page_faults()
+
+    def start(self) -> None:
+        """What comes now is sampled."""
+        self.device.reset_peak()
+        self.noise = measure.noise()
+
+    def iterate(self, count: int) -> list[measure.Reading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
         prepared, device, group = self.prepared, self.device, self.group
 
-        def reading() -> RankReading:
+        def reading() -> measure.Reading:
             self._meet()
             return measure.reading(prepared.step, prepared.depth, device.now, group.synchronize)
 
@@ -119,12 +127,14 @@ class Rank:
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the
         check of the data, and what the step noted. Then leave nothing of the case."""
-        seen = self._sent_by_gloo()
+        noise, seen = measure.noise_since(self.noise), self._sent_by_gloo()
         memory, proofs = self.device.memory_stats(), measure.proofs_of(self.prepared)
         findings = {**seen.findings, **measure.findings_of(self.prepared)}
         self._leave()
         proofs = {**seen.proofs, **proofs}
-        return Measurement(memory=memory, proofs=proofs, findings=findings, sent=seen.sent)
+        return Measurement(
+            memory=memory, proofs=proofs, findings=findings, sent=seen.sent, noise=noise
+        )
 
     def _sent_by_gloo(self) -> Measurement:
         """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it.

@@ -137,6 +137,7 @@ def _head(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield f"commit {commit}, {software}, {launches}, run {run.run_id}"
     if header.device == "simulated":
         yield "simulated: no figure here was measured"
+    yield from run.disturbed_launches()
     if header.scratch:
         yield f"scratch ({header.scratch}): kept and shown, never judged, not given to asv"
 

@@ -103,7 +103,7 @@ def _header(run: Run, facts: Facts, why_busy: str) -> Iterator[str]:
     ends = [epoch_s(record.started_at) for record in run.winners().values()]
     took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    machine = "machine busy" if why_busy else "machine quiet"
+    machine = "machine busy" if why_busy or run.disturbed_launches() else "machine quiet"
     judged = f"{header.scratch}: not in the history" if header.scratch else ""
     yield _clipped(" · ".join(filter(None, [commit, f"{launches}{took}", machine, judged])))
 

@@ -27,7 +27,7 @@ from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.families import load
 from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
-from hostbench.measure.measure import Prepared
+from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload, prepare
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def walk(launch: Launch, emit: Emit) -> None:
     process can no longer be trusted, and without one where the device does not start.
     """
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
-    # What stands in needs no warming up, and its clock may not see what a step does on the host.
-    cold = {} if launch.device is None else {"warmup_s": 0.0}
-    worker = _Worker(launch, emit, convert({**launch.settings, **cold}, measure.Settings))
+    # What stands in is exact, and its clock may not see what a step does on the host.
+    settings = convert(launch.settings, measure.Settings) if launch.device is None else BRIEF
+    worker = _Worker(launch, emit, settings)
     for position, case in enumerate(launch.cases):
         work = workloads.get(case.workload)
         record = _begun(launch, work, case, position)
@@ -120,7 +120,7 @@ class _Worker:
                 status="failed" if failed else "ok",
                 reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
                 seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
-                measurement=measurement.rounded(),
+                measurement=measurement.thinned(),
             )
             as_read = decoded(encoded(measured), CaseRecord)  # it may not be readable
             return as_read, False

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert, structs, to_builtins
+from msgspec import convert, to_builtins
 
 from hostbench.core import files
 from hostbench.core.errors import DataError
@@ -40,11 +40,7 @@ def write(results: Path, run: Run) -> Path:
 
 
 def content_of(run: Run) -> dict[str, Any]:
-    """Of a launch's samples five quantiles stay: all figures come from the launches' medians."""
-    records = tuple(
-        structs.replace(record, measurement=record.measurement.thinned()) for record in run.records
-    )
-    return {"hostbench": to_builtins(structs.replace(run, records=records))}
+    return {"hostbench": to_builtins(run)}
 
 
 def packed(content: Any) -> bytes:

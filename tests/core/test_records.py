@@ -26,6 +26,7 @@ from hostbench.core.records import (
     decoded,
     encoded,
 )
+from hostbench.core.samples import quantile
 from hostbench.runner import journal
 from hostbench.store import archive, points
 from tests.conftest import ODD
@@ -190,3 +191,31 @@ def test_no_garbage_in_a_message_is_more_than_an_error(data: st.DataObject) -> N
         convert(json.loads(line), AnyMessage)
     except ValueError as error:
         assert not isinstance(error, UnicodeError)
+
+
+def test_of_a_launchs_samples_five_quantiles_stay_of_which_the_middle_is_the_median() -> None:
+    samples = [0.1 + 0.001 * (n * n % 17) for n in range(12)]
+    thinned = Measurement(end_to_end_s=tuple(samples), call_s=(1 / 3,) * 5).thinned()
+    middle = [quantile(samples, share) for share in (0.25, 0.5, 0.75)]
+    assert thinned.end_to_end_s == pytest.approx([min(samples), *middle, max(samples)], rel=1e-6)
+    assert thinned.call_s == (0.3333333,) * 5 and thinned.device_s == ()
+
+
+def test_a_launch_that_was_disturbed_more_than_the_others_is_told() -> None:
+    """What a case does to itself is in all of them."""
+    records = [
+        record(
+            copy_case(memory),
+            n,
+            measurement=Measurement(
+                noise={"seconds": 1.0, "waiting_s": 0.5, "steal_s": 0.3 * (n == 2), "switches": n}
+            ),
+        )
+        for n in range(8)
+        for memory in ("pageable", "pinned")
+    ]
+    (text,) = run(records).disturbed_launches()
+    assert text == (
+        "launch 3 was disturbed: the hypervisor took a core for 30% of the time, usually 0%"
+    )
+    assert run(records[:4]).disturbed_launches() == []

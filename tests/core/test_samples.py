@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostbench.core.samples import median, median_interval, quantile, relative_iqr
+from hostbench.core.samples import median, median_interval, quantile
 
 values_of = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 
@@ -25,12 +25,6 @@ def test_quantile_is_numpys_and_median_pythons(values: list[float], sixteenths: 
 def test_no_values_are_refused() -> None:
     with pytest.raises(ValueError, match="no values"):
         median([])
-
-
-def test_relative_iqr() -> None:
-    assert relative_iqr([1, 2, 3, 4, 5]) == 2 / 3
-    assert relative_iqr([2, 2, 2]) == 0
-    assert relative_iqr([0, 0, 0]) == relative_iqr([-1, -2]) == math.inf
 
 
 def coverage(n: int, rank: int) -> Fraction:

@@ -27,7 +27,7 @@ from hostbench.device.simulated_file import Link
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.judge.two_sides import LEAST_RUNS
-from hostbench.measure.measure import Settings, measure
+from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import prepare
 from hostbench.store import archive
 from hostbench.store.runs import case_results
@@ -127,7 +127,7 @@ def test_the_example_of_the_page_can_be_read(declare: Any) -> None:
 def seconds_of(case: Case, launch: int = 0) -> float:
     device = open_device("simulated", launch=launch)
     work = load((case.family,))[case.workload]
-    return measure(device, prepare(work, device, case), Settings()).end_to_end_s[0]
+    return measure(device, prepare(work, device, case), BRIEF).end_to_end_s[0]
 
 
 def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:

@@ -196,11 +196,10 @@ def simulated_records(
 
 
 def _simulated(device: SimulatedDevice, work: Workload, case: Case, launch: int) -> CaseRecord:
-    cold = measure.Settings(warmup_s=0.0)  # as a worker measures what stands in
-    found = measure.measure(device, prepare(work, device, case), cold)
+    found = measure.measure(device, prepare(work, device, case), measure.BRIEF)
     seen = evidence.gather(device, prepare(work, device, case))
     measurement = replace(
-        found.rounded(),
+        found.thinned(),
         findings={**found.findings, **seen.findings},
         proofs={**found.proofs, **seen.proofs},
     )

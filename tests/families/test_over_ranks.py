@@ -13,11 +13,10 @@ from hostbench.core.records import Measurement
 from hostbench.core.units import KIB
 from hostbench.families import load
 from hostbench.families.collectives.operations import OPERATIONS
-from hostbench.measure.measure import Settings
+from hostbench.measure.measure import BRIEF
 from hostbench.ranks.lockstep import Ranks
 
 WORKLOADS = load(("collectives", "point_to_point"))
-SHORT = Settings(budget_s=0.0, warmup_s=0.0)
 SMALL = (0, 64 * KIB, 1024 * KIB)
 
 
@@ -43,7 +42,7 @@ CASES = sorted(small_cases(), key=lambda case: int(case.values["num_ranks"]))
 def measured() -> Iterator[dict[Case, Measurement]]:
     with closing(Ranks(60.0)) as ranks:
         yield {
-            case: ranks.measure(WORKLOADS[case.workload], case, SHORT)
+            case: ranks.measure(WORKLOADS[case.workload], case, BRIEF)
             for case in CASES
             if not WORKLOADS[case.workload].refusal(case, os.cpu_count() or 1)
         }

@@ -15,7 +15,7 @@ from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.families.synchronization.steps import counted_steps
 from hostbench.measure import evidence
-from hostbench.measure.measure import Settings, measure, summary_s
+from hostbench.measure.measure import BRIEF, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
 from hostbench.report.questions import answers, rows_of
 from tests.fakes.builders import record, run
@@ -24,7 +24,6 @@ from tests.stored import frame_of
 
 WORKS = load(("synchronization",))
 LOOP = WORKS["synchronization.loop"]
-BRIEF = Settings(warmup_s=0.0, budget_s=0.0)
 SYNCS: dict[str, float] = dict.fromkeys(TRAPS, 1.0) | dict.fromkeys(FREE, 0.0)
 SYNCS["item_every_10"] = 0.1
 

@@ -21,7 +21,7 @@ from hostbench.families.training.model import SGD, Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
 from hostbench.measure import workload
-from hostbench.measure.measure import Prepared, Settings
+from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
 from hostbench.report.answer import Answer
@@ -30,7 +30,6 @@ from hostbench.runner import server
 from tests.conftest import SOAK
 
 WORKLOADS = load(("training",))
-SHORT = Settings(budget_s=0.0, warmup_s=0.0)
 CASES = sorted(
     (
         case
@@ -68,7 +67,7 @@ def ranks() -> Iterator[Ranks]:
 def test_every_case_passes_its_proofs_or_says_why_it_is_skipped(ranks: Ranks, case: Case) -> None:
     axes = case.values
     try:
-        proofs = ranks.measure(WORKLOADS[case.workload], case, SHORT).proofs
+        proofs = ranks.measure(WORKLOADS[case.workload], case, BRIEF).proofs
     except Unavailable as reason:
         assert str(reason) == WORKLOADS[case.workload].refusal(case, 1)
         return
@@ -96,7 +95,7 @@ def test_what_ranks_cannot_share_out_evenly_is_skipped(ranks: Ranks, case: str, 
     work = WORKLOADS[name]
     axes: dict[str, AxisValue] = dict(zip(work.axes, (device, 3, *others), strict=True))
     with pytest.raises(Unavailable, match=f"{what} are not shared out evenly over 3 ranks"):
-        ranks.measure(work, Case.of(name, axes), SHORT)
+        ranks.measure(work, Case.of(name, axes), BRIEF)
 
 
 def hook(change: Callable[[Any], Any], trainer: Trainer) -> None:
@@ -232,7 +231,7 @@ def faulty() -> Iterator[Ranks]:
 
 def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
     axes = {"device": "cpu", "wrap": wrap, "fault": fault}
-    return pool.measure(FAULTY, Case.of(FAULTY.name, axes), SHORT)
+    return pool.measure(FAULTY, Case.of(FAULTY.name, axes), BRIEF)
 
 
 @pytest.mark.parametrize(

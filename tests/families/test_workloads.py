@@ -18,7 +18,7 @@ from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.asv_class import Suite
 from hostbench.measure.declare import check, check_family, workload
-from hostbench.measure.measure import Settings, measure
+from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import DEVICES, Workload, prepare
 from tests import series
 
@@ -103,7 +103,7 @@ def test_every_case_does_what_it_declares_on_the_simulated_device(work: Workload
             if lacking := device.lacks.keys() & set(work.options(case).needs):
                 assert lacking <= REFUSED
                 continue
-            result = measure(device, prepare(work, device, case), Settings(max_samples=3))
+            result = measure(device, prepare(work, device, case), BRIEF)
             seen = evidence.gather(device, prepare(work, device, case))
             assert min(result.end_to_end_s) > 0
             expected = work.options(case).expects

@@ -1,7 +1,7 @@
-"""Measuring on the simulated device and on scripted steps: exact clocks, stop rule, findings."""
+"""Measuring on the simulated device and on scripted steps: exact clocks, warm-up, findings."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -9,7 +9,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import measure
-from hostbench.measure.measure import Prepared, Settings, summary_s
+from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared, Settings, summary_s
 
 LAUNCH, WAIT, LATENCY = 2.0**-10, 2.0**-9, 2.0**-8
 N = 1 << 20
@@ -42,18 +42,17 @@ def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> Measurement:
         verify=lambda: None if device.same_values(there, host) else "stale",
         depth=depth,
     )
-    return measure.measure(device, prepared, Settings())
+    return measure.measure(device, prepared, BRIEF)
 
 
 def test_three_clocks_of_an_asynchronous_copy() -> None:
     result = copied(pinned=True, blocking=False)
-    samples = result
     end_s = LAUNCH + PINNED_S + WAIT
-    assert samples.end_to_end_s == (end_s,) * 3
-    assert samples.call_s == (LAUNCH,) * 3
-    assert set(samples.device_s) == {PINNED_S}  # behind a delay, so without the launch
-    assert (samples.first_s, samples.depth, samples.number) == (end_s, 1, 1)
-    assert samples.device_reason is None
+    assert result.end_to_end_s == (end_s,) * MIN_SAMPLES
+    assert result.call_s == (LAUNCH,) * MIN_SAMPLES
+    assert set(result.device_s) == {PINNED_S}  # behind a delay, so without the launch
+    assert (result.first_s, result.depth, result.number) == (end_s, 1, 1)
+    assert result.device_reason is None
     assert result.findings == {"asynchronous": True}
     assert result.proofs == {"data": "passed"}
     assert summary_s(result) == end_s
@@ -88,7 +87,7 @@ def test_depth_is_per_step() -> None:
 def scripted(
     durations: Iterable[float], settings: Settings, *, host_only: bool = False
 ) -> Measurement:
-    """A step that takes what the script says: first, one warm-up, then the samples; 1 s at last."""
+    """A step that takes what the script says: first, warm-up, a dropped one, samples; then 1 s."""
     device = SimulatedDevice(FREE)
     script = itertools.chain(durations, itertools.repeat(1.0))
 
@@ -98,46 +97,50 @@ def scripted(
     return measure.measure(device, Prepared(step=step, host_only=host_only), settings)
 
 
-NO_WARMUP = {"warmup_s": 0.0}
+def test_samples_are_as_many_as_fit_and_seven_at_least() -> None:
+    """Not fewer where they agree, and the first of them is none."""
+    head = (50.0, 7.0, 5.0)
+    many = scripted((*head, *[1.0] * 99), Settings(warmup_s=0, budget_s=25))
+    assert (many.first_s, many.end_to_end_s) == (50.0, (1.0,) * 20)
+    few = scripted((*head, *range(1, 99)), Settings(warmup_s=0, budget_s=0))
+    assert few.end_to_end_s == (1, 2, 3, 4, 5, 6, 7)
 
 
-def sampled(durations: Iterable[float], **settings: float) -> tuple[float, ...]:
-    chosen = Settings(**{**NO_WARMUP, **settings})  # type: ignore[arg-type]
-    return scripted((9.0, 9.0, *durations), chosen).end_to_end_s
+def test_warm_up_ends_when_steps_take_no_less_and_get_no_new_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So neither [14.4, 14.3, 14.5] of new pages nor a falling time is a sample."""
+    falling = (90.0, 50.0, *[40.0] * 3, *[20.0] * 3, *[10.0] * 5)
+    warm = scripted(falling, Settings(warmup_s=1e6, budget_s=0))
+    assert warm.end_to_end_s == (1.0,) * MIN_SAMPLES
+    pages: Iterator[int] = itertools.chain(range(0, 80_000, 8_000), itertools.repeat(80_000))
+    monkeypatch.setattr(measure, "num_page_faults", lambda: next(pages))
+    warm = scripted((14.0, *[14.4] * 11), Settings(warmup_s=1e6, budget_s=0))
+    assert warm.end_to_end_s == (1.0,) * MIN_SAMPLES
+    pages = iter(range(0, 10**9, 8_000))  # what gets new pages in each step is ended by the time
+    lasting = scripted([1.0] * 12 + [2.0] * 20, Settings(warmup_s=10, budget_s=0))
+    assert lasting.end_to_end_s == (2.0,) * MIN_SAMPLES
 
 
-def test_it_stops_when_samples_agree() -> None:
-    assert sampled([], budget_s=100) == (1, 1, 1)
-    assert sampled([4, 1, 1, 1], budget_s=100) == (4, 1, 1, 1, 1)
-    assert sampled([4, 1, 1, 1], budget_s=100, dispersion=2.0) == (4, 1, 1)
-    assert sampled([], budget_s=100, min_samples=5) == (1,) * 5
-
-
-def test_it_stops_when_time_is_up() -> None:
-    assert sampled([1, 2] * 9, budget_s=10) == (1, 2, 1, 2, 1, 2, 1)
-    assert sampled([5, 6, 7], budget_s=0) == (5, 6, 7)
-
-
-def test_the_first_step_and_warm_up_are_apart() -> None:
-    samples = scripted((50.0, 7.0, 3.0, 2.0, 2.0, 2.0), Settings(warmup_s=10, budget_s=9))
-    assert samples.first_s == 50.0
-    assert samples.end_to_end_s == (2.0, 2.0, 2.0)
-
-
-def test_warm_up_of_a_step_that_takes_no_time_ends() -> None:
+def test_a_step_that_takes_no_time_ends() -> None:
     calls = []
-    device = SimulatedDevice(FREE)
     prepared = Prepared(step=lambda: calls.append(1), host_only=True)
-    samples = measure.measure(device, prepared, Settings())
+    samples = measure.measure(SimulatedDevice(FREE), prepared, BRIEF)
     assert samples.number == measure.MAX_NUMBER
-    assert len(calls) < 2 * measure.MAX_WARMUPS + 50 * measure.MAX_NUMBER
+    assert len(calls) < 50 * measure.MAX_NUMBER
+
+
+def test_what_disturbed_the_samples_is_noted() -> None:
+    noise = scripted((), BRIEF).noise
+    assert {*noise} == {"seconds", "page_faults", "switches", "steal_s", "waiting_s"}
+    assert all(0 <= count < 1e6 for count in noise.values())
 
 
 @pytest.mark.parametrize(
     ("step_s", "number"), [(1e-3, 1), (2.1e-4, 1), (1.9e-4, 2), (1e-6, 256), (1e-9, 10_000)]
 )
 def test_host_only_steps_are_repeated_until_a_reading_is_long(step_s: float, number: int) -> None:
-    samples = scripted(itertools.repeat(step_s), Settings(), host_only=True)
+    samples = scripted(itertools.repeat(step_s), BRIEF, host_only=True)
     assert samples.number == number
     assert samples.end_to_end_s[0] == pytest.approx(step_s)
     assert (samples.device_s, samples.depth) == ((), 1)
@@ -145,9 +148,9 @@ def test_host_only_steps_are_repeated_until_a_reading_is_long(step_s: float, num
 
 
 def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
-    few = scripted((), Settings(**NO_WARMUP, budget_s=8.0, device_samples=9))  # type: ignore[arg-type]
+    few = scripted((), Settings(warmup_s=0, budget_s=8.0, device_samples=9))
     assert len(few.device_s) == 2
-    one = scripted((), Settings(**NO_WARMUP, budget_s=0.0, device_samples=9))  # type: ignore[arg-type]
+    one = scripted((), Settings(warmup_s=0, budget_s=0.0, device_samples=9))
     assert len(one.device_s) == 1
 
 
@@ -155,9 +158,8 @@ def test_what_a_step_has_noted_is_a_finding() -> None:
     """Of the readings: the probe and the device's clock come after."""
     calls: list[int] = []
     prepared = Prepared(step=lambda: calls.append(1), findings=lambda: {"steps": len(calls)})
-    settings = Settings(warmup_s=0.0, min_samples=3, max_samples=3)
-    findings = measure.measure(SimulatedDevice(), prepared, settings).findings
-    assert findings == {"asynchronous": True, "steps": 5}
+    findings = measure.measure(SimulatedDevice(), prepared, BRIEF).findings
+    assert findings == {"asynchronous": True, "steps": 3 + MIN_SAMPLES}
 
 
 def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
@@ -173,7 +175,7 @@ def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
         device.delay(1e-3)
 
     prepared = Prepared(step=step, before=before)
-    result = measure.measure(device, prepared, Settings(max_samples=3))
+    result = measure.measure(device, prepared, BRIEF)
     assert max(result.end_to_end_s) < 0.01
     assert calls == ["before", "step"] * (len(calls) // 2)
 
@@ -184,7 +186,7 @@ def test_each_further_proof_is_passed_failed_or_unavailable_with_its_reason() ->
 
     checks = {"parity": lambda: None, "memory": lambda: "5 bytes, not 4", "sent": lacks}
     prepared = Prepared(step=lambda: None, verify=lambda: None, proofs=checks)
-    assert measure.measure(SimulatedDevice(FREE), prepared, Settings()).proofs == {
+    assert measure.measure(SimulatedDevice(FREE), prepared, BRIEF).proofs == {
         "data": "passed",
         "parity": "passed",
         "memory": "failed: 5 bytes, not 4",

@@ -17,7 +17,8 @@ from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
-from hostbench.measure.measure import EVENT_DELAY_S, Prepared, Settings
+from hostbench.measure import measure
+from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, pool, rank
 from hostbench.ranks.group import GroupConfig, RankConfig
@@ -72,6 +73,8 @@ class Script:
         answers: dict[str, list[Any]] = {
             "join": [{"oversubscribed": False}, {"oversubscribed": True}],
             "build": [Script.no_clock] * 2,
+            "num_page_faults": [0, 0],
+            "start": [None, None],
             "observe": [of(None, kernels_per_step=20), of(Script.wrong, kernels_per_step=19)],
             "device_clock": [[0.5, 0.75], [0.25, 1.0]],
             "finish": [
@@ -109,12 +112,12 @@ def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
     case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
     more_of = {**WORK.per_case, "depth": more.pop("depth", 1)}
     work = replace(WORK, per_case=more_of, sampling=more.pop("sampling", 1.0))
-    return ranks.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
+    return ranks.measure(work, case, Settings(**{"budget_s": 0.0, "warmup_s": 0.0, **more}))
 
 
 def test_a_workload_that_asks_for_a_share_of_the_time_gets_no_more(ranks: Ranks) -> None:
-    whole, none = (measured(ranks, dispersion=-1.0, sampling=share) for share in (1.0, 0.0))
-    assert len(whole.end_to_end_s) == Settings().max_samples > len(none.end_to_end_s)
+    whole, none = (measured(ranks, budget_s=0.1, sampling=share) for share in (1.0, 0.0))
+    assert len(whole.end_to_end_s) > MIN_SAMPLES == len(none.end_to_end_s)
 
 
 def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
@@ -159,15 +162,16 @@ def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
     assert ("device_clock", 2, EVENT_DELAY_S + 20 * 0.25) in pool.orders
 
 
-@pytest.mark.parametrize(("depth", "count"), [(1, 5), (20, 3)])
+@pytest.mark.parametrize(("depth", "count"), [(1, 5), (20, 2)])
 def test_an_order_counts_all_steps_before_a_synchronize(
-    ranks: Ranks, depth: int, count: int
+    ranks: Ranks, depth: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2 s a step: of 20 an iteration takes 40 s, and 100 s hold the least number of them."""
-    result = measured(ranks, depth=depth, budget_s=100.0, max_samples=count)
+    """2 s a step: of 20 an iteration takes 40 s, and 100 s hold two of them."""
+    monkeypatch.setattr(measure, "MAX_READINGS", 9)
+    result = measured(ranks, depth=depth, budget_s=100.0)
     (pool,) = Script.made
     counts = [arguments[0] for order, *arguments in pool.orders if order == "iterate"]
-    assert (result.depth, counts) == (depth, [1, 1, count])
+    assert (result.depth, counts[:5]) == (depth, [1, 1, 1, count, count])
 
 
 def test_a_pool_lives_until_a_case_fails_or_wants_another(ranks: Ranks) -> None:

@@ -43,7 +43,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     checkout: Scratch, results: Path
 ) -> None:
     chosen = cases("fine killed unbuilt wrong skips late also", "num_ranks=4,")
-    done = run(checkout, results, *chosen, "--launches", "2", "--deadline", "2.5")
+    done = run(checkout, results, *chosen, "--launches", "2", "--deadline", "5")
     line = FAULTY[: FAULTY.index("two")].count("\n") + 1
     assert done.returncode == 4, done.stdout
     found = statuses(only_run(results))
@@ -52,7 +52,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     assert found["skips"] == ("skipped", "not on this machine", 0)
     for kind, reason in {
         "killed": " was lost: killed by SIGKILL; after barrier, its collective ",
-        "late": " did not answer within 2 s: after barrier, its collective ",
+        "late": " did not answer within 4 s: after barrier, its collective ",
         "unbuilt": f": ValueError: two lines (benchmarks/faulty.py:{line}); ",
     }.items():
         status, text, launch = found[kind]

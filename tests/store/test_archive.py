@@ -9,9 +9,7 @@ from msgspec import convert, to_builtins
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
-from hostbench.core.samples import median, quantile
 from hostbench.store import archive
-from hostbench.store.runs import case_results
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
@@ -30,19 +28,6 @@ def test_the_round_trip(tmp_path: Path) -> None:
     assert read.archived and convert(to_builtins(read), Run) == RUN
     assert [str(one.case) for one in read.records] == [str(one.case) for one in RUN.records]
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-def test_of_a_launchs_samples_five_quantiles_stay_and_no_figure_differs(tmp_path: Path) -> None:
-    samples = [round(0.1 + 0.001 * (n * n % 17), 7) for n in range(12)]
-    clocks = {"end_to_end_s": samples, "call_s": samples[:6], "device_s": samples[:5]}
-    part = run([record(CASES[0], n, median(samples), measurement=clocks) for n in range(8)])
-    kept = archive.read(archive.write(tmp_path, part))
-    measured = kept.records[0].measurement
-    assert measured.end_to_end_s == pytest.approx(
-        [min(samples), quantile(samples, 0.25), median(samples), quantile(samples, 0.75), 0.116]
-    )
-    assert len(measured.call_s) == 5 and list(measured.device_s) == samples[:5]
-    assert case_results(kept) == case_results(part)
 
 
 def test_an_archive_is_the_same_wherever_it_is_written_and_never_written_over(
