@@ -14,9 +14,9 @@ under MIN_EFFECT or MIN_SECONDS is called. Pure functions of numbers.
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -123,36 +123,82 @@ class Comparison:
 
 def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
     """Judge all series of a table together."""
-    by_runs = {key: sides for key, sides in table.items() if sides.interleaved is None}
-    judged = dict(zip(by_runs, _by_runs([*by_runs.values()]), strict=True))
+    logs = dict(zip(table, _logs_of([*table.values()]), strict=True))
+    judged, of_machine = dict[KeyT, Comparison](), defaultdict[str, list[KeyT]](list)
     for key, sides in table.items():
+        judged[key] = one = _observed(sides, logs[key])
         if sides.interleaved is not None:
-            judged[key] = _by_launches(sides, *map(_logs, sides.interleaved))
-    limit = _limit(
-        one.p_value if one.is_large else 1.0 for one in judged.values() if one.p_value is not None
-    )
+            judged[key] = _by_launches(one, *logs[key])
+        elif not one.why:
+            of_machine[sides.machine].append(key)
+    for keys in of_machine.values():
+        for key, interval in zip(keys, _by_runs([logs[key] for key in keys]), strict=True):
+            low, high, p_value = interval
+            one = replace(judged[key], low=low, high=high, p_value=p_value)
+            judged[key] = replace(one, why=_contradiction(table[key], one))
+    p_values = [
+        (one.p_value if one.is_large and not one.why else 1.0)
+        for one in judged.values()
+        if one.p_value is not None
+    ]
+    limit = _limit(p_values)
     return {key: _decided(judged[key], limit) for key in table}
 
 
-def _observed(sides: TwoSides, first: Floats, second: Floats, **more: Any) -> Comparison:
-    """What there is to say of the observations before they are judged."""
-    about = {"in_bytes": sides.in_bytes, "confounds": sides.confounds, **more}
-    num = len(first), len(second)
-    if not all(num):
-        return Comparison(verdict="not judged", num=num, why="no number on one side", **about)
-    return Comparison(
+_Logs = tuple[Floats, ...]
+"""The observations of each side, then the runs of each earlier level; logarithms."""
+
+
+def _logs_of(table: Sequence[TwoSides]) -> Iterator[_Logs]:
+    """Where the older side has too few runs for a level those before it join them, from the last
+    step on; the levels before that say only how much runs differ."""
+    ends, wide, resets = list[_Logs](), list[Floats](), list[list[int]]()
+    for sides in table:
+        first, second = map(_logs, sides.interleaved or (sides.first, sides.second))
+        before = _logs(sides.before)[-SEARCHED_RUNS:]
+        left_out = len(sides.before) - len(before)
+        ends.append((first, second))
+        wide.append(np.concatenate([before, ends[-1][sides.older]]))
+        resets.append([index - left_out for index in sides.resets if index > left_out])
+    for sides, own, logs, known, judgement in zip(
+        table, ends, wide, resets, judge(wide, resets), strict=True
+    ):
+        if sides.interleaved is not None or len(own[sides.older]) >= LEAST_RUNS:
+            yield own
+            continue
+        steps = {index for step in judgement.changes for index in (step.index, step.until) if index}
+        *earlier, level = np.split(logs, sorted(steps.union(known)))
+        level = level[-LEVEL_RUNS:]
+        yield (own[0], level, *earlier) if sides.older else (level, own[1], *earlier)
+
+
+def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
+    """What there is to say of the observations before they are judged; `why` they cannot be."""
+    first, second, *_ = logs
+    observed = Comparison(
+        num=(len(first), len(second)),
+        unit="run" if sides.interleaved is None else "launch",
+        in_bytes=sides.in_bytes,
+        confounds=sides.confounds,
+    )
+    if not all(observed.num):
+        return replace(observed, verdict="not judged", why="no number on one side")
+    lacks = max(0, LEAST_RUNS - 1 - _degrees(logs)) if sides.interleaved is None else 0
+    runs = number_of(lacks, "more run")
+    why = f"made one after the other; {runs} or both interleaved will decide" if lacks else ""
+    return replace(
+        observed,
         effect=relative(_height(first, second)),
-        num=num,
         before=math.exp(_middle(first)),
         after=math.exp(_middle(second)),
         spread=max(relative(float(side.max() - side.min())) for side in (first, second)),
-        **about,
+        lacks_runs=lacks,
+        why=why,
     )
 
 
-def _by_launches(sides: TwoSides, first: Floats, second: Floats) -> Comparison:
+def _by_launches(observed: Comparison, first: Floats, second: Floats) -> Comparison:
     """Everything but the verdict, which depends on the table."""
-    observed = _observed(sides, first, second)
     if observed.effect is None:
         return observed
     estimated = shift(first.tolist(), second.tolist(), ALPHA)
@@ -160,73 +206,15 @@ def _by_launches(sides: TwoSides, first: Floats, second: Floats) -> Comparison:
     if math.isfinite(estimated.low):
         low, high = relative(estimated.low), relative(estimated.high)
         comparison = replace(comparison, low=low, high=high)
-    if min(comparison.num) < MIN_LAUNCHES:
+    if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
         return replace(comparison, verdict="not judged", why=why)
     return replace(comparison, p_value=estimated.p_value)
 
 
-_RunLogs = tuple[Floats, ...]
-"""The runs of each side, and of each earlier level; one logarithm a run."""
-
-
-def _by_runs(table: Sequence[TwoSides]) -> list[Comparison]:
-    """Everything but the verdict."""
-    levels = [*_levels(table)]
-    results, of_machine = list[Comparison](), defaultdict[str, list[int]](list)
-    for index, (sides, (first, second, *earlier)) in enumerate(zip(table, levels, strict=True)):
-        observed = _observed(sides, first, second, unit="run")
-        lacks = max(0, LEAST_RUNS - 1 - _degrees(first, second, *earlier))
-        if observed.effect is None:
-            pass
-        elif lacks:
-            runs = number_of(lacks, "more run")
-            why = f"made one after the other; {runs} or both interleaved will decide"
-            observed = replace(observed, lacks_runs=lacks, why=why)
-        else:
-            of_machine[sides.machine].append(index)
-        results.append(observed)
-    for indexes in of_machine.values():
-        judged = _of_machine([levels[index] for index in indexes])
-        for index, (low, high, p_value) in zip(indexes, judged, strict=True):
-            comparison = replace(results[index], low=low, high=high, p_value=p_value)
-            if _contradicts(table[index], comparison):
-                why = "the older side's own runs do not lie at the level of those before"
-                comparison = replace(comparison, p_value=1.0, why=why)
-            results[index] = comparison
-    return results
-
-
-def _levels(table: Sequence[TwoSides]) -> Iterator[_RunLogs]:
-    """Where the older side has too few runs for a level those before it join them, from the last
-    step on; the levels before that say only how much runs differ."""
-    runs = [(_logs(sides.first), _logs(sides.second)) for sides in table]
-    wide, resets = list[Floats](), list[list[int]]()
-    for sides, ends in zip(table, runs, strict=True):
-        before = _logs(sides.before)[-SEARCHED_RUNS:]
-        left_out = len(sides.before) - len(before)
-        wide.append(np.concatenate([before, ends[sides.older]]))
-        resets.append([index - left_out for index in sides.resets if index > left_out])
-    for sides, (first, second), logs, own, judgement in zip(
-        table, runs, wide, resets, judge(wide, resets), strict=True
-    ):
-        if len((first, second)[sides.older]) >= LEAST_RUNS:
-            yield first, second
-            continue
-        steps = {index for step in judgement.changes for index in (step.index, step.until) if index}
-        *earlier, level = np.split(logs, sorted(steps.union(own)))
-        level = level[-LEVEL_RUNS:]
-        yield (first, level, *earlier) if sides.older else (level, second, *earlier)
-
-
-def _degrees(*groups: Floats) -> int:
-    """Degrees of freedom of the variance around the mean of each group."""
-    return sum(max(0, len(runs) - 1) for runs in groups)
-
-
-def _of_machine(series: Sequence[_RunLogs]) -> Iterator[tuple[float, float, float]]:
+def _by_runs(series: Sequence[_Logs]) -> Iterator[tuple[float, float, float]]:
     """(end of the interval, the other end, p-value) of each series of a machine."""
-    degrees = np.array([_degrees(*groups) for groups in series], dtype=float)
+    degrees = np.array([_degrees(logs) for logs in series], dtype=float)
     squares = np.array([sum(len(g) * float(g.var()) for g in own if len(g)) for own in series])
     variance, freedom = moderated.shrunk(np.maximum(squares / degrees, LEAST_VARIANCE), degrees)
     num = np.array([(len(first), len(second)) for first, second, *_ in series], dtype=float)
@@ -239,14 +227,20 @@ def _of_machine(series: Sequence[_RunLogs]) -> Iterator[tuple[float, float, floa
         yield relative(float(low)), relative(float(high)), p_value
 
 
-def _contradicts(sides: TwoSides, comparison: Comparison) -> bool:
-    """Whether the sides' own runs do not show half of what differs from the level: then the older
-    side had left it already."""
+def _degrees(logs: _Logs) -> int:
+    """Degrees of freedom of the variance around the mean of each group."""
+    return sum(max(0, len(runs) - 1) for runs in logs)
+
+
+def _contradiction(sides: TwoSides, comparison: Comparison) -> str:
+    """Why a change is none: the sides' own runs do not show half of what differs from the level, so
+    that the older side had left it already."""
     first, second = _logs(sides.first), _logs(sides.second)
-    if not len(first) or not len(second) or not comparison.is_large:
-        return False
-    assert comparison.effect is not None
-    return _height(first, second) / math.log1p(comparison.effect) < 0.5
+    if comparison.effect is None or not (len(first) and len(second) and comparison.is_large):
+        return ""
+    if _height(first, second) / math.log1p(comparison.effect) >= 0.5:
+        return ""
+    return "the older side's own runs do not lie at the level of those before"
 
 
 def _logs(seconds: Sequence[float]) -> Floats:
@@ -262,14 +256,13 @@ def _height(first: Floats, second: Floats) -> float:
     return _middle(second) - _middle(first)
 
 
-def _limit(p_values: Iterable[float]) -> float:
+def _limit(p_values: Sequence[float]) -> float:
     """The largest p-value that still counts (Benjamini and Hochberg); 0 where none does. What is
     too small to be called counts as 1, or the many sure ones among these would let in others that
     are not."""
-    ordered = sorted(p_values)
-    ranked = enumerate(ordered, start=1)
+    ranked = enumerate(sorted(p_values), start=1)
     return max(
-        (p for rank, p in ranked if p <= rank / len(ordered) * FALSE_DISCOVERY_RATE), default=0.0
+        (p for rank, p in ranked if p <= rank / len(p_values) * FALSE_DISCOVERY_RATE), default=0.0
     )
 
 
