@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.cli.history import open_history
-from hostbench.cli.measuring import Measuring, Setup, measure, set_up
+from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import results_folder
-from hostbench.cli.two_codes import measure_sides
-from hostbench.core.case import Case
+from hostbench.cli.two_codes import interleave
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -28,12 +27,13 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
+from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
 from hostbench.report.blocks import Page
 from hostbench.report.comparison import Comparisons, compared, table
 from hostbench.report.nightly import Tonight
 from hostbench.report.page import blocks as blocks_of_run
-from hostbench.report.sides import level_before, of_runs
+from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
@@ -138,21 +138,28 @@ class _Nightly:
     def _why_moved(self, run: Run, before: str | None, suspects: Comparisons) -> Comparisons:
         """What moved and why: what seems to have is measured again, interleaved with the commit
         `before`, or in a second run where both are the same code."""
-        night = self.night
-        again: Comparisons = {}
+        night, again = self.night, dict[Key, Comparison]()
         names = {key[-2] for key in [*suspects][: judge.most_again(len(night.compared))]}
         cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
         is_same = before == run.header.commit
         try:
             if cases and not self._left_s(FOR_MEASURING):
                 raise NothingMeasured("--budget is used up")
+            setup = replace(self.setup.with_cases(cases), facts=self.setup.collect())
             if cases and before is not None and not is_same:
+                warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
                 try:
-                    again = self._interleaved(before, cases)
+                    launches, left_s = self.options.launches, self._left_s(FOR_MEASURING)
+                    both = self._kept(interleave(setup, before, None, launches, left_s))
+                    night.lists["remarks"] += both.notes
+                    again = dict(both.compared(str(setup.results)).comparisons)
                 except NothingDiffers:  # commits that touch nothing that is measured
                     is_same = True
             if cases and is_same:
-                again = self._once_more(run, cases)
+                warn(f"measuring {number_of(len(cases), 'case')} a second time")
+                second = self._kept(measure(setup, budget_s=self._left_s(FOR_MEASURING)))
+                level = self._against_level([run.run_id, second.runs[0].run_id])
+                again = {key: one for key, one in level.items() if key[-2] in names}
         except Interrupted:
             raise
         except HostbenchError as error:  # also a shallow clone, which lacks the commit
@@ -160,33 +167,10 @@ class _Nightly:
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
         return judge.moved(suspects, again, same_code=is_same, **facts)
 
-    def _interleaved(self, before: str, cases: tuple[Case, ...]) -> Comparisons:
-        """The commit against the working tree."""
-        setup = self.setup
-        options = replace(
-            self.options,
-            families=(),
-            case=tuple(map(str, cases)),
-            device=setup.device,
-            machine=setup.machine,
-            results=str(setup.results),
-        )
-        warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
-        both = measure_sides(options, before, (), self._left_s(FOR_MEASURING))
-        self._keep(both.runs, both.end)
-        self.night.lists["remarks"] += both.notes
-        return both.compared(options.results).comparisons
-
-    def _once_more(self, run: Run, cases: tuple[Case, ...]) -> Comparisons:
-        """The level against both runs of tonight. asv keeps the first."""
-        warn(f"measuring {number_of(len(cases), 'case')} a second time")
-        measured = measure(self.setup.with_cases(cases), budget_s=self._left_s(FOR_MEASURING))
-        self._keep(measured.runs, measured.end)
-        names, again = set(map(str, cases)), [run.run_id, measured.runs[0].run_id]
-        return {k: one for k, one in self._against_level(again).items() if k[-2] in names}
-
-    def _keep(self, runs: Sequence[Run], end: str) -> None:
-        self.night.again = [run.run_id for run in runs]
+    def _kept(self, measured: Measured) -> Measured:
+        """What was measured again, noted. Raises KeyboardInterrupt where it was interrupted."""
+        self.night.again = [run.run_id for run in measured.runs]
         self.night.about.append(f"measured again: run {' and run '.join(self.night.again)}")
-        if end == "interrupted":
+        if measured.end == "interrupted":
             raise KeyboardInterrupt
+        return measured

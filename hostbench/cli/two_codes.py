@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hostbench.cli.measuring import Measured, Measuring, measure, set_up
+from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
 from hostbench.cli.results import results_folder
 from hostbench.core.asv_config import project_root
 from hostbench.core.errors import NothingMeasured, UsageError
@@ -34,23 +34,37 @@ def measure_sides(
     scratch: str | None = None,
     only_case: bool = False,
 ) -> Measured:
-    """A run of each side is kept. `names`: B, then families; either may be left out. `scratch`: why
-    no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
-    nothing that is measured differs."""
+    """As `interleave`. `names`: B, then families; either may be left out."""
     become_subreaper()
     second, families = _names(names)
-    root, code = repository(results_folder(options.results))
-    first_commit = side.known_commit(root, a)  # refused before torch is asked
-    second_commit = None if second is None else side.known_commit(root, second)
-    # --quick narrows the cases alone; a budget decides itself how many launches there are.
-    has_budget = math.isfinite(budget_s)
-    launches = MIN_LAUNCHES if has_budget else options.launches or STANDARD.launches
-    most = (options.launches or MOST_LAUNCHES) if has_budget else None
-    options = replace(options, families=families, launches=launches)
-    setup = set_up(options)
-    side.check_differ(root, (a, second or WORKING_TREE), first_commit, second_commit)
+    root, _ = repository(results_folder(options.results))
+    for name in (a, second) if second else (a,):
+        side.known_commit(root, name)  # refused before torch is asked
+    setup = set_up(replace(options, families=families))
     if only_case:
         setup.only_case(" ".join(options.case))
+    return interleave(setup, a, second, options.launches, budget_s, scratch=scratch)
+
+
+def interleave(
+    setup: Setup,
+    a: str,
+    second: str | None,
+    launches: int | None,
+    budget_s: float,
+    *,
+    scratch: str | None = None,
+) -> Measured:
+    """A run of each side, which is kept; without a second the working tree is that. `scratch`: why
+    no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
+    nothing that is measured differs."""
+    root, code = repository(setup.results)
+    commits = side.known_commit(root, a), second and side.known_commit(root, second)
+    side.check_differ(root, (a, second or WORKING_TREE), *commits)
+    # --quick narrows the cases alone; a budget decides itself how many launches there are.
+    most = (launches or MOST_LAUNCHES) if math.isfinite(budget_s) else None
+    num = MIN_LAUNCHES if most else launches or STANDARD.launches
+    profile = replace(setup.plan.profile, launches=num)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.make(root, a, code, Path(folder, "a")),
@@ -59,9 +73,8 @@ def measure_sides(
         cases, notes = side.comparable(setup.plan.cases, sides)
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
-        measured = measure(
-            setup.with_cases(cases), sides, scratch=scratch, budget_s=budget_s, most=most
-        )
+        setup = replace(setup, plan=replace(setup.plan, cases=cases, profile=profile))
+        measured = measure(setup, sides, scratch=scratch, budget_s=budget_s, most=most)
     return replace(measured, sides=sides, notes=notes)
 
 

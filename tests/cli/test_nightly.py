@@ -293,7 +293,7 @@ def test_what_could_not_be_measured_again_is_the_next_nights(
     story.quiet_nights()
     story.commit("Copy twice", times=2)
     with monkeypatch.context() as patch:
-        patch.setattr(command, "measure_sides", _raises(UsageError("it was killed")))
+        patch.setattr(command, "interleave", _raises(UsageError("it was killed")))
         assert story.night(3) == EXIT_OK
     assert story.answer.startswith("Moved in one run, not measured again: 1 series")
     assert story.night(4) == EXIT_REGRESSION and "(code: " in story.answer
