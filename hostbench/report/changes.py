@@ -88,27 +88,22 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
 def page(chosen: History, *, every: bool, root: Path) -> Page:
     """A row for each event, a line for each kind of baseline reset; without `every` what is over or
     got faster is only counted. `root`: where git knows the commits."""
-
     steps = [event for event in chosen.events if not event.is_reset]
     listed = [event for event in steps if every or _is_listed(event)]
     left = Counter(event.state for event in steps if not (every or _is_listed(event)))
+    rest = ", ".join(f"{num} {state}" for state, num in left.items())
 
     def blocks() -> list[str | Table]:
         first = table(with_subjects(listed, root)) if listed else "no change to show"
-        lines = [*_stopped(chosen), *_resets(chosen.events)]
-        if rest := ", ".join(f"{num} {state}" for state, num in left.items()):
-            lines.append(f"not listed: {rest}; --all lists them")
-        return [first, "", *lines, *summary(chosen)]
+        more = [f"not listed: {rest}; --all lists them"] if rest else []
+        return [first, "", *_stopped(chosen), *_resets(chosen.events), *more, *summary(chosen)]
 
     def every_event() -> Table:
         return table(with_subjects(chosen.events, root))
 
     def document() -> dict[str, Any]:
-        stopped = [
-            {"series": series.id, **to_builtins(series.stopped)}
-            for series in chosen.series
-            if series.stopped
-        ]
+        series = (own for own in chosen.series if own.stopped)
+        stopped = [{"series": own.id, **to_builtins(own.stopped)} for own in series]
         return {"events": values(every_event()), "stopped": stopped, "notes": summary(chosen)}
 
     return Page(blocks=blocks, table=every_event, document=document)
@@ -211,14 +206,15 @@ def _named(series: str, num_moved: int | None, num_series: int | None) -> str:
     return as_typed(series) + moved
 
 
+def _since(commit: str, committed_at: str, *_: str) -> str:
+    return f"{commit[:8]} {committed_at[:10]}"
+
+
+_POINT = ("commit", "committed_at", "started_at", "run_id")
+_LEVELS = ("effect", "low", "high", "before_s", "after_s")
 COLUMNS = (
     Column(("state", "fails"), "state", lambda state, fails: state),
-    Column(
-        ("since", "commit", "committed_at", "started_at", "run_id"),
-        "since",
-        lambda since, commit, committed_at, *rest: f"{commit[:8]} {committed_at[:10]}",
-        right=True,
-    ),
+    Column(("since", *_POINT), "since", lambda since, *first: _since(*first), right=True),
     Column(("effect",), "change", units.format_change, right=True),
     Column(("low", "high"), "99 % interval", units.format_interval, right=True),
     Column(("before_s", "after_s"), "before -> after", units.format_levels, right=True),
@@ -233,22 +229,20 @@ def table(events: Sequence[Event]) -> Table:
     for all of them. Across a baseline reset there is no effect and no level."""
     neighbours: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
-        entry = [entry_in_words(event)] if event.triage else []
-        why = "; ".join([*evidence_lines(event), *entry]) or "no evidence"
+        why = "; ".join([*evidence_lines(event), *filter(None, [entry_in_words(event)])])
         num_moved, num_series = event.moved or (None, None)
-        sides = ("effect", "low", "high", "before_s", "after_s")
         row = {
+            **to_builtins(event.first),
+            **{name: None if event.is_reset else getattr(event, name) for name in _LEVELS},
             "state": event.state,
             "fails": event.fails,
             "since": event.commit,
-            **to_builtins(event.first),
-            **{name: None if event.is_reset else getattr(event, name) for name in sides},
             "detects": event.detectable,
             "series": event.id,
             "num_moved": num_moved,
             "num_series": num_series,
             "cause": event.cause,
-            "why": why,
+            "why": why or "no evidence",
         }
         neighbours[event.status, event.cause, why].append(row)
     return Table(COLUMNS, [row for rows in neighbours.values() for row in rows])

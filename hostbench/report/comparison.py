@@ -1,9 +1,10 @@
 """A comparison of two sides: what was compared and what it comes to, as a page and as a comment on
 a pull request. What failed comes first, then the largest changes."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
@@ -96,45 +97,37 @@ def counted(comparisons: Comparisons) -> str:
     return ", ".join(words) or "no series has numbers on both sides"
 
 
-def detectable(comparisons: Iterable[Comparison]) -> float | None:
+def detectable(comparisons: Comparisons) -> float | None:
     """The change from which on half of the series would show it: the median over series of half
     their interval; None where no series has one."""
-    halves = [half for one in comparisons if (half := one.detectable) is not None]
+    halves = [half for one in comparisons.values() if (half := one.detectable) is not None]
     return median(halves) if halves else None
 
 
 def _notes(comparisons: Comparisons) -> Iterator[str]:
     """What has to be known to read the verdicts."""
-    judged = of_verdicts(comparisons, *CHANGED, "same")
+    judged = of_verdicts(comparisons, *CHANGED, "same").values()
     is_ours = any(declared(case.partition("[")[0]) for *_, case, _ in comparisons)
     interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
-    if in_bytes := sum(one.in_bytes for one in judged.values()):
+    if in_bytes := sum(one.in_bytes for one in judged):
         series = number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
-    if confounds := dict.fromkeys(what for one in judged.values() for what in one.confounds):
+    if confounds := dict.fromkeys(what for one in judged for what in one.confounds):
         yield (
             f"provisional (?): the sides differ in more than what is compared "
             f"({'; '.join(confounds)}), and all of it counts"
         )
-    of_machine: dict[str, Counter[str]] = {}
+    of_machine = defaultdict[str, Counter[str]](Counter)
     for (*machine, _, _), one in comparisons.items():
         if machine and one.unit == "run" and one.effect is not None:
-            of_machine.setdefault(machine[0], Counter())[one.verdict] += 1
-    for name, num in of_machine.items():
-        for verdict in CHANGED:
-            if num[verdict] >= max(MIN_SERIES, num.total() / 2):
-                yield (
-                    f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
-                    f"the machine (throttling, a driver); {interleaved} tells"
-                )
-    yield from _undecided(of_verdicts(comparisons, "undecided").values(), interleaved)
-    least = detectable(comparisons.values())
-    if least is not None:
-        yield f"Half of the series would show a change of {least:.1%}."
-
-
-def _undecided(undecided: Collection[Comparison], interleaved: str) -> Iterator[str]:
-    """Why, and what helps."""
+            of_machine[machine[0]][one.verdict] += 1
+    for (name, num), verdict in product(of_machine.items(), CHANGED):
+        if num[verdict] >= max(MIN_SERIES, num.total() / 2):
+            yield (
+                f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
+                f"the machine (throttling, a driver); {interleaved} tells"
+            )
+    undecided = of_verdicts(comparisons, "undecided").values()
     if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
         yield (
             f"{len(few_runs)} undecided: made one after the other; {interleaved} or "
@@ -148,6 +141,9 @@ def _undecided(undecided: Collection[Comparison], interleaved: str) -> Iterator[
             f"{median(spreads):.0%}{' (median)' * (len(spreads) > 1)}; {helps} or "
             "a quieter machine will help"
         )
+    least = detectable(comparisons)
+    if least is not None:
+        yield f"Half of the series would show a change of {least:.1%}."
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -193,23 +189,17 @@ def table(comparisons: Comparisons) -> Table:
     """A row for each series."""
     rows = []
     for key, one in comparisons.items():
-        levels, none = (one.before, one.after), (None, None)
-        seconds, nbytes = (none, levels) if one.in_bytes else (levels, none)
+        unit, other = ("bytes", "s") if one.in_bytes else ("s", "bytes")
         rows.append(
             {
-                "verdict": one.verdict,
+                f"before_{unit}": one.before,
+                f"after_{unit}": one.after,
+                f"before_{other}": None,
+                f"after_{other}": None,
+                **{name: getattr(one, name) for name in _OF_COMPARISON},
                 "provisional": bool(one.confounds),
-                "before_s": seconds[0],
-                "after_s": seconds[1],
-                "before_bytes": nbytes[0],
-                "after_bytes": nbytes[1],
-                "effect": one.effect,
-                "low": one.low,
-                "high": one.high,
                 "num_first": one.num[0],
                 "num_second": one.num[1],
-                "unit": one.unit,
-                "why": one.why,
                 "series": name_of(key),
             }
         )
@@ -237,6 +227,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
+_OF_COMPARISON = ("verdict", "effect", "low", "high", "unit", "why")
 _COLUMNS = (
     Column(("verdict", "provisional"), "verdict", _verdict),
     Column(("before_s", "before_bytes"), "before", format_level, right=True),

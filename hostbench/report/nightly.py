@@ -235,7 +235,7 @@ def _quiet(run: Run, compared: Comparisons) -> str:
         return f"not judged ({why}): {measured}"
     if not of_verdicts(compared, *CHANGED, "same", "undecided"):
         return f"first night on {run.header.device}: {measured}, nothing to compare with yet"
-    smallest = detectable(compared.values())
+    smallest = detectable(compared)
     if smallest is None:
         return f"not judged yet: {measured}, too few runs before it"
     return f"no new change: {measured}, smallest detectable change {smallest:.1%} (median)"
