@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page, warn
-from hostbench.cli.results import check_machine
+from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, NothingMeasured
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.report.changes import left_out, page, select
@@ -18,8 +17,7 @@ def execute(
     """Judge what is stored, and print what changed. Exit code 4 where a stored file is damaged, or
     a series that had numbers fails in its machine's newest run, else 1 where a confirmed step to
     slower stayed, is recent, and has no triage entry, 3 where nothing could be judged."""
-    stored = open_history(results)
-    check_machine(machine, stored.machines())
+    stored = open_history(results, machine)
     unread = triage.read(stored.folder).warnings if stored.folder else []
     for path, text in unread:
         warn(f"{path}: {text}")

@@ -3,9 +3,8 @@
 from pathlib import Path
 from shlex import quote
 
-from hostbench.cli.history import open_history
 from hostbench.cli.output import show_page
-from hostbench.cli.results import check_machine
+from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_FAILED
 from hostbench.report.comparison import compared, page
 from hostbench.report.sides import LEVEL, chosen
@@ -22,8 +21,7 @@ def execute(
     machine: str | None = None,
 ) -> int:
     """Without `b`: `a` against the level of the runs before it."""
-    history = open_history(results)
-    check_machine(machine, history.machines())
+    history = open_history(results, machine)
     runs = history.sides()
     if machine is not None:
         runs = runs[runs["machine"] == machine]

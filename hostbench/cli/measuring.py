@@ -17,9 +17,8 @@ from typing import Any
 from msgspec import structs
 
 from hostbench import facts
-from hostbench.cli.history import open_history
 from hostbench.cli.output import warn
-from hostbench.cli.results import results_folder
+from hostbench.cli.results import open_history, results_folder
 from hostbench.core.asv_config import asv_results, project_root, without_plugin
 from hostbench.core.case import Case, as_typed, parse_selector
 from hostbench.core.clock import now

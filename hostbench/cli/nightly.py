@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hostbench.cli.history import open_history
 from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
-from hostbench.cli.results import results_folder
+from hostbench.cli.results import open_history, results_folder
 from hostbench.cli.two_codes import interleave
 from hostbench.core.errors import (
     EXIT_FAILED,

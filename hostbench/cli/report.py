@@ -1,11 +1,8 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
-import pandas as pd
-
 from hostbench import facts
-from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page
-from hostbench.cli.results import check_machine
+from hostbench.cli.results import check_machine, open_history
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import page as report
@@ -31,27 +28,29 @@ def execute(
     """
     history = open_history(results)
     about = _choose(history, run, machine)
-    whole = history.run(about)
-    rows = _of_families(history.run_rows(about.machine, about.run_id), families)
-    if tracebacks:
-        show(tracebacks_of(whole))
-        return EXIT_OK
-    show_page(format, report.page(rows, whole))
-    return EXIT_FAILED if history.warnings else EXIT_OK
-
-
-def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:
-    """The rows of these families; all without any. Raises UsageError for one that the run lacks."""
+    whole, rows = history.run(about), history.rows(about.machine, [about.run_id])
     known = rows["family"].unique()
     for name in families:
         if name not in known:
             raise UsageError(f"this run has no family {name!r}; it has: {', '.join(known)}")
-    return rows[rows["family"].isin(families)] if families else rows
+    if tracebacks:
+        show(tracebacks_of(whole))
+        return EXIT_OK
+    show_page(format, report.page(rows[rows["family"].isin(families or known)], whole))
+    return EXIT_FAILED if history.warnings else EXIT_OK
 
 
 def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFile:
+    """By its id, else the newest of the machine. Raises UsageError, NothingMeasured."""
     runs = history.runs()
-    if run_id and runs:
+    if not runs:
+        if history.machines():
+            raise NothingMeasured(
+                "asv's files alone are stored here, and no run to report: `hostbench changes` "
+                "and `hostbench compare COMMIT` read them"
+            )
+        raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
+    if run_id:
         matching = [run for run in runs if run.run_id.startswith(run_id)]
         if len(matching) != 1:
             newest = ", ".join(run.run_id for run in (matching or runs)[-5:])
@@ -61,21 +60,13 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
         return matching[0]
     machine = facts.machine_name(named, facts.collect())
     ours = [run for run in runs if run.machine == machine]
-    if not ours:
-        if not runs:
-            if history.machines():
-                raise NothingMeasured(
-                    "asv's files alone are stored here, and no run to report: `hostbench changes` "
-                    "and `hostbench compare COMMIT` read them"
-                )
-            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
-        stored = sorted({run.machine for run in runs if run.machine})
-        if named is None:
-            raise NothingMeasured(
-                f"no run of this machine ({machine}) is stored; `--machine NAME` shows that of "
-                f"another: {', '.join(stored)}"
-            )
-        check_machine(machine, stored)
+    stored = sorted({run.machine for run in runs if run.machine})
+    if not ours and named is None:
+        raise NothingMeasured(
+            f"no run of this machine ({machine}) is stored; `--machine NAME` shows that of "
+            f"another: {', '.join(stored)}"
+        )
+    check_machine(machine, stored)
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(

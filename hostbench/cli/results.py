@@ -1,13 +1,18 @@
-"""The folder that `--results` names. To find it takes no pandas, which takes half a second."""
+"""What `--results` names. To find the folder takes no pandas, which takes half a second."""
 
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hostbench.cli.output import on_reading, warn
 from hostbench.core.asv_config import CONFIG, asv_results, project_root
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.files import is_url
 from hostbench.core.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from hostbench.store.results import Results
 
 
 def results_folder(named: str | None) -> Path:
@@ -20,16 +25,14 @@ def results_folder(named: str | None) -> Path:
     if named is not None:
         if is_url(named):
             raise UsageError(f"{named} is a table; this command needs a folder of files")
-        return _checked(_of_project(_checked(Path(named).absolute())))
+        folder = _checked(Path(named).absolute())
+        below = [folder, folder / "results", folder / ".asv" / "results"]
+        if (folder / CONFIG).is_file():
+            folder = asv_results(folder)
+        else:
+            folder = next((own for own in below if any(own.glob("*/machine.json"))), folder)
+        return _checked(folder)
     return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
-
-
-def _of_project(folder: Path) -> Path:
-    """The results folder of a project that was named in its place."""
-    if (folder / CONFIG).is_file():
-        return asv_results(folder)
-    below = [folder, folder / "results", folder / ".asv" / "results"]
-    return next((path for path in below if any(path.glob("*/machine.json"))), folder)
 
 
 def stored_results(named: str | None) -> Path:
@@ -38,6 +41,18 @@ def stored_results(named: str | None) -> Path:
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
     return folder
+
+
+def open_history(named: str | None, machine: str | None = None) -> "Results":
+    """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
+    Raises NothingMeasured where it is not there, or has nothing of the machine."""
+    from hostbench.store.results import Results
+
+    history = Results(named if named and is_url(named) else stored_results(named), on_reading())
+    for warning in history.warnings:
+        warn(warning)
+    check_machine(machine, history.machines())
+    return history
 
 
 def check_machine(name: str | None, stored: Sequence[str]) -> None:

@@ -3,9 +3,8 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hostbench.cli.history import open_history
 from hostbench.cli.output import show, show_page, warn
-from hostbench.cli.results import results_folder
+from hostbench.cli.results import open_history, results_folder
 from hostbench.core.case import as_stored, as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.suggest import did_you_mean
@@ -62,7 +61,9 @@ def _list(folder: Path, format: str) -> int:
 def _write(folder: Path, entry: Entry) -> None:
     """With the whole name of its commit, so that what is typed in two ways is one file; and show
     what it is about."""
-    history = _history(folder)
+    history = History(events=(), series=(), groups=())
+    if folder.is_dir():
+        history = history_of(open_history(str(folder)))
     known = [f"{own.case}@{own.group}" for own in history.series]
     known += [f"machine:{group.name}" for group in history.groups]
     if entry.series not in known:
@@ -91,9 +92,3 @@ def _write(folder: Path, entry: Entry) -> None:
         num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
         change = format_change(largest)
         show(f"it names {num} {change}; one that is clearly larger than that will fail again")
-
-
-def _history(folder: Path) -> History:
-    if not folder.is_dir():
-        return History(events=(), series=(), groups=())
-    return history_of(open_history(str(folder)))

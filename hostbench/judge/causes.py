@@ -259,18 +259,12 @@ def _could_show(event: Event, other: JudgedGrid, span: Dates) -> bool:
 
 def _measured_again(event: Event, own: JudgedGrid) -> tuple[int, int]:
     """Of points of commits from before the step, measured again after it: moved, stayed."""
-    reruns = own.grid.reruns
-    if reruns.empty:
-        return 0, 0
     newest = event.around[0].committed_at
     since = max(point.started_at for point in event.around)
     columns = [
-        number
-        for number, point in enumerate(own.grid.columns)
-        if point.committed_at <= newest and point.started_at >= since
+        point.committed_at <= newest and point.started_at >= since for point in own.grid.columns
     ]
-    counts = reruns["column"].isin(columns)
-    if event.case:
-        counts &= reruns["series"] == own.row_of[event.case]
-    moved = reruns.loc[counts, "log"] / event.height >= HALF
-    return int(moved.sum()), int((~moved).sum())
+    rows = [own.row_of[event.case]] if event.case else slice(None)
+    reruns = own.grid.reruns[rows][:, columns]
+    moved = int((reruns / event.height >= HALF).sum())
+    return moved, int(np.isfinite(reruns).sum()) - moved

@@ -251,7 +251,7 @@ def judge_grid(grid: Grid) -> JudgedGrid:
     """Every event of a grid."""
     machine = JudgedMachine(own=(), common=None)
     if grid.cases:
-        machine = judge_machine(list(grid.logs), grid.resets)
+        machine = judge_machine(list(grid.logs), [sorted(own) for own in grid.resets])
     events = [event for row, own in enumerate(machine.own) for event in _events(grid, own, row)]
     if machine.common is not None:
         events += _events(grid, machine.common, None)
@@ -295,7 +295,7 @@ def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event
             around=tuple(grid.columns[column] for column in around),
             bounds=(int(around[0]), int(around[-1])),
             moved=_moved(logs, change) if row is None else None,
-            why="" if row is None else grid.why_reset.get((row, change.index), ""),
+            why="" if row is None else grid.resets[row].get(change.index, ""),
             recent=change.index >= len(grid.columns) - RECENT,
         )
 

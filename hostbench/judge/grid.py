@@ -33,8 +33,8 @@ NEEDED = (
 SIMULATED = "simulated"
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.differences.identity of that run."""
-Reset = tuple[tuple[int, int], str]
-"""(series, column from which on something else is measured), and what: `version 1 -> 2`."""
+Resets = tuple[dict[int, str], ...]
+"""Of each series the columns from which on something else is measured -> `version 1 -> 2`."""
 
 
 class RunPoint(Struct, frozen=True, kw_only=True):
@@ -66,19 +66,11 @@ class Grid:
     cases: tuple[str, ...] = ()
     logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
-    why_reset: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Baseline resets, as in Reset."""
-    reruns: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """Points that stand beside their commit's own, the same code measured again later: `series`,
-    `column`, and `log`, how far they are from the commit's first point."""
-
-    @property
-    def resets(self) -> list[list[int]]:
-        """Of each series the columns of its baseline resets."""
-        columns: list[list[int]] = [[] for _ in self.cases]
-        for series, column in sorted(self.why_reset):
-            columns[series].append(column)
-        return columns
+    resets: Resets = ()
+    """Baseline resets."""
+    reruns: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """Shaped as `logs`: points that stand beside their commit's own, the same code measured again
+    later, as how far they are from the commit's first point; else NaN."""
 
 
 def grids(
@@ -159,24 +151,21 @@ def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
     """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows)
     cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)
+    where = rows["case"].cat.set_categories(cases).cat.codes.to_numpy(), column
+    logs = np.full((len(cases), len(runs)), np.nan)
+    logs[where] = log_seconds(rows["seconds"].to_numpy(dtype=np.float64))
+    reruns = _taken_out(logs, runs)
     version = rows["version"].cat
-    points = pd.DataFrame(
-        {
-            "series": rows["case"].cat.set_categories(cases).cat.codes.to_numpy(),
-            "column": column,
-            "version": version.codes.to_numpy(),
-            "log": log_seconds(rows["seconds"].to_numpy(dtype=np.float64)),
-        }
-    )
-    points, reruns = _without_reruns(points, runs)
-    shape = len(cases), len(runs)
-    logs, versions = np.full(shape, np.nan), np.full(shape, -1)
-    where = points["series"].to_numpy(), points["column"].to_numpy()
-    logs[where], versions[where] = points["log"].to_numpy(), points["version"].to_numpy()
-    started, names_of = runs["started_at"].to_numpy(), list(version.categories)
-    resets = dict(_version_resets(logs, versions, started, names_of))
-    resets |= _hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]])
-    if num := len(reruns):
+    versions = np.full(logs.shape, -1)
+    versions[where] = version.codes.to_numpy()
+    versions[np.isnan(logs)] = -1
+    resets: Resets = tuple({} for _ in cases)
+    for series, at, why in (
+        *_version_resets(logs, versions, runs["started_at"].to_numpy(), [*version.categories]),
+        *_hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]]),
+    ):
+        resets[series][at] = why
+    if num := int(np.isfinite(reruns).sum()):
         again = {"of older commits measured again, evidence only": num}
         group = structs.replace(group, left_out=group.left_out | again)
     return Grid(
@@ -184,8 +173,8 @@ def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
         columns=tuple(map(point_of, runs.itertuples())),
         cases=tuple(cases),
         logs=logs,
-        why_reset=resets,
-        reruns=reruns[["series", "column", "log"]],
+        resets=resets,
+        reruns=reruns,
     )
 
 
@@ -203,33 +192,32 @@ def _runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
     return runs, number[run]
 
 
-def _without_reruns(points: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(points, points of an older commit, measured after a newer one, that had a point already),
-    these with `log` counted from the commit's first."""
-    when = runs["started_at"].rank(method="first").to_numpy()
-    dates = runs["committed_at"].to_numpy()
-    by_time = when.argsort()
-    late = np.empty(len(runs), dtype=bool)
-    late[by_time] = dates[by_time] < np.maximum.accumulate(dates[by_time])
-    if not late.any():
-        return points, points.head(0)
-    column, commit = points["column"].to_numpy(), pd.factorize(runs["commit"])[0]
-    timed = points.assign(commit=commit[column], when=when[column]).sort_values("when")
-    is_again = timed.duplicated(["series", "commit"]) & late[timed["column"]]
-    own, again = timed[~is_again], timed[is_again]
-    first = own.drop_duplicates(["series", "commit"]).set_index(["series", "commit"])["log"]
-    before = first.reindex(pd.MultiIndex.from_frame(again[["series", "commit"]])).to_numpy()
-    return own, again.assign(log=again["log"] - before)
+def _taken_out(logs: Floats, runs: pd.DataFrame) -> Floats:
+    """The reruns, as Grid has them, which are taken out of `logs`: points of runs of an older
+    commit, measured after a newer one, where that commit had a point already."""
+    by_time = runs["started_at"].rank(method="first").to_numpy().argsort()
+    dates, commits = runs["committed_at"].to_numpy()[by_time], runs["commit"].to_numpy()[by_time]
+    late = dates < np.maximum.accumulate(dates)
+    reruns = np.full(logs.shape, np.nan) if late.any() else np.broadcast_to(np.nan, logs.shape)
+    first: dict[str, Floats] = {}
+    for column, commit, is_late in zip(by_time, commits, late, strict=True):
+        own = logs[:, column].copy()
+        before = first.setdefault(commit, np.full_like(own, np.nan))
+        if is_late:
+            reruns[:, column] = own - before
+            logs[np.isfinite(before), column] = np.nan
+        first[commit] = np.where(np.isnan(before), own, before)
+    return reruns
 
 
 def _version_resets(
     logs: Floats, version: Integers, started: npt.NDArray[np.datetime64], names: Sequence[str]
-) -> Iterator[Reset]:
-    """Where the workload's version is another than before. Where versions interleave (newer
-    benchmarks run on older commits) the one that ran last is the newer, and an older one ends where
-    it begins: its later points are taken out of `logs`."""
+) -> Iterator[tuple[int, int, str]]:
+    """(series, column, what) where the workload's version is another than before. Where versions
+    interleave (newer benchmarks run on older commits) the one that ran last is the newer, and an
+    older one ends where it begins: its later points are taken out of `logs`."""
     newest = version.max(axis=1, keepdims=True)
-    for series in np.flatnonzero(((version >= 0) & (version != newest)).any(axis=1)):
+    for series in np.flatnonzero(((version >= 0) & (version != newest)).any(axis=1)).tolist():
         row, end = version[series], version.shape[1]
         columns_of = [np.flatnonzero(row == name) for name in np.unique(row[row >= 0])]
         for own in sorted(columns_of, key=lambda own: started[own].max(), reverse=True):
@@ -238,8 +226,8 @@ def _version_resets(
             end = min(end, int(own[0]))
         known = np.flatnonzero(row >= 0)
         for at in np.flatnonzero(np.diff(row[known])):
-            old, new = (short_version(names[row[known[place]]]) for place in (at, at + 1))
-            yield (int(series), int(known[at + 1])), f"version {old} -> {new}"
+            old, new = (short_version(names[row[column]]) for column in known[at : at + 2])
+            yield series, int(known[at + 1]), f"version {old} -> {new}"
 
 
 def short_version(version: str) -> str:
@@ -247,7 +235,9 @@ def short_version(version: str) -> str:
     return version[:8] if len(version) > 16 else version
 
 
-def _hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Iterator[Reset]:
+def _hardware_resets(
+    logs: Floats, known: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[int, int, str]]:
     """Where a part of the machine is known to be another one than before: in every series, at its
     first point from there on. `known`: of each column; empty where nobody knows."""
     valid, last = ~np.isnan(logs), dict[str, str]()
@@ -258,9 +248,8 @@ def _hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Iterat
             if last.get(name, value) != value
         ]
         last |= parts
-        if not changed:
-            continue
-        both = valid[:, :number].any(axis=1) & valid[:, number:].any(axis=1)
-        for series in np.flatnonzero(both):
-            first = number + int(np.argmax(valid[series, number:]))
-            yield (int(series), first), "; ".join(changed)
+        if changed:
+            both = valid[:, :number].any(axis=1) & valid[:, number:].any(axis=1)
+            for series in np.flatnonzero(both).tolist():
+                first = number + int(np.argmax(valid[series, number:]))
+                yield series, first, "; ".join(changed)

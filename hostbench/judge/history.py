@@ -97,7 +97,7 @@ def _series(judged: JudgedGrid, rows: pd.DataFrame) -> Iterator[Series]:
             group=grid.group.name,
             case=case,
             points=int(np.isfinite(logs).sum()),
-            longest=longest_piece(logs, resets),
+            longest=longest_piece(logs, [*resets]),
             judged=judgement.judged,
             detectable=judgement.detectable,
             sparkline=_sparkline(logs),
