@@ -132,12 +132,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """That landed, the likely ones first; none where its sides are of one commit."""
     triage: Entry | None = None
     """What somebody has said of it."""
-    is_outgrown: bool = False
-    """It is clearly larger than what was judged: that counts no more."""
     recent: bool = True
     """Begun within the newest RECENT runs of its machine."""
-    fails: bool = False
-    """A confirmed step to slower that stayed, is recent, and has no entry that counts."""
 
     @property
     def id(self) -> str:
@@ -171,6 +167,21 @@ class Event(Struct, frozen=True, kw_only=True):
         return is_slower and entry.series == self.id and entry.since in self.near
 
     @property
+    def is_outgrown(self) -> bool:
+        """It is clearly larger than what was said of it: that counts no more."""
+        return self.triage is not None and self.triage.is_outgrown(self.effect)
+
+    @property
+    def is_open(self) -> bool:
+        """A step to slower that stayed, is recent, and has no entry that counts."""
+        stayed = self.effect > 0 and self.status in ("confirmed", "provisional")
+        return stayed and self.recent and (self.triage is None or self.is_outgrown)
+
+    @property
+    def fails(self) -> bool:
+        return self.is_open and self.status == "confirmed"
+
+    @property
     def state(self) -> str:
         """One of STATES. What is over is so whatever somebody has said of it."""
         if self.is_reset:
@@ -192,17 +203,14 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def assess(event: Event, entries: Iterable[Entry]) -> Event:
-    """What somebody has said of it, and whether it fails. Of several entries one that it has not
-    outgrown is taken first, then the one that names the very commit."""
+    """With what somebody has said of it. Of several entries one that it has not outgrown is taken
+    first, then the one that names the very commit."""
     entry = max(
         filter(event.is_named_by, entries),
         key=lambda own: (not own.is_outgrown(event.effect), own.since == event.commit),
         default=None,
     )
-    is_outgrown = entry is not None and entry.is_outgrown(event.effect)
-    stayed = event.status == "confirmed" and event.effect > 0
-    fails = stayed and event.recent and (entry is None or is_outgrown)
-    return structs.replace(event, triage=entry, is_outgrown=is_outgrown, fails=fails)
+    return structs.replace(event, triage=entry)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,9 +157,7 @@ def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> No
         for change in known.confirmed()
     ]
     for event in history_of(results).events:
-        is_open = event.recent and (event.triage is None or event.is_outgrown)
-        stayed = event.effect > 0 and event.status in ("confirmed", "provisional")
-        if event.machine != night.machine or not (is_open and stayed):
+        if event.machine != night.machine or not event.is_open:
             continue
         near = {event.commit, *event.near}
         is_named = not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(

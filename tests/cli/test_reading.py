@@ -20,40 +20,26 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("changes",),
-        ("report", "--machine", "shelf"),
-    ],
-)
-def test_plain_lines_name_the_files_that_are_read(
-    results: Path,
-    command: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_large_tree_is_read_with_plain_lines_and_a_small_one_without_a_word(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """After more than five seconds, from its first file on."""
+    times = iter((100.0, 200.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(times)))
+        count = output.on_reading()
+        count(results)
+        assert capsys.readouterr().err == ""
+        count(results)
+        assert "reading: 2 files" in capsys.readouterr().err
+    main(["changes", "--results", str(results)])
+    assert "reading" not in capsys.readouterr().err
     monkeypatch.setattr(output, "_LINE_EVERY_S", 0.0)
-    main([*command, "--results", str(results)])
+    asv_project.write(results, COMMITS, ["shelf"], seed=2)
+    main(["changes", "--results", str(results)])
     lines = [line for line in capsys.readouterr().err.splitlines() if "reading: " in line]
     assert len(lines) == len(COMMITS)
     assert f"reading: 3 files, now {results / 'shelf'}" in lines[-1]
-
-
-def test_a_small_tree_is_read_without_a_word(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Or more than five seconds, from its first file on."""
-    times = iter((100.0, 200.0))
-    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    count = output.on_reading()
-    count(results)
-    assert capsys.readouterr().err == ""
-    count(results)
-    assert "reading: 2 files" in capsys.readouterr().err
-    monkeypatch.undo()
-    main(["changes", "--results", str(results)])
-    assert "reading" not in capsys.readouterr().err
 
 
 def test_a_report_of_asvs_files_says_what_reads_them(

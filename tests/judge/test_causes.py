@@ -48,18 +48,7 @@ def explained(
         return {"before": {"nvml": {"driver": known(version)}}} if version else {}
 
     ids = {column.run_id for own in histories for column in own.grid.columns}
-    runs = {
-        id: StoredFile(
-            run_id=id,
-            profile="standard",
-            launches=launches(id),
-            device="cpu",
-            by="hostbench",
-            complete=True,
-            measured=10,
-        )
-        for id in ids
-    }
+    runs = {id: StoredFile(run_id=id, launches=launches(id)) for id in ids}
     own = histories[0]
     return Explainer(histories, runs, facts).explain(event or the_step(own), own)
 

@@ -77,25 +77,6 @@ def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
     assert (found[0].until or found[-1].index) == 60 + num
 
 
-def throttling(num: int, gap: float) -> list[float]:
-    """Logarithms, quiet but for runs of 2 to 4 at a second level, one in each 20 points."""
-    rng = np.random.default_rng(3)
-    logs = rng.normal(0, 0.005, num)
-    for start in range(10, num, 20):
-        logs[start : start + 2 + start % 3] += gap
-    return logs.tolist()
-
-
-def test_short_visits_say_that_a_stay_as_high_is_no_step_yet() -> None:
-    """Two points are no episode of their own; three times two make the machine's second state."""
-    before = throttling(100, math.log(1.08))
-    stay = series(0.005, (15, 1.08))
-    assert detect([*np.exp(before).tolist(), *stay]) == []
-    higher = series(0.005, (15, 1.2))
-    (change,) = detect([*np.exp(before).tolist(), *higher])
-    assert change.index == 100
-
-
 @pytest.mark.parametrize("level", [1.03, 0.97])
 def test_a_small_step_beside_a_high_episode_is_not_folded_away(level: float) -> None:
     (event,) = detect(series(0.005, (60, 1.0), (5, 1.5), (60, level)))
@@ -115,16 +96,6 @@ def test_provisional_becomes_confirmed_and_never_both() -> None:
     assert states.count("confirmed") >= 20
 
 
-@pytest.mark.parametrize("hole", range(0, 120, 13))
-def test_a_hole_moves_an_index_no_further_than_its_end(hole: int) -> None:
-    values = series(0.02, (60, 1.0), (60, 1.15))
-    (whole,) = detect(values)
-    values[hole : hole + 10] = [math.nan] * 10
-    (change,) = detect(values)
-    last = hole + 10 if hole <= whole.index < hole + 10 else whole.index
-    assert whole.index - 2 <= change.index <= last + 2
-
-
 def test_a_break_is_reported_and_splits_the_baseline() -> None:
     values = series(0.005, (50, 1.0), (50, 2.0))
     (change,) = detect(values, breaks=[50])
@@ -132,11 +103,7 @@ def test_a_break_is_reported_and_splits_the_baseline() -> None:
     assert change.effect == pytest.approx(1.0, abs=0.01)
     both = detect(series(0.005, (50, 1.0), (50, 2.0), (50, 2.2)), breaks=[50])
     assert places(both) == [(50, "break", "confirmed"), (100, "step", "confirmed")]
-
-
-@pytest.mark.parametrize("breaks", [[0], [80], [-3]])
-def test_a_break_outside_breaks_nothing(breaks: list[int]) -> None:
-    assert detect(series(0.005, (80, 1.0)), breaks=breaks) == []
+    assert detect(series(0.005, (80, 1.0)), breaks=[-3, 0, 80]) == []
 
 
 def test_the_detectable_effect_grows_with_the_noise() -> None:

@@ -10,7 +10,7 @@ from hostbench.report.nightly import Tonight, answer, blocks
 from hostbench.report.sides import Key
 from hostbench.report.write import markdown, text
 from hostbench.store.nights import NightCause
-from tests.fakes.builders import copy_case, record, run, skipped
+from tests.fakes.builders import copy_case, record, run
 
 CASE = "steps.copies[device=cpu,way=to]"
 RUN = run([record(copy_case(), launch) for launch in range(7)], launches=7)
@@ -42,7 +42,6 @@ def night(*causes: NightCause, **more: Any) -> Tonight:
     [
         (night(), f"{QUIET} [box]", EXIT_OK),
         (night("unexplained"), f"Moved without a known cause: 1 series, {CASE} +20.0%", EXIT_OK),
-        (night("disturbed"), f"Disturbed, not judged: 1 series, {CASE} +20.0%", EXIT_OK),
         (
             night("code", "unexplained"),
             f"Slower: 1 series, {CASE} +20.0% (code); moved without a known cause: 1",
@@ -51,18 +50,7 @@ def night(*causes: NightCause, **more: Any) -> Tonight:
         (night(compared=HELD | SKIPPED), f"{QUIET}; 1 case skipped that had", EXIT_OK),
         (night(new=["copies@box 1a2b"]), "Slower by history: 1 step", EXIT_REGRESSION),
         (night("code", compared=HELD | FAILED), "1 case failed; slower: 1", EXIT_FAILED),
-        (night(ended="broken off: disk", code=EXIT_FAILED), "Broken off: disk [box]", EXIT_FAILED),
         (night(code=EXIT_NOTHING_MEASURED), "No new change", EXIT_NOTHING_MEASURED),
-        (
-            night(compared={key(0): one("new")}),
-            "First night on cpu: 1 series measured, nothing to compare with",
-            EXIT_OK,
-        ),
-        (
-            night(run=run([skipped(copy_case())])),
-            "Not judged (0 launches, under 7): 0 series measured",
-            EXIT_OK,
-        ),
     ],
 )
 def test_the_first_line_is_the_answer(tonight: Tonight, first: str, code: int) -> None:
