@@ -248,7 +248,7 @@ def changes(causes: Sequence[Cause], series: Sequence[Series]) -> None:
     by_id = {own.id: own for own in series}
     for cause in causes:
         worst, on, values = cause.worst, cause.machines, cause.sparkline(by_id)
-        blocks = words.spark(values) if len(values) >= FEWEST_SPARKS else ""
+        blocks = f":gray[{words.spark(values)}]" if len(values) >= FEWEST_SPARKS else ""
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
         moved = number_of(cause.num_series, "series", "series")
         title = f"{words.change(worst)} {words.plain(cause.title)}".strip()

@@ -73,17 +73,16 @@ where = f"{number_of(picked.num_series, 'series', 'series')} on {', '.join(picke
 st.markdown(plain(f"{worst.state}, since {picked.since:%Y-%m-%d}, {where}"))
 left, right = st.columns([3, 2])
 with left:
-    if worst.case:
-        points = data.trend(store, worst.machine, worst.case)
-        points = points[points["group"] == worst.group]
-        st.caption(plain(f"{words.case(worst.case)}, {worst.group}"))
-        spec = trend.around(points, worst, HEIGHT)
-        point = parts.chart(spec, "around", f"{worst.id} before and after {picked.title}")
-        if point:
-            parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
-        parts.link("trend", "all of this series", case=worst.case)
-    else:
-        st.caption(f"All of {plain(worst.group)} moved; it has no series of its own.")
+    longest = max((own for own in series if own.group == worst.group), key=lambda own: own.points)
+    case = worst.case or longest.case
+    example = "" if worst.case else "all of the machine moved; for example "
+    st.caption(plain(f"{worst.group}: {example}{words.case(case)}"))
+    points = data.trend(store, worst.machine, case)
+    spec = trend.around(points[points["group"] == worst.group], worst, HEIGHT)
+    point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
+    if point:
+        parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
+    parts.link("trend", "all of this series", case=case)
 with right:
     parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):

@@ -221,7 +221,7 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     app = open_page("changes", history, commands="true")
     links = change_links(app)
     first, *others = links
-    assert re.match(r"\*\*\+1\d\.\d% commit .* [▁-█]+ .*fails now since", first), first
+    assert re.match(r"\*\*\+1\d\.\d% commit .* :gray\[[▁-█]+\] .*fails now since", first), first
     assert "on simulated-gen" in first and all(
         query.startswith("change=") for query in links.values()
     )
