@@ -140,7 +140,8 @@ def around(rows: pd.DataFrame, event: Event, height: int) -> Spec:
     rows = _in_order(rows, "committed_at")
     start = int((rows["committed_at"] < event.first.committed_at).sum()) - _AROUND
     rows, unit = rows.iloc[max(0, start) :].head(2 * _AROUND), units_of([rows])[0]
-    return chart([trend(rows, event.id, unit, events=[event], detectable=event.detectable)], unit)
+    series = trend(rows, event.id, unit, events=[event], detectable=event.detectable)
+    return chart([series], unit, height=height)
 
 
 # ---- points and levels --------------------------------------------------------------------------
