@@ -2,12 +2,17 @@
 
 import re
 import shlex
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from hostbench.cli.commands import COMMANDS
+from hostbench.store import archive
+from hostbench.store.results import Results
+from tests.fakes.builders import copy_case, record, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -95,3 +100,18 @@ def test_every_environment_variable_is_explained() -> None:
     read = {name for path in sources for name in re.findall(r"HOSTBENCH_[A-Z_]+", path.read_text())}
     explained = set(re.findall(r"HOSTBENCH_[A-Z_]+", page))
     assert read == explained
+
+
+def test_duckdb_reads_the_table_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="an environment from before it was needed")
+    case = copy_case(nbytes=1 << 24)
+    archive.write(tmp_path / "results", run([record(case, launch, 1e-3) for launch in range(3)]))
+    Results(tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "table.md").read_text()
+    (session,) = re.findall(r"```python\n(import duckdb.*?)```", page, re.S)
+    names: dict[str, Any] = {}
+    exec(session.replace("duckdb.sql(", "rows = duckdb.sql("), names)
+    assert names["rows"].fetchall() == [(date(2026, 11, 21), "shelf", pytest.approx(16.8))]
