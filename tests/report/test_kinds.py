@@ -16,8 +16,6 @@ from hostbench.families.collectives.questions import BUS as OF_BUS
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.report.answer import Answer
-from hostbench.report.kinds.curve import fit
-from hostbench.report.kinds.parts import hidden_share
 from hostbench.report.questions import answers, answers_to
 from tests.answers import KINDS, said
 
@@ -94,6 +92,27 @@ def loop(seconds: float | None, schedule: str, **more: Any) -> Row:
     return row(seconds, workload="overlap.pipeline", schedule=schedule, **more)
 
 
+def launches(value: float, count: int = 10) -> dict[int, float]:
+    return dict.fromkeys(range(count), value)
+
+
+def measured(*sides: dict[int, float]) -> list[Row]:
+    """The serial loop, one way and the copies, by their launches."""
+    return [
+        loop(median([*own.values()]), name, launches=own)
+        for name, own in zip(("serial", "a", "copy"), sides, strict=True)
+    ]
+
+
+def scaled(*seconds: float) -> list[Row]:
+    """Launches that are slower in everything."""
+    return measured(*({n: s * (1 + n / 10) for n in range(10)} for s in seconds))
+
+
+def over(times: dict[int, float]) -> list[Row]:
+    return [copy(seconds, "pinned", nbytes=nbytes) for nbytes, seconds in times.items()]
+
+
 def whole(a: float, b: float, **more: Any) -> list[Row]:
     times = {"serial": 1.0, "a": a, "b": b, "c": 0.41, "copy": 0.4}
     return [loop(seconds, schedule, **more) for schedule, seconds in times.items()]
@@ -130,6 +149,8 @@ FEW = [
     for n in SIZES
     for memory, seconds in (("pageable", 2.0), ("pinned", 1.0))
 ]
+NEAR = {n: 65.0 + n / 100 for n in range(9)}
+NOISY = {n: 9.0 + 4 * (n % 2) - 1.9 for n in range(10)}
 SCATTERED = {2: {0: 0.0170, 1: 0.0340, 2: 0.0296}, 4: {0: 0.0667, 1: 0.0880, 2: 0.0611}}
 """Of a first `make bench`."""
 
@@ -220,6 +241,34 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     "a share that is none": (AT_ONCE, [
         copy(1.0, "pinned", call_s=0.25, findings={"at_once": True, "at_once_share": 7}),
     ]),
+    "no line over sizes that are near": (LINE, over(dict.fromkeys((4, 5, 6, 7), 1.0))),
+    "no line where larger copies do not take longer": (LINE, over({n: 1.0 / n for n in SIZES})),
+    "no straight line": (LINE, over({n: 1e-12 * n**1.5 for n in SIZES})),
+    "no latency below zero": (LINE, over({n: 1e-9 * n**1.02 for n in SIZES[-5:]})),
+    "a disturbed size moves the line little": (
+        LINE, over({n: (1e-5 + n / 50e9) * (1.2 if n == MIB else 1) for n in SIZES}),
+    ),
+    "all of the gain that is possible": (loops(), scaled(16.0, 9.0, 9.0)),
+    "half of the gain that is possible": (loops(), scaled(16.0, 12.5, 9.0)),
+    "a little more than all of the gain": (loops(), scaled(16.0, 8.9, 9.0)),
+    "no gain": (loops(), scaled(16.0, 16.1, 9.0)),
+    "the share is that of the medians": (
+        loops(), measured(NEAR, launches(60.0, 9), launches(38.6)),
+    ),
+    "a share on which launches differ too much": (
+        loops(), measured(launches(16.0, 9), {n: 9.0 + n / 2 for n in range(9)}, launches(9.0)),
+    ),
+    "launches that hold all three say one share, the medians of all another": (loops(), measured(
+        {n: 16.0 if n < 8 else 12.0 for n in range(30)}, launches(11.0, 8), launches(9.0),
+    )),
+    "a gain that is lost in the noise": (loops(), measured(NOISY, NOISY, launches(9.0))),
+    "a launch in which hardly any gain was possible": (loops(), measured(
+        launches(16.0), launches(15.0), {n: 9.0 if n else 15.9 for n in range(10)},
+    )),
+    "too few launches hold all parts": (
+        loops(), measured(launches(16.0), launches(9.0, 7), launches(9.0)),
+    ),
+    "the loop beats the ideal": (loops(), measured(launches(16.0), launches(7.0), launches(9.0))),
     "the best way, and never a control": (loops(), whole(0.5, 0.6, num=10)),
     "the best way hides a part": (loops(), whole(0.8, 0.9, num=10)),
     "the best way hides hardly anything": (loops(), whole(0.945, 0.95, num=10)),
@@ -285,29 +334,6 @@ def figures(answer: Answer) -> dict[str, Figure]:
     return by_label
 
 
-# ---- curve --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("times", "why"),
-    [
-        ({}, "0 sizes; 4 are needed"),
-        (dict.fromkeys((4, 5, 6, 7), 1.0), "less than a factor of 64"),
-        ({size: 1.0 / size for size in SIZES}, "do not take longer"),
-        ({size: 1e-12 * size**1.5 for size in SIZES}, "no straight line"),
-        ({size: 1e-9 * size**1.02 for size in SIZES[-5:]}, "latency below zero"),
-    ],
-)
-def test_no_line_where_there_is_none(times: dict[int, float], why: str) -> None:
-    assert why in fit(times).refused
-
-
-def test_a_disturbed_size_moves_the_line_little() -> None:
-    times = {size: 1e-5 + size / 50e9 for size in SIZES}
-    disturbed = fit({**times, MIB: 1.2 * times[MIB]})
-    assert not disturbed.refused and disturbed.bytes_per_s == pytest.approx(50e9, rel=0.05)
-
-
 # ---- parts --------------------------------------------------------------------------------------
 
 
@@ -329,53 +355,6 @@ def test_no_share_contradicts_the_times_beside_it(times: list[list[float]]) -> N
         assert share.value == pytest.approx(min(max(gained, 0.0), 1.0))
     if answer.state == "yes":
         assert ratio.conclusion.verdict == "faster" and (share.value or 0) >= 0.5
-
-
-def launches(value: float, count: int = 10) -> dict[int, float]:
-    return dict.fromkeys(range(count), value)
-
-
-@pytest.mark.parametrize(
-    ("loop_s", "share"), [(9.0, 1.0), (16.0, 0.0), (12.5, 0.5), (8.9, 1.0), (16.1, 0.0)]
-)
-def test_a_share_is_of_the_gain_that_is_possible(loop_s: float, share: float) -> None:
-    """Also of launches that are slower in everything."""
-    sides = ({n: s * (1 + n / 10) for n in range(10)} for s in (16.0, loop_s, 9.0))
-    assert hidden_share("", *sides).value == pytest.approx(share)
-
-
-NEAR = {n: 65.0 + n / 100 for n in range(9)}
-NOISY = {n: 9.0 + 4 * (n % 2) - 1.9 for n in range(10)}
-
-
-@pytest.mark.parametrize(
-    ("serial", "loop", "ideal", "why"),
-    [
-        (launches(16.0, 9), {n: 9.0 + n / 2 for n in range(9)}, 9.0, "differ too much"),
-        # The launches that hold all three say one share, the medians of all another.
-        (
-            {n: 16.0 if n < 8 else 12.0 for n in range(30)},
-            launches(11.0, 8),
-            9.0,
-            "medians",
-        ),
-        (NOISY, NOISY, 9.0, "noise"),
-        (launches(16.0), launches(15.0), {n: 9.0 if n else 15.9 for n in range(40)}, "in 1 of 10"),
-        (launches(16.0), launches(9.0, 7), {}, "0 launch(es) hold all parts"),
-        (launches(16.0), launches(7.0), 9.0, "beats the ideal"),
-    ],
-)
-def test_a_share_that_means_nothing_is_not_said(
-    serial: dict[int, float], loop: dict[int, float], ideal: Any, why: str
-) -> None:
-    at_best = ideal if isinstance(ideal, dict) else launches(ideal, 40)
-    share = hidden_share("", serial, loop, at_best)
-    assert share.value is None and why in str(share.reason)
-
-
-def test_the_share_of_the_medians_is_the_one_that_is_said() -> None:
-    share = hidden_share("", NEAR, launches(60.0, 9), launches(38.6, 9))
-    assert share.value == pytest.approx((65.04 - 60.0) / (65.04 - 38.6))
 
 
 def test_the_ideal_loops() -> None:

@@ -1,8 +1,6 @@
 """Curve: latency and bandwidth, of a line through the times over a size."""
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,17 +19,6 @@ MAX_ERROR = 0.15
 _CROWDED = "some of the times are oversubscribed"
 """Why times hold no latency: ranks wait for a core as well as for each other."""
 _RATE = Axis("GB/s", "GB/s", better="higher")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """The line seconds = latency + bytes / bandwidth, or why there is none."""
-
-    latency_s: float = math.nan
-    bytes_per_s: float = math.nan
-    error: float = math.nan
-    """Root mean square of (line - time) / time."""
-    refused: str = ""
 
 
 def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
@@ -65,15 +52,15 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
 def _figures(name: str, rows: Rows, size: str) -> Iterator[Figure]:
     """Half speed is Hockney's n1/2: the size at which half of the bandwidth is reached."""
     times = {int(row.axes[size]): row.time for row in rows if SHORTEST <= row.time <= LONGEST}
-    crowded = any(row.is_oversubscribed for row in rows)
-    line = Fit(refused=_CROWDED) if crowded else fit(times)
-    if line.refused:
-        yield Figure(f"{name}: latency", None, "s", status="refused", reason=line.refused)
+    line = _CROWDED if any(row.is_oversubscribed for row in rows) else _fit(times)
+    if isinstance(line, str):
+        yield Figure(f"{name}: latency", None, "s", status="refused", reason=line)
         return
-    quality = f"{len(times)} sizes, fit error {line.error:.0%}"
-    yield Figure(f"{name}: latency", line.latency_s, "s", note=quality)
-    yield Figure(f"{name}: bandwidth", line.bytes_per_s / GB, "GB/s")
-    yield Figure(f"{name}: half speed at", line.latency_s * line.bytes_per_s, "bytes")
+    latency_s, bytes_per_s, error = line
+    quality = f"{len(times)} sizes, fit error {error:.0%}"
+    yield Figure(f"{name}: latency", latency_s, "s", note=quality)
+    yield Figure(f"{name}: bandwidth", bytes_per_s / GB, "GB/s")
+    yield Figure(f"{name}: half speed at", latency_s * bytes_per_s, "bytes")
 
 
 def _lines(ask: Curve, rows: Rows, size: str) -> Iterator[ScreenLine]:
@@ -89,24 +76,25 @@ def _lines(ask: Curve, rows: Rows, size: str) -> Iterator[ScreenLine]:
     yield ScreenLine(ask.fill(ask.screen, rows[0].axes), f"{figures} GB/s", f"half speed: {fast}")
 
 
-def fit(times: Mapping[int, float]) -> Fit:
-    """The least-squares line of the relative errors of times, bytes -> positive seconds, so that
-    every size counts alike.
+def _fit(times: Mapping[int, float]) -> tuple[float, float, float] | str:
+    """Latency, bytes per second and root mean square error of the least-squares line of the
+    relative errors of times, bytes -> positive seconds, so that every size counts alike; or why
+    there is none.
 
     Minimises the sum over sizes of ((latency + bytes / bandwidth - time) / time)**2, which is
     linear in latency and 1 / bandwidth.
     """
     sizes, seconds = np.array([*times], float), np.array([*times.values()])
     if len(times) < MIN_SIZES:
-        return Fit(refused=f"{number_of(len(times), 'size')}; {MIN_SIZES} are needed")
+        return f"{number_of(len(times), 'size')}; {MIN_SIZES} are needed"
     if sizes.max() < MIN_SPAN * sizes.min():
-        return Fit(refused=f"the sizes span less than a factor of {MIN_SPAN}")
+        return f"the sizes span less than a factor of {MIN_SPAN}"
     per_byte, latency_s = map(float, np.polyfit(sizes, seconds, 1, w=1 / seconds))
     error = float(np.sqrt(np.mean(((latency_s + sizes * per_byte) / seconds - 1) ** 2)))
     if per_byte <= 0:
-        return Fit(refused="larger copies do not take longer")
+        return "larger copies do not take longer"
     if error > MAX_ERROR:
-        return Fit(refused=f"the times are no straight line: fit error {error:.0%}")
+        return f"the times are no straight line: fit error {error:.0%}"
     if latency_s < 0:
-        return Fit(refused="the line through the times has a latency below zero")
-    return Fit(latency_s=latency_s, bytes_per_s=1 / per_byte, error=error)
+        return "the line through the times has a latency below zero"
+    return latency_s, 1 / per_byte, error

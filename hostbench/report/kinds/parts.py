@@ -89,7 +89,7 @@ def _way(ask: Parts, way: str, row: Row, serial: Launches, ideal: Launches) -> W
     """No share of a difference that is not established."""
     name, gain, hidden = ask.word(ask.axis, way), conclude(row.by_launch, serial), None
     if way not in ask.controls:
-        hidden = hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
+        hidden = _hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
         if gain.verdict == "undecided":
             hidden = Figure(hidden.label, None, "share", status="undecided")
     return WayResult(name, row, gain, hidden)
@@ -172,7 +172,7 @@ def _verdict(
     return state, verdict
 
 
-def hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
+def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
     """(serial - loop) / (serial - ideal), of the medians over launches.
 
     Its interval is that of the same share in each launch that holds all three. Undecided where
