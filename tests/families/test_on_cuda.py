@@ -123,6 +123,7 @@ def stepped(
         ("overlap.pipeline", {"schedule": "serial"}, {"implicit": 8, "device": 8}, 0),
         ("overlap.pipeline", {"schedule": "default_stream"}, {}, 0),
         ("overlap.pipeline", {"schedule": "copy_stream"}, {}, 2),
+        ("overlap.pipeline", {"schedule": "graph"}, {}, 0),
         ("overlap.pipeline", {"schedule": "streams_2"}, {}, 2),
         ("overlap.pipeline", {"schedule": "streams_4"}, {}, 4),
         ("overlap.ordered", {"ordering": "events"}, {}, 2),

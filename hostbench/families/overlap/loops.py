@@ -55,23 +55,24 @@ class Loop:
         )
         self.notes = [device.buffer(_NOTED_BYTES) for _ in range(2 * NUM_BATCHES)]
         self.is_noting = False
-        copy_s = self._seconds((nbytes, memory), self.copy_only) / NUM_BATCHES
-        seconds = compute_to_copy * copy_s
+        seconds = compute_to_copy * self._calibrated((nbytes, memory), self._copy_s)
         self.compute = self._adding(seconds) if memory_bound else device.compute(seconds)
         device.synchronize()
 
-    def _seconds(self, what: object, work: Callable[[], object]) -> float:
-        """Of work and a synchronize, the median of several."""
+    def _calibrated(self, what: object, seconds: Callable[[], float]) -> float:
         known = _SECONDS.setdefault(self.device, {})
         if what not in known:
-            samples = []
-            for _ in range(_CALIBRATION_LOOPS):
-                start_s = self.device.now()
-                work()
-                self.device.synchronize()
-                samples.append(self.device.now() - start_s)
-            known[what] = median(samples)
+            known[what] = seconds()
         return known[what]
+
+    def _copy_s(self) -> float:
+        samples = []
+        for _ in range(_CALIBRATION_LOOPS):
+            start_s = self.device.now()
+            self.copy_only()
+            self.device.synchronize()
+            samples.append((self.device.now() - start_s) / NUM_BATCHES)
+        return median(samples)
 
     def _adding(self, seconds: float) -> Step:
         """A kernel whose limit is the device's memory: it adds to so many numbers."""
@@ -79,10 +80,8 @@ class Loop:
 
         numbers = torch.zeros(_TRIED_NUMBERS, device=self.device.torch_device)
         add = partial(self.device.advance, numbers)
-        once_s = self._seconds("one add", add)
-        five_s = self._seconds("five adds", lambda: [add() for _ in range(5)])
-        numbers_per_s = 4 * _TRIED_NUMBERS / max(five_s - once_s, 1e-9)
-        num = min(int(seconds * numbers_per_s), _MOST_NUMBERS)
+        add_s = self._calibrated("add", lambda: median(self.device.device_times(add)))
+        num = min(int(seconds / add_s * _TRIED_NUMBERS), _MOST_NUMBERS)
         return partial(self.device.advance, numbers.new_zeros(max(1, num)))
 
     def prepared(self, schedule: str) -> Prepared:
