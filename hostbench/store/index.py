@@ -144,9 +144,10 @@ class _Update:
         replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
         has_changed = bool(replaced)
         for file, stat in self._files.items():
-            row, depends = files.get(file), self._depends(file)
+            depends = self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
+            row = files.get(file)
             if row is None or (row.size, row.changed_ns, row.depends) != (*stat, depends):
-                content = self._read(file, stat)
+                content = self._read(file, size=stat[0], changed_ns=stat[1], depends=depends)
                 if content is None:
                     continue
                 if row is not None:
@@ -173,60 +174,45 @@ class _Update:
         """Of each machine what reads its files of asv's, and a digest of what describes them."""
         names = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
         shared = asv_tree.described(self._results, self._warn)
-        machines = (AsvMachine(self._results, name, shared, self._warn) for name in names)
-        return {
-            name: (own, digest_of(own.depends)) for name, own in zip(names, machines, strict=True)
-        }
+        readers = {name: AsvMachine(self._results, name, shared, self._warn) for name in names}
+        return {name: (reader, digest_of(reader.depends)) for name, reader in readers.items()}
 
-    def _depends(self, file: str) -> str:
-        """What describes the points of asv's files."""
-        return self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
-
-    def _read(self, file: str, stat: Stat) -> tuple[StoredFile, str | None, pa.Table] | None:
-        """A file's row, facts and points; None of a journal that has just been archived: the
-        archive is read the next time."""
+    def _read(self, file: str, **known: Any) -> tuple[StoredFile, str | None, pa.Table] | None:
+        """A file's row, of which some is `known`, facts as JSON, points; None of a journal that has
+        just been archived: the archive is read the next time."""
         path, warnings = self._results / file, list[str]()
-        own, about, facts, digest = None, dict[str, Any](), None, ""
+        own, about, facts = None, dict[str, Any](), None
         self._on_file(path)
         try:
             if file.endswith(journal.SUFFIX):
-                run: Run = journal.read(path)
-                own, about, facts = self._of_run(file, run, warnings.append)
+                own, about, facts = self._of_run(file, journal.read(path), warnings.append)
             else:
                 raw = read_stored(path, self._results)
-                digest = digest_of(raw)
+                known["digest"] = digest_of(raw)
                 if _is_of_asv(file):
                     machine = self._machines[path.parent.name][0]
                     own, about = machine.read(path, raw, warnings.append)
                 else:
-                    run = archive.parse(path, raw)
-                    own, about, facts = self._of_run(file, run, warnings.append)
+                    own, about, facts = self._of_run(
+                        file, archive.parse(path, raw), warnings.append
+                    )
         except OSError as error:
             if isinstance(error, FileNotFoundError) and file.endswith(journal.SUFFIX):
                 return None
             warnings.append(damaged(path, error))
         except DataError as error:
             warnings.append(str(error))
-        row = StoredFile(
-            file=file,
-            size=stat[0],
-            changed_ns=stat[1],
-            depends=self._depends(file),
-            digest=digest,
-            # the folder's own name may be no text
-            warnings=[line.encode(errors="backslashreplace").decode() for line in warnings],
-            **about,
-        )
-        return row, facts, own
+        # the folder's own name may be no text
+        lines = [line.encode(errors="backslashreplace").decode() for line in warnings]
+        return StoredFile(file=file, warnings=lines, **known, **about), facts, own
 
     def _of_run(
         self, file: str, run: Run, warn: Warn
     ) -> tuple[pa.Table | None, dict[str, Any], str | None]:
         """Points, fields of a StoredFile, facts as JSON."""
-        path = self._results / file
         if run.records and run.damaged:
             lines = number_of(len(run.damaged), "damaged journal line")
-            warn(f"{path}: {lines} left out")
+            warn(f"{self._results / file}: {lines} left out")
         rows = run.records and points.rows_of_run(self._results, run, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None

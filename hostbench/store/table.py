@@ -207,7 +207,7 @@ def of_run(rows: Sequence[FrameRow], file: str) -> pa.Table:
 
 
 def of_columns(columns: Mapping[str, Any], texts: Mapping[str, str | None]) -> pa.Table:
-    """The same from columns, and from texts that are the same in all rows; what is absent is null."""
+    """The same from columns, and from texts that all rows share; what is absent is null."""
     num = len(columns["case"])
     arrays = {
         name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(num, np.int32)), [value])
