@@ -83,11 +83,13 @@ def _run(
     """No other function of the package runs git. It has no terminal: it asks nobody for a password.
     Where it is interrupted, what it has started ends with it."""
     pipe = subprocess.PIPE if is_captured else None
+    # what git tells its hooks would have another repository changed than the one that is asked
+    outside = {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
     try:
         process = subprocess.Popen(
             ["git", *words],
             cwd=root,
-            env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
+            env={**outside, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
             stdin=subprocess.PIPE,
             stdout=pipe,
             stderr=pipe,
@@ -105,12 +107,6 @@ def _run(
                 raise GitError(f"git {words[0]} did not end within {TIMEOUT_S:g} s") from error
             raise
     return process.returncode, out, err
-
-
-def _environ() -> dict[str, str]:
-    """This process's, without what git tells its hooks: there, another repository than the one that
-    is asked would be changed."""
-    return {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
 
 
 def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
@@ -193,33 +189,27 @@ def top_level(root: Path) -> Path:
     return Path(git(root, "rev-parse", "--show-toplevel"))
 
 
-def check_out(root: Path, commit: str, folder: Path) -> None:
-    """All files of a commit in a clone of its own, as asv has them. Raises GitError."""
-    _clone(root, folder)
-    git(folder, "checkout", "--quiet", "--detach", names=[commit])
-
-
-def check_out_working_tree(root: Path, folder: Path) -> None:
-    """The same of HEAD, with all that the working tree has now but for what git ignores: as `git
-    add --all` takes it, into the clone's index and objects. Raises GitError."""
+def check_out(root: Path, commit: str | None, folder: Path) -> None:
+    """All files of a commit in a clone of its own, as asv has them; without one those of HEAD, with
+    all that the working tree has now but for what git ignores: as `git add --all` takes it, into
+    the clone's index and objects. Raises GitError."""
     top = top_level(root)
-    _clone(root, folder)
+    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
+    git(root, *clone, paths=[str(top), str(folder)])
+    if commit is not None:
+        git(folder, "checkout", "--quiet", "--detach", names=[commit])
+        return
     paths = git(top, "rev-parse", "--git-path", "index", "--git-path", "objects").splitlines()
     index, objects = (top / path for path in paths)
     if index.exists():
         shutil.copyfile(index, folder / ".git" / "index")
-    clone = {
+    environ = {
         "GIT_INDEX_FILE": str(folder / ".git" / "index"),
         "GIT_OBJECT_DIRECTORY": str(folder / ".git" / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
     }
-    run_git(top, "add", "--all", environ=clone)
+    run_git(top, "add", "--all", environ=environ)
     git(folder, "checkout-index", "--quiet", "--all")
-
-
-def _clone(root: Path, folder: Path) -> None:
-    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
-    git(root, *clone, paths=[str(top_level(root)), str(folder)])
 
 
 def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -> bool:

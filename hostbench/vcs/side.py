@@ -111,11 +111,13 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
     tree = working if commit is None else folder / "tree"
     root, remarks, variables = Path(hostbench.__file__).parent.parent, list[str](), dict[str, str]()
     try:
-        _check_out(checkout, commit, tree)
+        if not tree.exists():  # else the other side has it as it was when that was made
+            repo.check_out(checkout, commit, tree)
         if is_hostbench(checkout):
             root = tree / checkout.resolve().relative_to(repo.top_level(checkout).resolve())
         else:
-            _check_out(checkout, None, working)
+            if not working.exists():
+                repo.check_out(checkout, None, working)
             variables = _variables(checkout, tree, commit, folder)
             code = replace(code, scratch=code.scratch or scratch(checkout))
             if (tree / ".gitmodules").exists():
@@ -137,14 +139,6 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         broken=broken,
         remarks=tuple(remarks),
     )
-
-
-def _check_out(checkout: Path, commit: str | None, folder: Path) -> None:
-    """The working tree but once: both sides have it as it was when the first was made."""
-    if commit is not None:
-        repo.check_out(checkout, commit, folder)
-    elif not folder.exists():
-        repo.check_out_working_tree(checkout, folder)
 
 
 def comparable(
