@@ -1,20 +1,23 @@
-"""The table of collectives in real gloo groups: what each proof finds. No pool, no timing."""
+"""The table of collectives over real ranks of gloo: what each proof finds."""
 
 import itertools
-import os
-import pickle
-import traceback
+import json
 from collections.abc import Callable, Iterator, Mapping
-from types import SimpleNamespace
+from contextlib import closing
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from hostbench.families.collectives import exchange
+from hostbench.device.base import Device
 from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
+from hostbench.families.training.trainer import gathered
+from hostbench.measure import workload
+from hostbench.measure.measure import Prepared, Settings
+from hostbench.measure.workload import Workload
+from hostbench.ranks.lockstep import Ranks
 
 NUM_RANKS = (2, 4)
 WITH_DATA = [name for name in OPERATIONS if name != "barrier"]
@@ -22,39 +25,20 @@ Wrong = list[str | None]
 """By rank."""
 
 
-def in_group(num_ranks: int, work: Callable[[int, int], object]) -> list[object]:
-    """What `work(rank, num_ranks)` returns in each process of a forked gloo group."""
-    meeting = os.memfd_create("meeting")
-    pipes = [os.pipe() for _ in range(num_ranks)]
-    children = []
-    for rank, (_, end) in enumerate(pipes):
-        if not (child := os.fork()):
-            try:
-                torch.set_num_threads(1)  # a forked pool of threads would hang
-                os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-                store = dist.FileStore(f"/proc/self/fd/{meeting}", num_ranks)  # type: ignore[attr-defined]
-                dist.init_process_group("gloo", store=store, rank=rank, world_size=num_ranks)
-                device = SimpleNamespace(torch_device=torch.device("cpu"))
-                group = SimpleNamespace(
-                    rank=rank, num_ranks=num_ranks, device=device, backend="gloo"
-                )
-                group.synchronize = int
-                group.counted = lambda name, call: call
-                setattr(exchange, "rank_group", lambda group=group: group)  # noqa: B010
-                os.write(end, pickle.dumps(work(rank, num_ranks)))
-            except Exception:
-                traceback.print_exc()
-            finally:
-                os._exit(0)
-        os.close(end)
-        children.append(child)
-    answers = []
-    for child, (start, _) in zip(children, pipes, strict=True):
-        with os.fdopen(start, "rb") as pipe:
-            answers.append(pickle.load(pipe))
-        os.waitpid(child, 0)
-    os.close(meeting)
-    return answers
+def in_group(num_ranks: int, what: str) -> Any:
+    """What `WORKS[what](rank, num_ranks)` returns on each rank, as JSON."""
+
+    def build(device: Device, num_ranks: int) -> Prepared:
+        by_rank = json.dumps(gathered(WORKS[what](dist.get_rank(), num_ranks)))
+        return Prepared(step=lambda: None, findings=lambda: {"by_rank": by_rank})
+
+    axes = {"device": ("cpu",), "num_ranks": (num_ranks,)}
+    per_case = {"ranks": num_ranks}
+    work = Workload(name=f"proofs.{what}", axes=axes, version="1", build=build, per_case=per_case)
+    with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
+        patch.setitem(workload._REGISTRY, work.name, work)
+        short = Settings(budget_s=0.0, warmup_s=0.0)
+        return json.loads(str(pool.measure(work, next(work.cases()), short).findings["by_rank"]))
 
 
 def corrupt(mine: Exchange) -> None:
@@ -87,9 +71,9 @@ def corrupted_rank(name: str, num_ranks: int) -> int:
     return ROOT if name in ("reduce", "gather") else num_ranks - 1
 
 
-def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
-    """(operation, what was done to it, on one rank) -> what this rank's proof says."""
-    results: dict[tuple[str, str], str | None] = {}
+def outcomes(rank: int, num_ranks: int) -> dict[str, str | None]:
+    """`operation, what was done to it, on one rank` -> what this rank's proof says."""
+    results: dict[str, str | None] = {}
     for name in WITH_DATA:
         for check in CHECKS:
             dtype = "bfloat16" if check == "bfloat16" else "float32"
@@ -103,7 +87,7 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
                 AFTER[check](mine)
             if check == "odd not called":
                 mine.row = mine.row._replace(call=lambda dist, mine: int)
-            results[name, check] = proof_of(mine)
+            results[f"{name}, {check}"] = proof_of(mine)
             dist.barrier()
     store, numbers = dist.distributed_c10d._get_default_store(), itertools.count()
 
@@ -119,7 +103,7 @@ def outcomes(rank: int, num_ranks: int) -> dict[tuple[str, str], str | None]:
     for check, barrier in barriers.items():
         mine = Exchange("barrier", 0)
         mine.call = barrier
-        results["barrier", check] = proof_of(mine)
+        results[f"barrier, {check}"] = proof_of(mine)
     return results
 
 
@@ -136,9 +120,12 @@ def late_by_rank(rank: int, num_ranks: int) -> Mapping[str, object]:
     return arrivals([(start + 1_000_000 * rank, start + 5_000_000) for start in steps_ns])
 
 
+WORKS: Mapping[str, Callable[[int, int], object]] = {"outcomes": outcomes, "late": late_by_rank}
+
+
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 def test_transfer_and_waiting_are_told_apart_and_who_is_late(num_ranks: int) -> None:
-    for findings in in_group(num_ranks, late_by_rank):
+    for findings in in_group(num_ranks, "late"):
         assert findings == {
             "transfer_s": pytest.approx(0.006 - 0.001 * num_ranks),
             "waiting_s": pytest.approx(0.001 * (num_ranks - 1)),
@@ -149,8 +136,8 @@ def test_transfer_and_waiting_are_told_apart_and_who_is_late(num_ranks: int) -> 
 
 @pytest.fixture(scope="module", params=NUM_RANKS)
 def answers(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Wrong]]:
-    by_rank: Any = in_group(request.param, outcomes)
-    yield lambda name, check: [mine[name, check] for mine in by_rank]
+    by_rank = in_group(request.param, "outcomes")
+    yield lambda name, check: [mine[f"{name}, {check}"] for mine in by_rank]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

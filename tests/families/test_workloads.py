@@ -61,15 +61,10 @@ FROZEN = set("DEVICES GIB KIB MIB Device Prepared rank_group suite workload".spl
 
 
 @every_workload
-def test_axes_are_the_parameters_device_is_first_and_it_says_what_is_timed(work: Workload) -> None:
+def test_a_workload_is_whole(work: Workload) -> None:
     assert tuple(inspect.signature(work.build).parameters) == tuple(work.axes)
-    assert next(iter(work.axes)) == "device"
-    assert work.axes["device"] == DEVICES
+    assert next(iter(work.axes)) == "device" and work.axes["device"] == DEVICES
     assert work.question.endswith("."), "it says what is timed"
-
-
-@every_workload
-def test_cases_are_unique_and_whole(work: Workload) -> None:
     cases = list(work.cases())
     assert len(cases) == len(set(cases)) == len(set(map(str, cases)))
     assert all(list(case.values) == list(work.axes) for case in cases)
@@ -157,22 +152,11 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("axes", "reason"),
-    [
-        ({"device": DEVICES, "size": (1,)}, r"the baseline .* is none of the axes' choices"),
-        ({"device": DEVICES, "bytes": (1,)}, "must equal parameters"),
-        ({"size": (1,), "device": DEVICES}, "the first parameter must be `device`, as in axes="),
-    ],
-)
-def test_axes_are_the_parameters_device_first_and_have_the_baseline(
-    axes: dict[str, tuple[AxisValue, ...]], reason: str
-) -> None:
-    assert re.search(reason, refused(axes, baseline={"size": 2}))
-
-
-@pytest.mark.parametrize(
     ("declares", "reason"),
     [
+        ({"baseline": {"size": 2}}, r"the baseline .* is none of the axes' choices"),
+        ({"axes": {"device": DEVICES, "bytes": (1,)}}, "must equal parameters"),
+        ({"axes": {"size": (1,), "device": DEVICES}}, "the first parameter must be `device`"),
         ({"values": (1, 1.5)}, "size has 1.5: a value is a text, a whole number, True or False"),
         ({"values": (1, True)}, "size has True twice"),
         ({"values": ("1",)}, r"cannot be typed \(it reads as another\)"),
@@ -190,9 +174,9 @@ def test_a_declaration_that_no_run_could_follow_is_refused(
     declares: dict[str, Any], reason: str
 ) -> None:
     """Each of them ended a run, or made one that nobody could read."""
-    given = {"values": (1,), **declares}
-    axes = {"device": DEVICES, "size": given.pop("values")}
-    assert re.search(reason, refused(axes, **given))
+    axes = {"device": DEVICES, "size": declares.get("values", (1,))}
+    others = {name: value for name, value in declares.items() if name != "values"}
+    assert re.search(reason, refused(**{"axes": axes, **others}))
 
 
 def test_an_unknown_family_is_answered_with_the_known_ones() -> None:
