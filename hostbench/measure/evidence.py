@@ -50,8 +50,8 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(findings=waits, proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
-    num_warmup = len(seen) * prepared.warmup_steps // num_steps
-    return Measurement(findings=_findings(seen) | _idle(seen, num_warmup) | waits, proofs=proofs)
+    findings = _findings(seen) | {"busy_s": length(busy(seen, kinds=("",))) / num_steps}
+    return Measurement(findings=findings | waits, proofs=proofs)
 
 
 def _waits(
@@ -64,22 +64,6 @@ def _waits(
         return {"syncs_per_step": device.count_syncs(work) / num_steps}
     except Unavailable:
         return {"syncs_per_step": None}
-
-
-def _idle(seen: Sequence[Activity], num_warmup: int) -> dict[str, FindingValue]:
-    """`idle_share`: of the time from the device's first piece of work to the end of its last, the
-    share in which it neither copied nor computed. The first `num_warmup` pieces are the
-    warm-up's: time begins with their end."""
-    ends = [activity.end_s for activity in seen]
-    start_s = max(
-        ends[:num_warmup], default=min((activity.start_s for activity in seen), default=0.0)
-    )
-    span_s = max(ends, default=start_s) - start_s
-    if span_s <= 0:
-        return {}
-    at_work = ((max(start_s, begin), end) for begin, end in busy(seen, kinds=("",)))
-    worked_s = length((begin, end) for begin, end in at_work if end > begin)
-    return {"idle_share": max(0.0, 1 - worked_s / span_s)}
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:

@@ -89,8 +89,8 @@ class Prepared:
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
     warmup_steps: int = 0
-    """Steps that run before an observed reading and are left out of what is found: they use up what
-    was made ready for the step while nothing ran."""
+    """Steps before those of an observed reading: they use up what was made ready for the step while
+    nothing ran."""
     findings: Callable[[], Mapping[str, FindingValue]] | None = None
     """Called once after timing: findings that the step has noted itself. On every rank, so that it
     may call collectives; rank 0's count."""

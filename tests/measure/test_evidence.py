@@ -168,29 +168,16 @@ def test_a_copy_of_another_kind_than_declared_is_a_failed_proof() -> None:
     assert "no bytes were copied" in evidence.gather(device, none).proofs["copies"]
 
 
-def fed_by_the_host(device: SimulatedDevice, host_s: float) -> Prepared:
-    """A step whose host takes so long for 1 ms of compute; what `ready` holds it finds done."""
-    compute, ready = device.compute(0.001), [0.0] * 5
+def test_busy_is_what_the_device_works_in_a_step() -> None:
+    device = SimulatedDevice(Link(launch_s=0.0, wait_s=0.0))
+    compute = device.compute(0.001)
 
     def step() -> None:
-        device.spend(ready.pop() if ready else host_s)
+        device.spend(0.003)
         compute()
-        device.synchronize()
 
-    return Prepared(step=step, depth=4)
-
-
-def test_idle_is_what_the_host_takes_between_two_computes() -> None:
-    """The reading that runs before anything is observed takes what was ready, and so does the first
-    step that is."""
-    link = Link(launch_s=0.0, wait_s=0.0)
-    shares = [
-        evidence.gather(device, replace(fed_by_the_host(device, 0.003), warmup_steps=lead)).findings
-        for lead in (0, 1)
-        for device in [SimulatedDevice(link)]
-    ]
-    assert shares[0]["idle_share"] == pytest.approx(3 * 3 / (3 * 3 + 4 * 1))
-    assert shares[1]["idle_share"] == pytest.approx(3 / 4)
+    found = evidence.gather(device, Prepared(step=step, depth=4, warmup_steps=1)).findings
+    assert found["busy_s"] == pytest.approx(0.001)
 
 
 def test_a_device_that_cannot_be_observed_says_why() -> None:

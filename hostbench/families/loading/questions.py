@@ -31,7 +31,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 
 def _waits(row: Row) -> str:
     """`waits 1.72 ms for data, device idle 39% of the time`."""
-    waits_s, idle = row.number("wait_s"), row.number("idle_share")
+    waits_s, idle = row.number("wait_s"), row.idle_share
     waits = "" if waits_s is None else f"waits {units.format_seconds(waits_s)} for data"
     return ", ".join(
         filter(None, [waits, "" if idle is None else f"device idle {idle:.0%} of the time"])
