@@ -53,6 +53,9 @@ def idle_us(found: IdleReport) -> dict[str, float]:
 
 
 IDLE: dict[str, tuple[list[Add], dict[str, float]]] = {
+    "a launch that comes late": (
+        [FIRST, kernel((500, 505), (510, 610))], {HOST_LATE: 390, LAUNCH_BOUND: 5, QUEUED: 5},
+    ),
     "launches back to back: kernels of 2 us each 10 us, 2 us after the call": (
         [kernel((at, at + 5), (at + 7, at + 9)) for at in range(0, 100, 10)],
         {LAUNCH_BOUND: 9 * 6, QUEUED: 9 * 2},
@@ -118,16 +121,6 @@ def test_what_the_device_waited_for(
     events: list[Add], wanted: dict[str, float], tmp_path: Path
 ) -> None:
     assert idle_us(report(made(*events), tmp_path)) == wanted
-
-
-def test_a_launch_that_comes_late(tmp_path: Path) -> None:
-    found = report(made(FIRST, kernel((500, 505), (510, 610))), tmp_path)
-    assert idle_us(found) == {HOST_LATE: 390, LAUNCH_BOUND: 5, QUEUED: 5}
-    (device,) = found.devices
-    assert (device.device, device.rank) == (0, None)
-    assert device.span_s == pytest.approx(600e-6)
-    assert device.busy_s == pytest.approx(200e-6)
-    assert device.idle_fraction == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
@@ -347,6 +340,8 @@ def test_devices_and_ranks(tmp_path: Path) -> None:
         (1, 3, "rank1.json"),
     ]
     assert [each.idle_fraction for each in found.devices] == pytest.approx([2 / 3, 0, 2 / 3, 0])
+    span_s, busy_s = found.devices[0].span_s, found.devices[0].busy_s
+    assert (span_s, busy_s) == pytest.approx((600e-6, 200e-6))
     assert found.num_steps == 8
     late = next(each for each in found.causes if each.cause == HOST_LATE)
     assert late.ms_per_step == pytest.approx(2 * 0.39 / 8)
@@ -379,21 +374,11 @@ def test_collectives_that_nothing_hides(tmp_path: Path) -> None:
     assert costs["collectives not hidden"] == pytest.approx(50e-6)
 
 
-def test_no_work_of_a_device(tmp_path: Path) -> None:
-    found = report(made(op("aten::mm", (0, 10))), tmp_path)
-    assert (found.devices, found.num_steps, found.likely_waits) == ((), 0, ())
-
-
 ODD: dict[str, tuple[dict[str, Any], int]] = {
     "a time beyond all": ({"ts": 1e300}, 1),
-    "a time that is none": ({"ts": "soon"}, 1),
     "no time": ({"ts": None}, 1),
-    "a device that is none": ({"args": {"device": "nan"}}, 1),
-    "a correlation beyond all": ({"args": {"correlation": 10**400}}, 1),
     "the first of two halves": ({"ph": "B"}, 1),
-    "a time as text": ({"ts": "55", "dur": "1"}, 0),
     "no arguments": ({"args": None}, 0),
-    "no size": ({"args": {"bytes": float("nan")}}, 0),
 }
 
 

@@ -56,14 +56,16 @@ def test_what_does_not_end_by_a_signal_is_killed(
     assert is_gone(tmp_path / "pid")
 
 
-def test_a_command_that_cannot_be_started() -> None:
-    with pytest.raises(UsageError, match="cannot run nosuch"), recorded(["nosuch"], **SETTINGS):
-        pass
-
-
-@pytest.mark.parametrize("keep", ("file", "/proc/new"))
-def test_a_folder_that_cannot_be_made(tmp_path: Path, keep: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "keep", "why"),
+    [
+        ("nosuch", None, "cannot run nosuch"),
+        ("true", "file", "cannot write to .*file: "),
+        ("true", "/proc/new", "cannot write to /proc/new: "),
+    ],
+)
+def test_what_cannot_be_begun(tmp_path: Path, command: str, keep: str | None, why: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=rf"cannot write to .*{keep}: "):
-        with recorded(["true"], keep=tmp_path / keep, **SETTINGS):
+    with pytest.raises(UsageError, match=why):
+        with recorded([command], keep=keep and tmp_path / keep, **SETTINGS):
             pytest.fail("begun")

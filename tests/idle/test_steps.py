@@ -11,18 +11,14 @@ from hostbench.report.write import text
 from tests.made_trace import MadeTrace
 
 
-@pytest.fixture
-def made() -> MadeTrace:
-    return MadeTrace()
-
-
 def answer(made: MadeTrace, folder: Path) -> tuple[IdleReport, str]:
     report = idle_report([made.write(folder / "trace.json")])
     return report, text(blocks(report))
 
 
-def test_one_process_with_several_devices(made: MadeTrace, tmp_path: Path) -> None:
+def test_one_process_with_several_devices(tmp_path: Path) -> None:
     """A wait for all of them is one wait of a step."""
+    made = MadeTrace()
     for step in range(10):
         at = step * 1000
         made.note(f"ProfilerStep#{step}", (at, at + 1000))
@@ -35,7 +31,8 @@ def test_one_process_with_several_devices(made: MadeTrace, tmp_path: Path) -> No
     assert "cudaDeviceSynchronize waits for the device, 1 a step" in said
 
 
-def test_waits_outside_the_steps_are_counted_apart(made: MadeTrace, tmp_path: Path) -> None:
+def test_waits_outside_the_steps_are_counted_apart(tmp_path: Path) -> None:
+    made = MadeTrace()
     for step in range(2):
         made.note(f"ProfilerStep#{step}", (step * 1000, step * 1000 + 1000))
         made.kernel((step * 1000, step * 1000 + 5), (step * 1000 + 10, step * 1000 + 900))
@@ -54,7 +51,8 @@ def test_waits_outside_the_steps_are_counted_apart(made: MadeTrace, tmp_path: Pa
     assert "0.5 a step and 50 times outside the steps" in answer(made, tmp_path)[1]
 
 
-def test_work_outside_the_steps_does_not_make_them_longer(made: MadeTrace, tmp_path: Path) -> None:
+def test_work_outside_the_steps_does_not_make_them_longer(tmp_path: Path) -> None:
+    made = MadeTrace()
     for step in range(5):
         at = step * 1000
         made.note(f"ProfilerStep#{step}", (at, at + 1000))
@@ -69,8 +67,9 @@ def test_work_outside_the_steps_does_not_make_them_longer(made: MadeTrace, tmp_p
     assert {each.ms_per_step for each in report.causes} == {None}
 
 
-def test_a_host_far_ahead_of_its_device(made: MadeTrace, tmp_path: Path) -> None:
+def test_a_host_far_ahead_of_its_device(tmp_path: Path) -> None:
     """The work that a step launched is the step's, whenever it is done."""
+    made = MadeTrace()
     for step in range(5):
         made.note(f"ProfilerStep#{step}", (step * 100, step * 100 + 100))
         made.kernel((step * 100, step * 100 + 5), (10 + step * 5000, 5010 + step * 5000))
@@ -79,7 +78,8 @@ def test_a_host_far_ahead_of_its_device(made: MadeTrace, tmp_path: Path) -> None
     assert "5 steps of 100 us" in said
 
 
-def test_a_step_on_two_threads_is_one(made: MadeTrace, tmp_path: Path) -> None:
+def test_a_step_on_two_threads_is_one(tmp_path: Path) -> None:
+    made = MadeTrace()
     made.note("ProfilerStep#0", (0, 1000))
     made.event("user_annotation", "ProfilerStep#0", (100, 1100), tid=2)
     made.kernel((0, 5), (10, 900))
