@@ -67,5 +67,5 @@ def test_what_does_not_end_by_a_signal_is_killed(
 def test_what_cannot_be_begun(tmp_path: Path, command: str, keep: str | None, why: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=why):
-        with recorded([command], keep=keep and tmp_path / keep, **SETTINGS):
+        with recorded([command], keep=tmp_path / keep if keep else None, **SETTINGS):
             pytest.fail("begun")
