@@ -18,7 +18,7 @@ from hostbench.core.units import format_seconds
 from hostbench.device.activity import Activity
 from hostbench.device.loading import Loader, Loading
 
-_READINGS = 7
+_READINGS, _MOST_STEPS = 7, 50
 _HEAD_START_S = 0.001
 _SHORT_S, TOO_LONG = 1e-3, 1.5
 """Computes that are shorter than this may last up to so many times what they are named after."""
@@ -254,17 +254,19 @@ class Device:
         raise self.refusal("compute")
 
     def device_times(self, step: Step) -> list[float]:
-        """Seconds of the device from before a step to after it, behind a delay that hides the time
-        to enqueue it: several, after one to warm up."""
-        seconds = []
+        """Seconds of the device for a step, between two events behind a delay that hides the time
+        to enqueue it: several, after one to warm up. A short step is repeated in between."""
+        number, seconds = 1, list[float]()
         for _ in range(1 + _READINGS):
             start, end = self.event(), self.event()
             self.delay(_HEAD_START_S)
             start.record()
-            step()
+            for _ in range(number):
+                step()
             end.record()
             self.synchronize()
-            seconds.append(end.seconds_since(start))
+            seconds.append(end.seconds_since(start) / number)
+            number = max(1, min(_MOST_STEPS, int(_SHORT_S / seconds[-1])))
         return seconds[1:]
 
     def as_short(self, step: Step, seconds: float) -> Step:

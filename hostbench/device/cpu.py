@@ -32,8 +32,8 @@ from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
 from hostbench.device.loading import Loading
 from hostbench.device.torch_device import TorchDevice, TorchLoader, fill_in_place
 
-_MATRIX = 48
-"""Rows of the matrices that a compute multiplies: a product of them takes some 3 us."""
+_MATRIX = 32
+"""Rows of the matrices that a compute multiplies: a product of them takes some 1 us."""
 _MORE_PRODUCTS = 200
 _USUAL_SWITCH_INTERVAL_S = sys.getswitchinterval()
 _SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms

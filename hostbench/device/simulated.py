@@ -137,6 +137,9 @@ class SimulatedDevice(Device):
         self._simulation, self._launch = simulation or Simulation(link=link or Link()), launch
         self.link = self._simulation.link
         self.lacks = lacking(self.name, self.link.num_devices)
+        self._begin()
+
+    def _begin(self) -> None:
         self.pace = 1.0
         self.host_s = 0.0
         self.current = self.default = SimulatedStream(self)
@@ -399,11 +402,8 @@ class SimulatedDevice(Device):
         ]
 
     def reset(self) -> None:
-        self.drop_caches()
-        self.pace = 1.0
-        self._streams = [self.default]
-        self.current = self.default
-        self._seen = []
+        """The clock begins anew: what a case comes to depends on none before it."""
+        self._begin()
 
     def wait_until(self, end_s: float) -> None:
         """The host waits for `end_s`, then pays for having waited."""
