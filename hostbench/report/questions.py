@@ -12,19 +12,8 @@ from hostbench.core import user_project
 from hostbench.core.case import Case, counts_bytes, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
-from hostbench.families.question import (
-    Best,
-    Compare,
-    Curve,
-    Finding,
-    Parts,
-    Question,
-    Row,
-    Rows,
-    Scaling,
-    valid,
-    where,
-)  # fmt: skip
+from hostbench.families import question as kinds
+from hostbench.families.question import Compare, Question, Row, Rows, valid, where
 from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import base, compare, curve, finding, parts
@@ -35,11 +24,11 @@ UNKNOWN = (
 )
 _ANSWERS: Mapping[type[Question], Callable[[Any, Rows, Rows], Answer]] = {
     Compare: compare.answer,
-    Scaling: compare.answer,
-    Best: compare.best,
-    Curve: curve.answer,
-    Finding: finding.answer,
-    Parts: parts.answer,
+    kinds.Scaling: compare.answer,
+    kinds.Best: compare.best,
+    kinds.Curve: curve.answer,
+    kinds.Finding: finding.answer,
+    kinds.Parts: parts.answer,
 }
 """From the cases of one group, at least one of which has a valid number, and the family's rows."""
 _CELLS = {cell.name for cell in fields(Row)} - {"family", "workload", "axes"}
@@ -143,14 +132,14 @@ def _is_asked(ask: Question, group: Rows) -> bool:
     size, and no curve."""
     differ = base.varying(group)
     match ask:
-        case Curve():
+        case kinds.Curve():
             return base.size_axis(group) in differ
-        case Parts():
+        case kinds.Parts():
             needed = {ask.serial} if isinstance(ask.serial, str) else {*ask.parts}
             return needed <= {row.axes.get(ask.axis) for row in group}
         case Compare():
             needed = {*(ask.claim or ()), *(ask.baseline or ())}
-            if isinstance(ask, Scaling) or (ask.over and ask.claim):
+            if isinstance(ask, kinds.Scaling) or (ask.over and ask.claim):
                 needed.add(ask.over)
             has_work = compare.with_work(ask, group)  # one rank has no rate
             return needed <= {*differ} and bool(has_work or len(valid(group)) < len(group))
@@ -164,7 +153,7 @@ def check(ask: Question) -> None:
         work = families.declared(workload)
         if work is None:
             raise UsageError(f"{ask.text!r} asks about {workload!r}, which is no workload")
-        if isinstance(ask, Curve) and not any(map(counts_bytes, work.axes)):
+        if isinstance(ask, kinds.Curve) and not any(map(counts_bytes, work.axes)):
             raise UsageError(f"{ask.text!r} needs sizes: {work.name} has no axis ...bytes")
         known = {**work.axes, **({"workload": names} if ask.also else {})}
         for axis, values in () if ask.select else _chosen(ask):  # which may give more axes
@@ -184,12 +173,12 @@ def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
         case Compare():
             named += [ask.claim or {}, ask.baseline or {}]
             alone.append(ask.over)
-        case Best():
+        case kinds.Best():
             alone += ask.axes
-        case Curve():
+        case kinds.Curve():
             named += () if isinstance(ask.fits, str) else ask.fits
             alone += [ask.fits] if isinstance(ask.fits, str) else []
-        case Parts():
+        case kinds.Parts():
             named.append({ask.axis: ask.loops})
     for axes in named:
         yield from axes.items()
