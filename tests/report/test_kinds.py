@@ -211,6 +211,10 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
         *(copy(s, "pinned", blocking=b) for s, b in ((1.0, True), (0.5, False))),
         copy(1.01, "pageable"), copy(1.01, "odd"),
     ]),
+    "what to choose where launches leave one axis open": (WHICH, [
+        copy(1.0, "pageable"), copy(0.5, "pageable", blocking=False),
+        copy(1.1, "pinned", launches={n: 0.7 + 0.4 * (n % 3) for n in range(8)}),
+    ]),
     "what to choose by one launch": (WHICH, [
         copy(seconds, memory, num=1) for seconds, memory in ((1.0, "pageable"), (0.5, "pinned"))
     ]),

@@ -70,31 +70,32 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
 
 
 def best(ask: Best, group: Rows, rows: Rows) -> Answer:
-    """What is chosen is held against the value that costs most beside it."""
-    work, figures = declared(ask.workload), list[Figure]()
+    """What is chosen is held against the value that costs most beside it; no choice is named that
+    the launches leave open."""
+    work, figures, named, left = declared(ask.workload), list[Figure](), list[str](), list[str]()
     usual = {*(work.base().items() if work else ())}
     for axis in ask.axes:
         fixed = [name for name in varying(group) if name != axis]
         lines = [some for _, some in base.grouped(base.ordered(group, None), fixed)]
         along = max(lines, key=lambda some: (len(some), len(usual & {*some[0].axes.items()})))
         for chosen in along:
-            gains = [
-                (row, conclude(chosen.by_launch, row.by_launch))
-                for row in along
-                if row is not chosen
-            ]
-            if all(gain.verdict != "slower" for _, gain in gains):
+            others = [row for row in along if row is not chosen]
+            gains = [(conclude(chosen.by_launch, row.by_launch), row) for row in others]
+            if all(gain.verdict != "slower" for gain, _ in gains):
                 break
-        if gains:
-            other, gain = max(gains, key=lambda pair: answers.weight(pair[1]))
-            ratio = Ratio(ask.name(other, [axis]), gain)
-            figures.append(base.timed(ask.name(chosen, [axis]), chosen, ratio=ratio))
-    is_known = any(figure.ratio.conclusion.is_different for figure in figures)
-    few = question.few_launches(group)
-    verdict = answers.joined(f"{figure.label} ({figure.ratio})" for figure in figures)
-    if few or not figures:
-        verdict = f"undecided: {few or 'no two cases differ on one axis alone'}"
-    return base.made(ask, "figure" if is_known else "undecided", verdict, figures)
+        if not gains:
+            continue
+        gain, other = max(gains, key=lambda pair: answers.weight(pair[0]))
+        ratio = Ratio(ask.name(other, [axis]), gain)
+        figures.append(base.timed(ask.name(chosen, [axis]), chosen, ratio=ratio))
+        if gain.verdict == "undecided":
+            left.append(axis)
+        else:
+            named.append(f"{figures[-1].label} ({ratio})")
+    why = question.few_launches(group) if figures else "no two cases differ on one axis alone"
+    undecided = f"undecided: {why or answers.joined(left)}" if why or left else ""
+    verdict = "; ".join(filter(None, [answers.joined(named), undecided]))
+    return base.made(ask, "figure" if named else "undecided", verdict, figures)
 
 
 # ---- which rows, and what each is held against --------------------------------------------------
