@@ -13,17 +13,6 @@ def rows(num_series: int, seed: int = 0, sigma: float = 0.01, num: int = 120) ->
     return np.random.default_rng(seed).normal(0, sigma, (num_series, num)) + math.log(1e-3)
 
 
-def test_a_shared_step_is_the_machines() -> None:
-    logs = rows(12)
-    logs[:, 70:] += math.log(1.04)
-    logs[3, 40:] += math.log(1.10)
-    found = judge_machine(list(logs))
-    assert found.common is not None
-    assert [(c.index, round(c.effect, 2)) for c in found.common.changes] == [(70, 0.04)]
-    own = [[(c.index, round(c.effect, 1)) for c in j.changes] for j in found.own]
-    assert own == [[(40, 0.1)] if i == 3 else [] for i in range(12)]
-
-
 def test_series_of_other_lengths_and_with_holes() -> None:
     logs = rows(10)
     logs[:, 70:] += math.log(1.05)

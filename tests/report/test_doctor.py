@@ -2,18 +2,18 @@
 
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from hostbench.cli import doctor as command
 from hostbench.facts.gpu import Hardware, nvml_facts
-from hostbench.facts.record import Facts, known, unknown
+from hostbench.facts.record import Fact, Facts, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.report.doctor import blocks as made
-from hostbench.report.doctor import coverage, findings
-from hostbench.report.write import text as in_text
+from hostbench.report.doctor import Diagnosis, coverage, findings
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 
@@ -48,97 +48,77 @@ def facts_of(library: FakeNvml | None = None, **host: str | float | bool) -> Fac
     return facts | nvml_facts(library or fake_nvml.machine("library_missing"))
 
 
-def diagnose(gpu: FakeGpu | None = None, torch: TorchState = CUDA_TORCH, **host):
+def diagnose(
+    gpu: FakeGpu | None = None, torch: TorchState = CUDA_TORCH, **host: Any
+) -> list[Diagnosis]:
     library = FakeNvml(gpus=(gpu,)) if gpu else None
     return findings(facts_of(library, **host), H200 if gpu else NO_GPU, torch)
 
 
-def levels(found, text: str) -> list[str]:
-    return [each.level for each in found if text in each.text]
+def levels(diagnoses: list[Diagnosis], text: str) -> list[str]:
+    return [own.level for own in diagnoses if text in own.text]
 
 
-def test_a_machine_without_a_gpu_is_fine():
-    found = diagnose(torch=CPU_TORCH)
-    assert [each.level for each in found] == ["note", "ok"]
-    assert all(each.level != "broken" for each in found)
+def tools(asv: Fact, **more: bool) -> list[Diagnosis]:
+    return findings({**facts_of(), "software": {"asv": asv}}, NO_GPU, CPU_TORCH, **more)
 
 
-def test_a_healthy_gpu_is_fine():
-    found = diagnose(FakeGpu())
-    assert [(each.level, each.text) for each in found] == [
+def on(library: FakeNvml | None, torch: TorchState = CUDA_TORCH) -> list[Diagnosis]:
+    return findings(facts_of(library), H200, torch)
+
+
+def test_a_healthy_machine_is_fine_with_a_gpu_or_without() -> None:
+    assert [own.level for own in diagnose(torch=CPU_TORCH)] == ["note", "ok"]
+    assert [(own.level, own.text) for own in diagnose(FakeGpu())] == [
         ("ok", "gpu0: link negotiated in full: PCIe Gen5 x16, at most 57.6 GB/s each way"),
         ("ok", "nothing looks wrong"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("gpu", "level", "text"),
-    [
-        (FakeGpu(link=(5, 8)), "warn", "link is x8 of x16"),
-        (FakeGpu(link=(4, 16), max_link=(4, 16)), "warn", "limits PCIe to generation 4 of 5"),
-        (FakeGpu(throttle_bits=0x41), "warn", "throttled now (hardware-thermal)"),
-        (FakeGpu(mig=True), "note", "MIG is on"),
-        (FakeGpu(broken=GPU_IS_LOST), "broken", "gpu0 does not answer"),
-        (fake_nvml.machine("vgpu").gpus[0], "note", "a virtual GPU; link and counters"),
-    ],
-)
-def test_gpu_findings(gpu, level, text):
-    assert levels(diagnose(gpu), text) == [level]
-
-
-def test_a_gpu_that_works_and_does_not_answer_nvml_is_a_warning():
-    silent = fake_nvml.machine("no_permission").gpus[0]
-    found = diagnose(silent, replace(CUDA_TORCH, devices=("NVIDIA H200",)))
-    assert levels(found, "gpu0 does not answer NVML, though CUDA works") == ["warn"]
+LACKING = TorchState(installed=False, importable=False)
+WRONG = TorchState(installed=True, importable=False, error="undefined symbol")
+OLD = TorchState(installed=True, importable=True, version="2.5.1+cpu")
+SILENT = fake_nvml.machine("no_permission").gpus[0]
 
 
 @pytest.mark.parametrize(
-    ("host", "level", "text"),
+    ("diagnoses", "level", "text"),
     [
-        ({"cpu_governor": "performance,powersave"}, "warn", "governor"),
-        ({"virtualized": True}, "note", "a virtual machine"),
-    ],
-)
-def test_host_findings(host, level, text):
-    found = diagnose(**host)
-    assert levels(found, text) == [level]
-    assert all(each.level != "broken" for each in found)
-
-
-def test_driver_findings():
-    confidential = findings(facts_of(FakeNvml(confidential=True)), H200, CUDA_TORCH)
-    assert levels(confidential, "confidential computing is on") == ["warn"]
-    old = findings(facts_of(fake_nvml.machine("old_driver")), H200, CUDA_TORCH)
-    assert levels(old, "the driver supports CUDA 11.4, torch was built for 13.0") == ["warn"]
-    silent = findings(facts_of(), H200, CUDA_TORCH)
-    assert levels(silent, "no NVML") == ["warn"]
-    assert "libnvidia-ml" in silent[0].remedy
-
-
-@pytest.mark.parametrize(
-    ("torch", "hardware", "level", "text"),
-    [
-        (TorchState(installed=False, importable=False), NO_GPU, "broken", "not installed"),
+        (diagnose(FakeGpu(link=(5, 8))), "warn", "link is x8 of x16"),
         (
-            TorchState(installed=True, importable=False, error="undefined symbol"),
-            NO_GPU,
-            "broken",
-            "torch fails: undefined symbol",
+            diagnose(FakeGpu(link=(4, 16), max_link=(4, 16))),
+            *("warn", "limits PCIe to generation 4 of 5"),
         ),
+        (diagnose(FakeGpu(throttle_bits=0x41)), "warn", "throttled now (hardware-thermal)"),
+        (diagnose(FakeGpu(mig=True)), "note", "MIG is on"),
+        (diagnose(FakeGpu(broken=GPU_IS_LOST)), "broken", "gpu0 does not answer"),
+        (diagnose(fake_nvml.machine("vgpu").gpus[0]), "note", "a virtual GPU; link and counters"),
         (
-            TorchState(installed=True, importable=True, version="2.5.1+cpu"),
-            NO_GPU,
-            "warn",
-            "torch 2.5.1+cpu is older than 2.6",
+            diagnose(SILENT, replace(CUDA_TORCH, devices=("NVIDIA H200",))),
+            *("warn", "gpu0 does not answer NVML, though CUDA works"),
         ),
-        (CPU_TORCH, H200, "broken", "torch.cuda does not work: not compiled"),
+        (diagnose(cpu_governor="performance,powersave"), "warn", "governor"),
+        (diagnose(virtualized=True), "note", "a virtual machine"),
+        (on(FakeNvml(confidential=True)), "warn", "confidential computing is on"),
+        (
+            on(fake_nvml.machine("old_driver")),
+            *("warn", "the driver supports CUDA 11.4, torch was built for 13.0"),
+        ),
+        (on(None), "warn", "no NVML"),
+        (on(None, CPU_TORCH), "broken", "torch.cuda does not work: not compiled"),
+        (diagnose(torch=LACKING), "broken", "not installed"),
+        (diagnose(torch=WRONG), "broken", "torch fails: undefined symbol"),
+        (diagnose(torch=OLD), "warn", "torch 2.5.1+cpu is older than 2.6"),
+        (tools(known("0.7.0")), "warn", "asv is 0.7.0"),
+        (tools(unknown("not installed")), "warn", "asv is not installed"),
+        (tools(known("0.6.6"), has_git=False), "warn", "git is missing"),
     ],
 )
-def test_torch_findings(torch, hardware, level, text):
-    assert levels(findings(facts_of(), hardware, torch), text) == [level]
+def test_what_looks_wrong_is_named(diagnoses: list[Diagnosis], level: str, text: str) -> None:
+    assert levels(diagnoses, text) == [level]
 
 
-def test_the_remedy_fits_the_cause():
+def test_the_remedy_fits_the_cause() -> None:
     def remedy(hardware: Hardware, torch: TorchState) -> str:
         return findings(facts_of(), hardware, torch)[0].remedy
 
@@ -147,18 +127,10 @@ def test_the_remedy_fits_the_cause():
     assert "--gpus all" in remedy(Hardware(num_gpus=1, seen_by="pci"), failing)
     assert "supports CUDA 13.0" in remedy(H200, failing)
     assert "CUDA_VISIBLE_DEVICES=''" in remedy(H200, failing)
+    assert "libnvidia-ml" in on(None)[0].remedy
 
 
-def test_tool_findings():
-    facts = facts_of()
-    facts["software"]["asv"] = known("0.7.0")
-    assert levels(findings(facts, NO_GPU, CPU_TORCH), "asv is 0.7.0") == ["warn"]
-    facts["software"]["asv"] = unknown("not installed")
-    found = findings(facts, NO_GPU, CPU_TORCH, has_git=False)
-    assert levels(found, "asv is not installed") == levels(found, "git is missing") == ["warn"]
-
-
-def test_coverage_counts_every_case_once():
+def test_coverage_counts_every_case_once() -> None:
     works = load().values()
     total = sum(len(list(work.cases())) for work in works)
     reasons = {
@@ -189,9 +161,7 @@ def test_coverage_counts_every_case_once():
             "torch.cuda does not work",
             "measured only with --device cpu, as there is a GPU",
         },
-        (NO_GPU, TorchState(installed=False, importable=False)): {
-            "needs torch, which cannot be imported"
-        },
+        (NO_GPU, LACKING): {"needs torch, which cannot be imported"},
     }
     for (hardware, torch), expected in reasons.items():
         runs, skipped = coverage(works, hardware, torch)
@@ -199,16 +169,29 @@ def test_coverage_counts_every_case_once():
         assert runs.total() + skipped.total() == total
 
 
-def render(*about) -> str:
-    return in_text(made(*about))
+Doctor = Callable[..., tuple[int, str]]
 
 
-def test_the_page_says_it_in_words():
-    facts = facts_of(FakeNvml(gpus=(FakeGpu(link=(5, 8)),)))
-    found = findings(facts, H200, CUDA_TORCH)
-    page = render(
-        "1x-nvidia-h200", facts, CUDA_TORCH, found, *coverage(load().values(), H200, CUDA_TORCH)
-    )
+@pytest.fixture
+def doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    """Exit code and page of the command."""
+
+    def run(
+        torch: TorchState, hardware: Hardware, facts: Facts, form: str = "text"
+    ) -> tuple[int, str]:
+        monkeypatch.setattr(command, "probe_torch", lambda: torch)
+        monkeypatch.setattr(command, "collect", lambda torch_state: facts)
+        monkeypatch.setattr(command, "nvidia_hardware", lambda: hardware)
+        monkeypatch.delenv("HOSTBENCH_MACHINE", raising=False)
+        return command.execute(format=form), capsys.readouterr().out
+
+    return run
+
+
+def test_the_page_says_it_in_words(doctor: Doctor) -> None:
+    narrow = FakeNvml(gpus=(FakeGpu(link=(5, 8)),))
+    code, page = doctor(CUDA_TORCH, H200, facts_of(narrow))
+    assert code == 0
     for text in (
         "machine  1x-nvidia-h200",
         "AMD EPYC, 2 usable cores, 16GiB memory",
@@ -220,41 +203,19 @@ def test_the_page_says_it_in_words():
         "    reseat the card",
     ):
         assert text in page
+    code, page = doctor(CPU_TORCH, NO_GPU, facts_of())
+    assert code == 0 and "machine  cpu-epyc-2c" in page
 
 
-def test_the_page_of_a_machine_that_tells_nothing():
-    torch = TorchState(installed=False, importable=False, error="No module named 'torch'")
-    facts: Facts = {}
-    page = render("x", facts, torch, findings(facts, NO_GPU, torch), *coverage([], NO_GPU, torch))
-    assert "unknown CPU, cores unknown, memory unknown" in page
-    assert "Will run: 0 cases" in page
-    assert "\nbroken " in page
-
-
-@pytest.fixture
-def stage(monkeypatch):
-    def set_up(torch: TorchState, hardware: Hardware, facts: Facts) -> None:
-        monkeypatch.setattr(command, "probe_torch", lambda: torch)
-        monkeypatch.setattr(command, "collect", lambda torch_state: facts)
-        monkeypatch.setattr(command, "nvidia_hardware", lambda: hardware)
-        monkeypatch.delenv("HOSTBENCH_MACHINE", raising=False)
-
-    return set_up
-
-
-def test_the_command_exits_0_without_a_gpu(stage, capsys):
-    stage(CPU_TORCH, NO_GPU, facts_of())
-    assert command.execute() == 0
-    assert "machine  cpu-epyc-2c" in capsys.readouterr().out
-
-
-def test_the_command_exits_4_when_something_is_broken(stage, capsys):
-    stage(CPU_TORCH, H200, facts_of(FakeNvml()))
-    assert command.execute(format="json") == 4
-    page = json.loads(capsys.readouterr().out)
-    assert page["findings"][0]["level"] == "broken"
-    assert [(link["group"], link["kind"]) for link in page["links"]] == [("gpu0", "fine")]
-    assert page["facts"]["gpu0"]["name"] == "NVIDIA H200"
+def test_what_is_broken_has_exit_code_4_also_where_nothing_is_known(doctor: Doctor) -> None:
+    code, page = doctor(LACKING, NO_GPU, {})
+    assert code == 4 and "\nbroken " in page
+    assert "unknown CPU, cores unknown, memory unknown" in page and "Will run: 0 cases" in page
+    code, page = doctor(CPU_TORCH, H200, facts_of(FakeNvml()), "json")
+    shown = json.loads(page)
+    assert code == 4 and shown["findings"][0]["level"] == "broken"
+    assert [(link["group"], link["kind"]) for link in shown["links"]] == [("gpu0", "fine")]
+    assert shown["facts"]["gpu0"]["name"] == "NVIDIA H200"
 
 
 def test_what_reads_results_and_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
