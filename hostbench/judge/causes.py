@@ -5,9 +5,9 @@ is what else moved, or did not: the same series on other machines, the other ser
 and the same commit measured again. No files: the facts of runs are asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from msgspec import structs
@@ -37,10 +37,18 @@ MEASURING = ("launches", "profile", "device", "by")
 
 FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
-Clue = tuple[int, Evidence]
-"""With its weight: more than 0 for the code, less for the environment."""
+ORDER = get_args(EvidenceKind)
+"""Of evidence that weighs the same."""
 Dates = tuple[float, float]
 """From one commit's date to another's, in seconds since the epoch."""
+
+
+class Clue(NamedTuple):
+    """Evidence, and its weight: more than 0 for the code, less for the environment."""
+
+    weight: int
+    kind: EvidenceKind
+    text: str = ""
 
 
 class _Differences(NamedTuple):
@@ -78,12 +86,16 @@ class Explainer:
             reset = Evidence(kind="reset", text=event.why)
             return structs.replace(event, cause=label, evidence=(reset,))
         differ, commits = self._across(event)
+        label, clues = differ.label, [Clue(0, "same commit")]
         if commits:
-            clues = self._clues(event, own, differ)
+            clues = [*self._elsewhere(event, own, differ), *_measured_again(event, own)]
+            clues += _beside(event, own)
+            is_own = event.case and "machine moved" not in {clue.kind for clue in clues}
+            if differ.are_known and not differ.any:
+                clues.append(Clue(UNCHANGED if is_own else 0, "same facts"))
             label = _weighed(event, clues, differ)
-            evidence = [fact for _, fact in sorted(clues, key=lambda clue: -abs(clue[0]))]
-        else:
-            label, evidence = differ.label, [Evidence(kind="same commit")]
+        clues.sort(key=lambda clue: (-abs(clue.weight), ORDER.index(clue.kind)))
+        evidence = [Evidence(kind=clue.kind, text=clue.text) for clue in clues]
         evidence += (Evidence(kind="fact", text=str(fact)) for fact in differ.facts)
         evidence += (Evidence(kind="measuring", text=text) for text in differ.measuring)
         if not differ.are_known:
@@ -114,60 +126,39 @@ class Explainer:
             return _Differences(measuring=measuring)
         return _Differences(facts=possible(first, second), measuring=measuring, are_known=True)
 
-    def _clues(self, event: Event, own: JudgedGrid, differ: _Differences) -> list[Clue]:
-        """What speaks for the code, then what speaks for the environment."""
-        along, against, num, machine_moved = _beside(event, own)
-        again, stayed = _measured_again(event, own)
-        elsewhere, shared, passed = self._elsewhere(event, own, differ)
-        unchanged = UNCHANGED if event.case and not machine_moved else 0
-        touched, is_over = along + against, event.status in ("temporary", "recovered")
-        few = PLAIN if touched <= FEW * num else SLIGHT
-        have_stayed = num >= FEWEST_SERIES and touched < MANY * num
-        alone = bool(passed) and not elsewhere
-        have_moved = along > 0 and along >= MANY * num
-        is_same = differ.are_known and not differ.any
-        clues: list[tuple[bool, int, EvidenceKind, object]] = [
-            (bool(elsewhere), STRONG, "elsewhere", ", ".join(elsewhere)),
-            (stayed > again, STRONG, "again stayed", stayed),
-            (have_stayed, few, "others stayed", f"{num - touched} of {num}"),
-            (have_stayed and against > 0, 0, "others against", against),
-            (is_same, unchanged, "same facts", ""),
-            (machine_moved, -PLAIN, "machine moved", ""),
-            (again > stayed, -STRONG, "again moved", again),
-            (bool(shared), -SLIGHT, "same fact elsewhere", ", ".join(shared)),
-            (alone, -PLAIN, "passed", ", ".join(passed)),
-            (alone and is_over and not shared, -UNCHANGED, "gone again", ""),
-            (have_moved, -PLAIN, "others moved", f"{along} of {num}"),
-        ]
-        return [
-            (weight, Evidence(kind=kind, text=str(text)))
-            for speaks, weight, kind, text in clues
-            if speaks
-        ]
-
-    def _elsewhere(
-        self, event: Event, own: JudgedGrid, differ: _Differences
-    ) -> tuple[list[str], list[str], list[str]]:
+    def _elsewhere(self, event: Event, own: JudgedGrid, differ: _Differences) -> Iterator[Clue]:
         """Other machines: those where the same series moved the same way at the same commits; those
         of them to which the same fact came, which is no evidence for the code; and those whose same
         series passed these commits and could have shown such a step."""
         moved, shared, passed = list[str](), list[str](), list[str]()
-        span = _span(event, own)
+        start, end = _span(event, own)
         changed = {(fact.name, fact.after) for fact in differ.facts}
+
+        def beside(other: JudgedGrid, case: str) -> list[Event]:
+            """At commits as near as both places are sure."""
+            spans = [(one, _span(one, other)) for one in other.of_case[case]]
+            return [one for one, (first, last) in spans if start < last and first < end]
+
         for other in self._judged:
             if other.grid.group.machine == event.machine or event.case not in other.row_of:
                 continue
-            beside = [e for e in other.of_case[event.case] if _overlap(_span(e, other), span)]
-            same = [e for e in beside if e.kind == event.kind and e.effect * event.effect > 0]
+            near = beside(other, event.case)
+            same = [e for e in near if e.kind == event.kind and e.effect * event.effect > 0]
             if same:
                 facts = self._across(same[0])[0].facts if changed else ()
                 is_shared = any((fact.name, fact.after) in changed for fact in facts)
                 (shared if is_shared else moved).append(other.grid.group.name)
-            if event.case:
-                beside += [e for e in other.of_case[""] if _overlap(_span(e, other), span)]
-            if not beside and _could_show(event, other, span):
+            near += beside(other, "") if event.case else []
+            if not near and _could_show(event, other, (start, end)):
                 passed.append(other.grid.group.name)
-        return moved, shared, passed
+        if moved:
+            yield Clue(STRONG, "elsewhere", ", ".join(moved))
+        if shared:
+            yield Clue(-SLIGHT, "same fact elsewhere", ", ".join(shared))
+        if passed and not moved:
+            yield Clue(-PLAIN, "passed", ", ".join(passed))
+            if event.status in ("temporary", "recovered") and not shared:
+                yield Clue(-UNCHANGED, "gone again")
 
 
 def commits_of(
@@ -197,9 +188,9 @@ def ends_of(event: Event) -> tuple[str, str | None]:
 
 def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label:
     """Commits landed: was it them, or the environment?"""
-    kinds = {evidence.kind for _, evidence in clues}
-    code = sum(weight for weight, _ in clues if weight > 0)
-    environment = -sum(weight for weight, _ in clues if weight < 0)
+    kinds = {clue.kind for clue in clues}
+    code = sum(clue.weight for clue in clues if clue.weight > 0)
+    environment = -sum(clue.weight for clue in clues if clue.weight < 0)
     is_machine = not event.case
     if is_machine and not differ.any:
         return "code" if "elsewhere" in kinds else "machine-wide"
@@ -213,19 +204,46 @@ def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label
 # ---- what else moved, and what did not ----------------------------------------------------------
 
 
-def _beside(event: Event, own: JudgedGrid) -> tuple[int, int, int, bool]:
-    """(series of the machine that moved the same way, that only moved the other way, that have
-    points on both sides, whether the machine has an event of its own that can have begun there)."""
-    if not event.case:
-        along, num = event.moved or (0, 0)
-        return along, 0, num, False
-    near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
-    steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
-    others = [e for e in steps if e.case not in ("", event.case)]
-    alike = {e.case for e in others if e.effect * event.effect > 0}
-    first, last = own.ends
-    num = int(((first < event.index) & (last >= event.index)).sum()) - 1
-    return len(alike), len({e.case for e in others} - alike), num, any(not e.case for e in steps)
+def _beside(event: Event, own: JudgedGrid) -> Iterator[Clue]:
+    """The machine's other series that moved the same way, or only the other way, of those with
+    points on both sides; and whether it has an event of its own that can have begun there."""
+    along, against = event.moved[0] if event.moved else 0, 0
+    num = event.moved[1] if event.moved else 0
+    if event.case:
+        near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
+        steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
+        if any(not e.case for e in steps):
+            yield Clue(-PLAIN, "machine moved")
+        others = [e for e in steps if e.case not in ("", event.case)]
+        alike = {e.case for e in others if e.effect * event.effect > 0}
+        along, against = len(alike), len({e.case for e in others} - alike)
+        first, last = own.ends
+        num = int(((first < event.index) & (last >= event.index)).sum()) - 1
+    touched = along + against
+    if num >= FEWEST_SERIES and touched < MANY * num:
+        weight = PLAIN if touched <= FEW * num else SLIGHT
+        yield Clue(weight, "others stayed", f"{num - touched} of {num}")
+        if against:
+            yield Clue(0, "others against", str(against))
+    if along > 0 and along >= MANY * num:
+        yield Clue(-PLAIN, "others moved", f"{along} of {num}")
+
+
+def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Clue]:
+    """Whether points of commits from before the step, measured again after it, have moved, too."""
+    newest = event.around[0].committed_at
+    since = max(point.started_at for point in event.around)
+    columns = [
+        point.committed_at <= newest and point.started_at >= since for point in own.grid.columns
+    ]
+    rows = [own.row_of[event.case]] if event.case else slice(None)
+    reruns = own.grid.reruns[rows][:, columns]
+    moved = int((reruns / event.height >= HALF).sum())
+    stayed = int(np.isfinite(reruns).sum()) - moved
+    if stayed > moved:
+        yield Clue(STRONG, "again stayed", str(stayed))
+    elif moved > stayed:
+        yield Clue(-STRONG, "again moved", str(moved))
 
 
 def _span(event: Event, own: JudgedGrid) -> Dates:
@@ -234,11 +252,6 @@ def _span(event: Event, own: JudgedGrid) -> Dates:
     until = event.until_index
     end = max(dates) if until is None else own.grid.columns[until].committed_at
     return min(dates).timestamp(), end.timestamp()
-
-
-def _overlap(one: Dates, other: Dates) -> bool:
-    """At commits as near as both places are sure."""
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def _could_show(event: Event, other: JudgedGrid, span: Dates) -> bool:
@@ -255,16 +268,3 @@ def _could_show(event: Event, other: JudgedGrid, span: Dates) -> bool:
     within = np.count_nonzero((start < dates) & (dates < end))
     is_measured = event.until_index is None or within >= SHORTEST
     return bool(is_measured and min(each_side) >= EACH_SIDE)
-
-
-def _measured_again(event: Event, own: JudgedGrid) -> tuple[int, int]:
-    """Of points of commits from before the step, measured again after it: moved, stayed."""
-    newest = event.around[0].committed_at
-    since = max(point.started_at for point in event.around)
-    columns = [
-        point.committed_at <= newest and point.started_at >= since for point in own.grid.columns
-    ]
-    rows = [own.row_of[event.case]] if event.case else slice(None)
-    reruns = own.grid.reruns[rows][:, columns]
-    moved = int((reruns / event.height >= HALF).sum())
-    return moved, int(np.isfinite(reruns).sum()) - moved

@@ -198,7 +198,9 @@ def _taken_out(logs: Floats, runs: pd.DataFrame) -> Floats:
     by_time = runs["started_at"].rank(method="first").to_numpy().argsort()
     dates, commits = runs["committed_at"].to_numpy()[by_time], runs["commit"].to_numpy()[by_time]
     late = dates < np.maximum.accumulate(dates)
-    reruns = np.full(logs.shape, np.nan) if late.any() else np.broadcast_to(np.nan, logs.shape)
+    if not late.any():
+        return np.broadcast_to(np.nan, logs.shape)
+    reruns = np.full(logs.shape, np.nan)
     first: dict[str, Floats] = {}
     for column, commit, is_late in zip(by_time, commits, late, strict=True):
         own = logs[:, column].copy()
