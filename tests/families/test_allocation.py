@@ -2,7 +2,7 @@
 
 import mmap
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,31 +15,17 @@ from hostbench.core.case import Case
 from hostbench.core.units import MIB
 from hostbench.device import torch_device
 from hostbench.device.base import Device, Fill
-from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
-from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine
 
 WORKS = load(("allocation",))
 COSTS = Costs()
 N = 16 * MIB
-
-
-@pytest.fixture
-def cpu() -> Iterator[Device]:
-    opened = CpuDevice()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def floor() -> Iterator[Machine]:
-    with cuda_machine() as made:
-        yield made
 
 
 def prepared(device: Device, name: str, **axes: Any) -> Prepared:

@@ -2,27 +2,18 @@
 the cpu device can do is proven there."""
 
 from collections.abc import Iterator
-from typing import NoReturn
+from dataclasses import replace
 
 import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
-from hostbench.device.base import Device, lacking
+from hostbench.device.base import Device
 from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared, proofs_of
 from hostbench.measure.workload import Workload, prepare
-
-CpuDevice = pytest.importorskip("hostbench.device.cpu").CpuDevice
-
-
-@pytest.fixture
-def device() -> Iterator[Device]:
-    opened = CpuDevice()
-    yield opened
-    opened.close()
 
 
 def kinds(work: Workload) -> Iterator[Case]:
@@ -36,50 +27,34 @@ def kinds(work: Workload) -> Iterator[Case]:
             yield case
 
 
-def refused(work: Workload, device: Device, case: Case) -> str | None:
-    """What the device itself says when the case is built, with few bytes, and run without asking
-    first. What it does not refuse passes its proofs, with few copies that one could observe."""
+def run(work: Workload, device: Device, case: Case) -> None:
+    """Build it with few bytes, step, and pass its proofs, with copies that were observed."""
     axes = {name: value for name, value in case.axes if name != "device"}
     small = {"nbytes": 64 * KIB, "batch_bytes": 4 * MIB}
     axes |= {name: num for name, num in small.items() if name in axes}
-    try:
-        built = work.build(device, **axes)
-        prepared = built if isinstance(built, Prepared) else Prepared(step=built)
-        prepared.step()
-        device.synchronize()
-    except Unavailable as reason:
-        return str(reason)
+    built = work.build(device, **axes)
+    prepared = built if isinstance(built, Prepared) else Prepared(step=built)
+    prepared.step()
+    device.synchronize()
     seen = evidence.gather(device, prepared)
     assert "failed" not in f"{seen.proofs} {proofs_of(prepared)}", case
-    return None
 
 
 @pytest.mark.parametrize(
     "work", [work for work in load().values() if not work.has_ranks], ids=lambda work: work.name
 )
-def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device: Device) -> None:
+def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, cpu: Device) -> None:
+    """A case is refused before it is built, or runs; that none of its computes is that short only
+    calibrating tells."""
     for case in kinds(work):
-        told = work.refusal(case, 1)
-        said = refused(work, device, case)
-        device.reset()
-        if str(said).endswith("none is that short"):
-            continue  # which only calibrating tells
-        assert (told is None) == (said is None), case
-        assert said is None or said in map(device.lacks.get, work.options(case).needs)
-
-
-def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
-    def build(device: Device) -> NoReturn:
-        raise AssertionError("built")
-
-    work = Workload(
-        name="f.w",
-        axes={"device": ("cpu",)},
-        version="1",
-        build=build,
-        per_case={"needs": ("pinned memory",)},
-    )
-    case = next(work.cases())
-    with pytest.raises(Unavailable) as refusal:
-        prepare(work, device, case)
-    assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)["pinned memory"]
+        if reason := work.refusal(case, 1):
+            never = replace(work, build=lambda device, **_: pytest.fail("built"))
+            with pytest.raises(Unavailable) as refusal:
+                prepare(never, cpu, case)
+            assert str(refusal.value) == reason
+            continue
+        try:
+            run(work, cpu, case)
+        except Unavailable as refused:
+            assert str(refused).endswith("none is that short")
+        cpu.reset()

@@ -81,12 +81,6 @@ def outcomes(family: str, *, observe: bool) -> list[CaseRecord]:
 # ---- waits and times of the loops ---------------------------------------------------------------
 
 
-@pytest.fixture
-def floor() -> Iterator[Machine]:
-    with cuda_machine() as made:
-        yield made
-
-
 def stepped(
     floor: Machine, name: str, nbytes: int = SMALL, **axes: Any
 ) -> tuple[dict[str, int], float, set[int]]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from hostbench.core.case import AxisValue
 from hostbench.device.base import Device
 from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
@@ -32,7 +33,7 @@ def in_group(num_ranks: int, what: str) -> Any:
         by_rank = json.dumps(gathered(WORKS[what](dist.get_rank(), num_ranks)))
         return Prepared(step=lambda: None, findings=lambda: {"by_rank": by_rank})
 
-    axes = {"device": ("cpu",), "num_ranks": (num_ranks,)}
+    axes: Mapping[str, tuple[AxisValue, ...]] = {"device": ("cpu",), "num_ranks": (num_ranks,)}
     per_case = {"ranks": num_ranks}
     work = Workload(name=f"proofs.{what}", axes=axes, version="1", build=build, per_case=per_case)
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:

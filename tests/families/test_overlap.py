@@ -1,13 +1,11 @@
 """The overlapped loops: data that has to be right."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
-from hostbench.device.cpu import CpuDevice
 from hostbench.device.simulated import SimulatedDevice, SimulatedStream
 from hostbench.families.overlap.loops import Loop
 from hostbench.measure.measure import Prepared
@@ -42,13 +40,6 @@ def test_a_missing_event_fails_the_data_proof(
     said = str(verified(device, prepared))
     assert "computed on other data" in said or "came back as other data" in said
     assert not loop.is_noting
-
-
-@pytest.fixture
-def cpu() -> Iterator[Any]:
-    device = CpuDevice()
-    yield device
-    device.close()
 
 
 @pytest.mark.parametrize("schedule", ["copy_only", "serial", "default_stream", "copy_stream"])

@@ -1,6 +1,5 @@
 """A synchronization in each step of a loop: how often each device waits, and what was read."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from hostbench.measure.measure import BRIEF, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
 from hostbench.report.questions import answers, rows_of
 from tests.fakes.builders import record, run
-from tests.fakes.fake_cuda import Machine, cuda_machine
+from tests.fakes.fake_cuda import Machine
 from tests.stored import frame_of
 
 WORKS = load(("synchronization",))
@@ -51,19 +50,6 @@ def test_a_graph_costs_one_launch_a_step() -> None:
 
 
 # ---- what was read ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cpu() -> Iterator[CpuDevice]:
-    device = CpuDevice()
-    yield device
-    device.close()
-
-
-@pytest.fixture
-def floor() -> Iterator[Machine]:
-    with cuda_machine() as made:
-        yield made
 
 
 @pytest.mark.parametrize("trap", ["item", "mask", "bool", "nonzero"])
