@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
+from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
@@ -18,12 +18,14 @@ from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
+from hostbench.device.link_counters import LinkCounters
 from hostbench.facts import host
 from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop
 from hostbench.measure.workload import prepare
 from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 COSTS = Costs()
 _cuda: Any = torch.cuda
@@ -43,6 +45,42 @@ def case_of(workload: str, **axes: object) -> Case:
 def launched(*cases: Case) -> list[CaseRecord]:
     settings = {"budget_s": 0.0, "warmup_s": 0.0, "max_samples": 3}
     return walked(Launch(number=0, cases=cases, settings=settings))
+
+
+# ---- starting CUDA ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("built", "text", "remedy"),
+    [
+        (None, "", "pip install torch --index-url"),
+        ("12.6", "The NVIDIA driver on your system is too old (found version 11040)", "update the"),
+        ("12.6", "Found no NVIDIA driver on your system. Please", "--gpus all"),
+        ("12.6", "No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
+        (
+            "12.6",
+            "CUDA call failed lazily at initialization\nmore",
+            "initialization; check nvidia-smi",
+        ),
+        ("12.6", "CUDA_LAUNCH_BLOCKING", "is set: .*; unset it"),
+    ],
+)
+def test_a_cuda_that_does_not_start_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, built: str | None, text: str, remedy: str
+) -> None:
+    """A `DeferredCudaCallError` is no RuntimeError: a GPU that only NVML counts is one way."""
+
+    def fail() -> None:
+        assert not text.isupper(), "CUDA was started"
+        raise _cuda.DeferredCudaCallError(text) if "lazily" in text else RuntimeError(text)
+
+    if text.isupper():
+        monkeypatch.setenv(text, "1")
+    monkeypatch.setattr(torch.version, "cuda", built)
+    monkeypatch.setattr(torch.cuda, "init", fail)
+    with pytest.raises(BrokenError, match=remedy) as caught:
+        CudaDevice()
+    assert "\n" not in str(caught.value)
 
 
 # ---- calibration ------------------------------------------------------------------------------
@@ -178,6 +216,11 @@ def test_a_profiler_that_sees_nothing_is_a_reason() -> None:
     with cuda_machine(2, refuses=("profiler",)):
         proofs = observed("transfer.between_devices", route="peer", nbytes=MIB)
         assert proofs["copies"].startswith("unavailable: the profiler saw no work of the GPU")
+        device, runs = CudaDevice(), list[str]()
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
+                device.observe(lambda: runs.append("run"), lambda: runs.append("ready"))
+        assert runs == ["ready", "run"] * 3, "it is remembered"
     with cuda_machine(2):
         proofs = observed("transfer.between_devices", route="peer", nbytes=MIB)
         assert proofs["copies"] == "passed"
@@ -202,6 +245,22 @@ def test_nothing_is_enqueued_when_observing_begins(
 def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Machine) -> None:
     said = observed("transfer.between_devices", route="through_host", nbytes=16 * MIB)
     assert said == {"copies": "passed", "link_bytes": "passed"}
+
+
+def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
+    first = FakeGpu(uuid="GPU-aaaa", field_values={197: 1, 198: 2})
+    second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})
+    library = FakeNvml(gpus=(first, second))
+    assert LinkCounters("bbbb", library).read() == (40, 30)
+    first.field_values[138] = 5
+    assert LinkCounters("aaaa", library).sent() == 1 + 5 * 1024, "NVLink counts KiB"
+    second.field_errors[138] = 3
+    assert LinkCounters("bbbb", library).sent() == 30
+    with pytest.raises(Unavailable, match="no GPU with this UUID"):
+        LinkCounters("cccc", library).read()
+    refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})
+    with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
+        LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
 
 
 # ---- where it settles -------------------------------------------------------------------------
@@ -235,6 +294,8 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: kept)
     assert numa.is_near("0000:18:00.0", tmp_path) is (kept != allowed)
     assert numa.is_near("0000:19:00.0", tmp_path) is None
+    (tmp_path / "0000:18:00.0" / "numa_node").write_text("-1\n")  # as virtual machines say
+    assert numa.local_cpus("0000:18:00.0", tmp_path) == set()
 
 
 def test_far_memory_is_touched_on_the_cpus_of_other_nodes(

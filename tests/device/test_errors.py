@@ -1,14 +1,41 @@
-"""What is said of a failure of NCCL and gloo, from the texts that torch raises: their own words."""
+"""Which errors end a worker, and what is said of failures of NCCL and gloo: their own words."""
 
 from typing import Any
 
 import pytest
 
-from hostbench.core.errors import CollectiveError
+from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.device.errors import fatal_reason, in_words
 
 torch = pytest.importorskip("torch")
 rank = pytest.importorskip("hostbench.ranks.rank")
+
+
+def chained(outer: BaseException, cause: BaseException) -> BaseException:
+    outer.__cause__ = cause
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "start"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
+        (MemoryError(), "out of memory: MemoryError"),
+        (RuntimeError("CUDA error: an illegal memory access\nmore"), "CUDA error"),
+        (RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"), "CUDA error"),
+        (chained(ValueError("wrapped"), RuntimeError("CUDA error: assert")), "CUDA error"),
+        (ValueError("CUDA error in a text that is not torch's"), "None"),
+        (Unavailable("this machine has no pinned memory"), "None"),
+        (RuntimeError("The size of tensor a (3) must match"), "None"),
+    ],
+)
+def test_errors_that_end_a_worker_have_a_reason(error: BaseException, start: str) -> None:
+    reason = str(fatal_reason(error))
+    assert reason.startswith(start)
+    assert "\n" not in reason
+
+
+# ---- NCCL and gloo
 
 HEAD = "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, "
 SYSTEM = (
