@@ -172,8 +172,9 @@ class _Gaps:
             if owed_s > used_s:
                 self._owed.append((wait, launch, owed_s - used_s))
         in_call_s = min(rest_s, returned_s - max(called_s, start_s))
-        is_slow = returned_s - called_s > LAUNCH_S
-        yield IdlePiece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
+        if in_call_s > 0:
+            is_slow = returned_s - called_s > LAUNCH_S
+            yield IdlePiece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
         if rest_s <= in_call_s:
             return
         launched_s = self._launch_ends[index - 1] if index else -np.inf
