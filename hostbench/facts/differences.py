@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hostbench.facts import spec
-from hostbench.facts.record import NOT_SET, Fact, Facts, cuda_group, text_of
+from hostbench.facts.record import Fact, Facts, cuda_group, text_of
 
 T = TypeVar("T")
 RunFacts = Mapping[str, Facts]
@@ -102,10 +102,11 @@ def _under_load(run: RunFacts) -> Facts:
 
 
 def _is_told(name: str, fact: Fact | None) -> bool:
-    """Whether it says something: also that a variable is set to what is not stored."""
+    """Whether it says something: also that a variable is set to what is not stored. Older archives
+    have those that are not set, too."""
     if fact is None or fact.why is None:
         return fact is not None
-    return name.startswith("env_") and fact.why != NOT_SET
+    return name.startswith("env_") and fact.why != "not set"
 
 
 def _has_moved(name: str, old: Fact | None, new: Fact | None) -> bool:

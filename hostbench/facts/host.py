@@ -25,7 +25,6 @@ KERNEL_PARAMETERS = frozenset(
 )
 """What is told of the command line, where they are in it, and nothing else."""
 CPUS = "sys/devices/system/cpu"
-HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
 # ---- files --------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
 
-NOT_SET = "not set"
-"""Why a variable of the environment has no value."""
 MOST_FOREIGN = 0.1
 """Share of the CPU that other programs may take on a quiet machine."""
 

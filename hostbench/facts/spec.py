@@ -79,6 +79,7 @@ _NO_SLOT = "sysfs does not show the GPU's PCI slot"
 _CLOCKS = "no cpufreq: the hypervisor or the firmware sets the clocks"
 _SILENT = "the kernel does not say"
 _SM, _MEMORY = 1, 2
+_HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 ROWS = (
     # another machine, or a part of one
@@ -118,7 +119,7 @@ ROWS = (
     _gpu("power_limit_w", lambda n, h: float(n.nvmlDeviceGetEnforcedPowerLimit(h)) / 1000),
     _gpu("persistence", lambda n, h: switch(n.nvmlDeviceGetPersistenceMode(h))),
     _gpu("ecc", lambda n, h: switch(n.nvmlDeviceGetEccMode(h)[0])),
-    _host("transparent_huge_pages", host.chosen(host.HUGE_PAGES), why="the kernel has none"),
+    _host("transparent_huge_pages", host.chosen(_HUGE_PAGES), why="the kernel has none"),
     _host("numa_balancing", host.flag("proc/sys/kernel/numa_balancing"), why="not in this kernel"),
     _host("pcie_aspm_policy", host.chosen("sys/module/pcie_aspm/parameters/policy"), why=_SILENT),
     _host("virtualized", host.virtualized, why="this CPU does not tell"),

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DeviceLost, HostbenchError, UsageError
+from hostbench.facts.record import from_json
 from hostbench.families import load
 from hostbench.ranks import launch
 from hostbench.ranks.group import GroupConfig
@@ -23,6 +24,7 @@ from hostbench.ranks.launch import Mail, greet
 from hostbench.ranks.pool import Deadline
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
+from hostbench.store.limits import with_limits
 from hostbench.store.runs import case_results
 from tests.ranks.conftest import cases, culprit_of
 from tests.runner.test_faults import only_run
@@ -178,7 +180,8 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert (summed.status, summed.case.values["num_ranks"]) == ("ok", 3)
     assert summed.measurement.proofs == {"data": "passed"}
     assert [*summed.measurement.ranks] == ["0", "1", "2"]
-    rows = read_tree(results).frame
+    facts = {when: from_json(groups) for when, groups in run.facts.items()}
+    rows = with_limits(read_tree(results).frame, facts)
     assert "2 hosts: what the network between them carries is not known" in set(rows["ceiling"])
     assert "3 ranks" in done.stdout and "kept " in done.stdout
     printed = re.search(r"next +\S+ (.*?) \(everything\)", done.stdout)
