@@ -227,14 +227,13 @@ def host_to_all(device: Device, nbytes: int, num_devices: int) -> Prepared:
 
     from hostbench.core.errors import Unavailable
 
-    sources = [device.host_buffer(nbytes, pinned=True) for _ in range(num_devices)]
     module, here = torch.get_device_module(device.torch_device), device.torch_device
     if (num := module.device_count()) < num_devices:
         raise Unavailable(f"needs {num_devices} GPUs, this machine has {num}")
     others = [torch.device(here.type, index) for index in range(num) if index != here.index]
     targets = [device.buffer(nbytes)]
     targets += [torch.zeros(nbytes, dtype=torch.uint8, device=o) for o in others[: num_devices - 1]]
-    pairs = [*zip(targets, sources, strict=True)]
+    pairs = [(target, device.host_buffer(nbytes, pinned=True)) for target in targets]
 
     def step() -> None:
         for target, source in pairs:
