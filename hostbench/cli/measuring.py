@@ -40,7 +40,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device, fitting
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import End
-from hostbench.store import adopt, asv_files
+from hostbench.store import archive, asv_files
 from hostbench.vcs.repo import Checkout, checkout, git
 from hostbench.vcs.side import Side
 
@@ -268,7 +268,7 @@ def measure(
                 is_judged = end == "complete" and runs[0].header.scratch is None
                 asv_error = _tell_asv(setup, runs[0], is_judged)
         archived = [
-            adopt.archive_journal(setup.results, path, run)
+            archive.archive_journal(setup.results, path, run)
             for path, run in zip(paths, runs, strict=True)
             if run.records
         ]
@@ -289,7 +289,7 @@ def _is_same(folder: Path, other: Path) -> bool:
 def _archive_orphans(setup: Setup) -> None:
     """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
     only counted."""
-    orphans = adopt.adopt_orphans(setup.results, warn)
+    orphans = archive.adopt_orphans(setup.results, warn)
     for run in orphans:
         if not run.is_complete:
             warn(f"archived run {run.run_id} as far as it got before it was killed")

@@ -10,10 +10,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import convert, structs, to_builtins
 
 from hostbench.core import files
-from hostbench.core.errors import DataError
+from hostbench.core.errors import DataError, Warn
 from hostbench.core.files import (
     RefusedFileError,
     damaged,
@@ -23,6 +23,7 @@ from hostbench.core.files import (
     write_atomic,
 )
 from hostbench.core.records import DAMAGE, FORMAT, Archived, Run
+from hostbench.runner import journal
 
 SUFFIX = ".json.gz"
 
@@ -47,6 +48,35 @@ def packed(content: Any) -> bytes:
     """JSON's bytes: the same for the same content, whatever the time and the Python."""
     text = json.dumps(content, separators=(",", ":")).encode()
     return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
+
+
+def archive_journal(results: Path, path: Path, run: Run) -> Archived:
+    """Archive a journal, which holds `run`, and remove it."""
+    write(results, run)
+    path.unlink(missing_ok=True)
+    return Archived(**structs.asdict(run))
+
+
+def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
+    """Archive every journal whose writer is gone: of runs that were killed or made by asv alone. An
+    unreadable one is named and left alone."""
+    adopted = []
+    for path in journal.find(results):
+        try:
+            if journal.is_alive(path):
+                continue
+            run = journal.read(path)
+            if not run.records:
+                path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
+                continue
+            adopted.append(archive_journal(results, path, run))
+        except FileNotFoundError:
+            continue  # another process adopted it meanwhile
+        except DataError as error:
+            warn(str(error))
+        except DAMAGE as error:  # lines that are right one by one, and together no run
+            warn(f"{path} is no readable journal ({error}); move it away")
+    return adopted
 
 
 def read(path: Path) -> Archived:

@@ -177,14 +177,14 @@ def test_what_asv_does_not_store_or_profile_is_said(two_commits: tuple[Scratch, 
 
 def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
     """Each with asv's machine name, and each point once."""
-    from hostbench.store import adopt
+    from hostbench.store import archive
 
     checkout, base, _ = two_commits
     copy = checkout.root.parent / "copy"
     shutil.copytree(checkout.results, copy)
     journals = list(journal.find(copy))
     assert len(journals) == 2  # one a commit
-    adopted = adopt.adopt_orphans(copy, print)
+    adopted = archive.adopt_orphans(copy, print)
     assert {run.header.machine for run in adopted} == {"scratch"}
     assert not list(journal.find(copy))
     tree = read_tree(copy)

@@ -239,7 +239,8 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
     assert story.answer.startswith("Broken off: ValueError: odd [")
     assert summary.read_text().startswith("## Broken off: ValueError: odd")
     with monkeypatch.context() as patch:
-        patch.setattr("hostbench.store.adopt.archive_journal", _raises(UsageError("No space left")))
+        full = _raises(UsageError("No space left"))
+        patch.setattr("hostbench.store.archive.archive_journal", full)
         assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("Broken off: No space left")
     with monkeypatch.context() as patch:
