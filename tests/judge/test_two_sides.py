@@ -124,10 +124,7 @@ def test_nothing_under_two_percent_or_fifty_nanoseconds_is_called(
 ) -> None:
     before = [scale * (1 + 1e-6 * n) for n in range(10)]
     assert by(before, *[change * seconds for seconds in before]).verdict == verdict
-
-
-def test_bytes_have_no_clock() -> None:
-    assert by_runs([1e-7] * 5, 1.1e-7, in_bytes=True).verdict == "slower"
+    assert by_runs([1e-7] * 5, 1.1e-7, in_bytes=True).verdict == "slower", "bytes have no clock"
 
 
 def test_the_level_begins_at_its_last_step() -> None:

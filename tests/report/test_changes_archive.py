@@ -151,49 +151,42 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
     assert "8 series judged" in out
 
 
-def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> None:
+def test_what_triage_has_taken_up_does_not_fail(
+    copied: Path, changes: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One of the two events is accepted, then the other as well, of a smaller size."""
-    words = (f"{CASES[1]}@shelf", sha(40)[:9], "accepted", "--note", "the | checksum")
-    assert main(["triage", *words, "--results", str(copied)]) == EXIT_OK
+
+    def say(*words: str) -> tuple[int, str, str]:
+        code = main(["triage", *words, "--results", str(copied)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    name = f"{CASES[1]}@shelf"
+    code, out, err = say(name, sha(40)[:9], "noise")
+    assert code == EXIT_OK and "it names 1 event, +" in out and err == ""
+    (path,) = (copied / "triage").iterdir()
+    assert json.loads(path.read_text())["since"] == sha(40)
+    say(as_typed(name), sha(40)[:11], "accepted", "--note", "the | checksum")  # as it is printed
+    assert as_typed(name) != name and list((copied / "triage").iterdir()) == [path]
+    assert as_typed(name) in say()[1]
     code, out, err = changes(copied)
     assert (code, err) == (EXIT_REGRESSION, "")
     assert "in triage" in out and "; accepted at +20." in out and ": the | checksum" in out
     about = {"series": "machine:shelf", "since": sha(25), "state": "expected"}
-    path = copied / "triage" / "half.txt"
+    other = copied / "triage" / "half.txt"
     for entry, code, text in (
         (about, EXIT_OK, "; expected\n"),
         ({**about, "effect": 0.01}, EXIT_REGRESSION, "; expected (outgrown) at +1.0%"),
     ):
-        path.write_text(json.dumps(entry))
+        other.write_text(json.dumps(entry))
         found, out, _ = changes(copied)
         assert found == code and text in out
-    path.write_text("{}")
+    other.write_text("{}")
     assert "half.txt" in changes(copied)[2]
-    over = (f"{CASES[2]}@shelf", sha(12)[:9], "investigating")
-    assert main(["triage", *over, "--results", str(copied)]) == EXIT_OK
+    say(f"{CASES[2]}@shelf", sha(12)[:9], "investigating")
     assert any(line.startswith("recovered") for line in changes(copied, "--all")[1].splitlines())
-
-
-def test_an_entry_is_set_for_what_is_stored(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def say(*words: str) -> tuple[str, str]:
-        assert main(["triage", *words, "--results", str(copied)]) == EXIT_OK
-        told = capsys.readouterr()
-        return told.out, told.err
-
-    name = f"{CASES[1]}@shelf"
-    out, err = say(name, sha(40)[:8], "accepted")
-    assert "it names 1 event, +" in out and err == ""
-    (path,) = (copied / "triage").iterdir()
-    assert json.loads(path.read_text())["since"] == sha(40)
-    assert as_typed(name) != name
-    say(as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
-    assert list((copied / "triage").iterdir()) == [path]
-    assert as_typed(name) in say()[0]
-    words = ("triage", name, "no-such", "noise", "--results", str(copied))
-    assert main(words) == EXIT_USAGE
-    assert "'no-such' is no commit that git knows here" in capsys.readouterr().err
+    code, _, err = say(name, "no-such", "noise")
+    assert code == EXIT_USAGE and "'no-such' is no commit that git knows here" in err
 
 
 def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
