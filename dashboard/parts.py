@@ -135,7 +135,7 @@ def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
-    """Of the machines and days that are chosen, the newest first; of some workloads those that
+    """Of the machines and the time that are chosen, the newest first; of some workloads those that
     have a number of their family."""
     every = within(data.runs(store))
     every = every[every["machine"].isin(machines(store))]
@@ -166,7 +166,7 @@ def refresh(shown: Store) -> None:
 # ---- choices ------------------------------------------------------------------------------------
 
 
-def one(
+def choice(
     label: str, options: Sequence[str], key: str, text: Callable[[str], str] = str, **look: Any
 ) -> str:
     """A choice in the address; the first option is the default. A single one is no choice. `text`
@@ -177,7 +177,7 @@ def one(
     return str(st.segmented_control(label, options, key=key, format_func=text, **look))
 
 
-def some(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
+def axis_values(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Values of an axis, as pills in the address; none is all."""
     chosen = st.pills(
         words.plain(words.axis_name(axis)),
@@ -192,7 +192,7 @@ def some(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
 
 
 def go(page: str, machine: str = "", **query: str) -> NoReturn:
-    """To another page; the machines and days that are chosen stay, unless it is of one machine."""
+    """To another page; the machines and the time that are chosen stay, unless it is of one machine."""
     if machine:
         st.session_state[_NEXT] = [machine]
     st.switch_page(f"views/{page}.py", query_params=query)

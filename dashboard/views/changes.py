@@ -52,7 +52,7 @@ if not rows:
     parts.empty(f"No change in {num} on these machines in this time.")
 number = Counter([*(ANY for _ in rows), *(cause.worst.state for cause in rows)])
 states = [ANY, *(state for state in STATES if number[state])]
-wanted = parts.one(
+wanted = parts.choice(
     "State", states, "state", lambda state: f"{state} {number[state]}", label_visibility="collapsed"
 )
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]

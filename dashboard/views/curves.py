@@ -30,7 +30,7 @@ workloads = list(dict.fromkeys(known["workload"][known["has_number"]]))
 if not workloads:
     parts.empty("No number is stored of these machines.", parts.REMEDY)
 measured = [name for name, own in QUESTIONS.items() if not {*own.workloads}.isdisjoint(workloads)]
-asked = parts.one("Question", [*measured, OTHER], "q", label_visibility="collapsed")
+asked = parts.choice("Question", [*measured, OTHER], "q", label_visibility="collapsed")
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:
     if asked == OTHER:
@@ -65,13 +65,13 @@ units = curves.units_of(rows, question)
 if not x_axes or not units:
     parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
 with choices:
-    x = parts.one("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
-    unit = parts.one("Unit", units, "unit")
+    x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
+    unit = parts.choice("Unit", units, "unit")
     for axis in ("workload", *axes):
         values = sorted(rows[axis].dropna().unique(), key=partial(words.order, axis))
         if axis != x and len(values) > 1:
             usual = [value for value in values if value in question.usual.get(axis, values[:5])]
-            some = parts.some(axis, values, usual or values[:1])
+            some = parts.axis_values(axis, values, usual or values[:1])
             rows = rows[rows[axis].isin(some) | rows[axis].isna()]
 
 st.caption(words.plain("; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))))

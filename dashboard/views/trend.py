@@ -60,9 +60,11 @@ with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            some = parts.some(axis, sorted(values, key=partial(words.order, axis)), [shown[axis]])
+            some = parts.axis_values(
+                axis, sorted(values, key=partial(words.order, axis)), [shown[axis]]
+            )
             cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
-    by = parts.one("X axis", list(data.DATES), "x")
+    by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]
     zoomed = dragged()
     lines: dict[tuple[str, str], pd.DataFrame] = {}
@@ -74,7 +76,7 @@ with choices:
             lines |= {(case, str(group)): own for group, own in stored.groupby("group", sort=False)}
     if not lines:
         parts.empty("No run of these choices: choose other values, machines or times.")
-    unit = parts.one("Unit", trend.units_of(list(lines.values())), "unit")
+    unit = parts.choice("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 series = tuple(lines)[: trend.MOST]
