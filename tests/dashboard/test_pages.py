@@ -173,7 +173,7 @@ def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
 
     store = data.Store(str(quick), data.signature(str(quick)))
     full = data.rows(store, "shelf", "20261121T120000Z-1a2b3c4d-0001").assign(run="full")
-    for name, ways in (("Copy", 12), ("Streams", 13), ("Create", 10), ("All-reduce", 3)):
+    for name, ways in (("Copy", 12), ("Streams", 13), ("Create", 9), ("All-reduce", 3)):
         question = curves.QUESTIONS[name]
         rows = curves.prepared(full, question.workloads)
         unit = curves.units_of(rows, question)[0]

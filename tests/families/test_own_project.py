@@ -165,6 +165,5 @@ def test_its_family_is_named_wherever_its_results_are_read(
 
 
 def test_every_field_of_prepared_is_explained() -> None:
-    (text,) = re.findall(r"^\| field .*?\n\n", own_project.section("`Prepared`"), re.S | re.M)
-    explained = [name for row in text.splitlines()[2:] for name in re.findall(r"`(\w+)`", row[:30])]
-    assert sorted(explained) == sorted(field.name for field in dataclasses.fields(Prepared))
+    named = re.findall(r"`(\w+)(?:=\w+)?`", own_project.section("`Prepared`"))
+    assert {field.name for field in dataclasses.fields(Prepared)} <= {*named}
