@@ -266,7 +266,7 @@ class Device:
             end.record()
             self.synchronize()
             seconds.append(end.seconds_since(start) / number)
-            number = max(1, min(_MOST_STEPS, int(_SHORT_S / seconds[-1])))
+            number = max(1, min(_MOST_STEPS, int(_SHORT_S / max(seconds[-1], 1e-9))))
         return seconds[1:]
 
     def as_short(self, step: Step, seconds: float) -> Step:

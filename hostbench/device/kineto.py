@@ -117,4 +117,4 @@ def _all_events(trace: bytes) -> list[dict[str, Any]]:
 
 
 def _is_short_wait(event: chrome.TraceEvent) -> bool:
-    return chrome.is_delay(event) and event.end_s - event.start_s < _HEADS_S[0] / 2
+    return chrome.is_delay(event) and event.end_s - event.start_s < 100 * _SHORT_S
