@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,19 +44,16 @@ def record(
         from asv.results import Results
     except ImportError as error:
         raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
-    by_workload: dict[str, dict[Case, CaseResult]] = {}
-    for result in case_results(run):
-        by_workload.setdefault(result.case.workload, {})[result.case] = result
-    params = {**entry, "python": PYTHON}
-    commit = str(run.header.commit)
+    measured = {result.case: result for result in case_results(run)}
+    params, commit = {**entry, "python": PYTHON}, str(run.header.commit)
     stored = Results(params, {}, commit, authored_s * 1000, PYTHON, ENVIRONMENT, {})
     try:
         stored.load_data(str(results))
-        benchmarks = {}
-        for name, cases in by_workload.items():
-            benchmark = _described(works[name], cases)
-            benchmarks[benchmark["name"]] = benchmark
-            _add(stored, benchmark, works[name], cases)
+        benchmarks = [
+            _add(stored, work, measured)
+            for work in works.values()
+            if any(case.workload == work.name for case in measured)
+        ]
         _describe(results, benchmarks)
         machine = results / entry["machine"] / "machine.json"
         write_atomic(machine, json.dumps({**entry, "version": 1}, indent=4).encode() + b"\n")
@@ -68,44 +65,38 @@ def record(
         ) from error
 
 
-def _described(work: Workload, cases: Mapping[Case, CaseResult]) -> dict[str, Any]:
-    """What benchmarks.json says of a workload."""
-    return {
+def _add(stored: Any, work: Workload, measured: Mapping[Case, CaseResult]) -> dict[str, Any]:
+    """Add a workload's cases, where the run has them: numbers, null of a failed and NaN of a
+    skipped one, as asv has it. What benchmarks.json says of the workload."""
+    from asv.runner import BenchmarkResult
+
+    combinations = itertools.product(*work.axes.values())
+    axes = (dict(zip(work.axes, combination, strict=True)) for combination in combinations)
+    results = [measured.get(Case.of(work.name, values)) for values in axes]
+    samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
+    values = [
+        0.0 if numbers else math.nan if result is None or result.status == "skipped" else None
+        for result, numbers in zip(results, samples, strict=True)
+    ]
+    benchmark = {
         "name": asv_name(work.name),
         "param_names": list(work.axes),
         "params": [[repr(value) for value in values] for values in work.axes.values()],
         "type": "track",
         "unit": "seconds",
-        "version": next(iter(cases.values())).version,
+        "version": next(result.version for result in results if result),
     }
-
-
-def _add(
-    stored: Any, benchmark: dict[str, Any], work: Workload, cases: Mapping[Case, CaseResult]
-) -> None:
-    """A benchmark's cases, where the run has them: numbers, null of a failed and NaN of a skipped
-    one, as asv has it."""
-    from asv.runner import BenchmarkResult
-
-    combinations = itertools.product(*work.axes.values())
-    axes = (dict(zip(work.axes, combination, strict=True)) for combination in combinations)
-    results = [cases.get(Case.of(work.name, values)) for values in axes]
-    samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
-    values = [
-        0.0 if measured else math.nan if result is None or result.status == "skipped" else None
-        for result, measured in zip(results, samples, strict=True)
-    ]
-    number = [1 if measured else None for measured in samples]
     stored.add_result(
         benchmark,
-        BenchmarkResult(values, samples, number, 0, "", None),
+        BenchmarkResult(values, samples, [1 if own else None for own in samples], 0, "", None),
         datetime.datetime.now(datetime.UTC),
         record_samples=True,
         selected_idx={index for index, result in enumerate(results) if result is not None},
     )
+    return benchmark
 
 
-def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
+def _describe(results: Path, benchmarks: Iterable[dict[str, Any]]) -> None:
     """Put these into benchmarks.json, without which asv shows nothing; what asv says of them
     besides stays."""
     from asv.benchmarks import Benchmarks
@@ -113,7 +104,8 @@ def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
     path = results / "benchmarks.json"
     known = json.loads(read_stored(path)) if path.is_file() else {}
     known.pop("version", None)
-    for name, benchmark in benchmarks.items():
+    for benchmark in benchmarks:
+        name = benchmark["name"]
         known[name] = {"code": "", **known.get(name, {}), **benchmark}
     conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
     Benchmarks(conf, known.values()).save()
