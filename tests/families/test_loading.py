@@ -28,6 +28,8 @@ WORKS = load(("loading",))
 # ---- torch's DataLoader -------------------------------------------------------------------------
 
 QUICK = Loading(batch_size=4, item_bytes=1024, item_s=(0.0,))
+FED = replace(QUICK, batch_size=16)
+"""Whose compute of 1 ms every machine can make, however busy."""
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_an_item_costs_cpu_time_of_the_thread_that_loads_it(device: CpuDevice) -
 
 @pytest.mark.parametrize("way", ["blocking", "non_blocking", "side_stream"])
 def test_the_loop_proves_what_it_computed_on(device: CpuDevice, way: str) -> None:
-    loop = FedLoop(device, replace(QUICK, num_workers=2), way)
+    loop = FedLoop(device, replace(FED, num_workers=2), way)
     prepared = loop.prepared()
     assert prepared.verify is not None
     prepared.step()
@@ -88,7 +90,7 @@ def test_the_loop_proves_what_it_computed_on(device: CpuDevice, way: str) -> Non
 def test_a_batch_that_is_overwritten_while_it_is_computed_on_is_found(
     device: CpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = FedLoop(device, QUICK, "blocking")
+    loop = FedLoop(device, FED, "blocking")
     prepared, compute, moved = loop.prepared(), loop.compute, device.move
     seen: list[Any] = []
 
@@ -110,7 +112,7 @@ def test_a_batch_that_is_overwritten_while_it_is_computed_on_is_found(
 def test_an_epoch_that_ends_early_is_no_whole_one(device: CpuDevice) -> None:
     for num_batches, said in ((NUM_BATCHES, None), (5, "5 batches came, not 8")):
         verify = FedLoop(
-            device, replace(QUICK, num_batches=num_batches), "blocking"
+            device, replace(FED, num_batches=num_batches), "blocking"
         ).prepared_epoch()
         assert verify.verify is not None
         assert verify.verify() == said
@@ -131,7 +133,7 @@ def fail_reset_and_sleep() -> None:
     In a process of its own: torch raises from its handler of SIGCHLD, wherever the process is.
     """
     vars(torch_worker)["MP_STATUS_CHECK_INTERVAL"] = 1e4
-    device, loading = CpuDevice(), replace(QUICK, num_workers=2)
+    device, loading = CpuDevice(), replace(FED, num_workers=2)
     prepared = FedLoop(device, loading, "non_blocking").prepared()
     prepared.step()
     workers = children()
