@@ -71,8 +71,8 @@ with choices:
         values = sorted(rows[axis].dropna().unique(), key=partial(words.order, axis))
         if axis != x and len(values) > 1:
             usual = [value for value in values if value in question.usual.get(axis, values[:5])]
-            some = parts.axis_values(axis, values, usual or values[:1])
-            rows = rows[rows[axis].isin(some) | rows[axis].isna()]
+            picked_values = parts.axis_values(axis, values, usual or values[:1])
+            rows = rows[rows[axis].isin(picked_values) | rows[axis].isna()]
 
 st.caption(words.plain("; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))))
 points = curves.lines(rows, x, unit)

@@ -60,10 +60,9 @@ with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            some = parts.axis_values(
-                axis, sorted(values, key=partial(words.order, axis)), [shown[axis]]
-            )
-            cases = {case: chosen for case, chosen in cases.items() if chosen.get(axis) in some}
+            in_order = sorted(values, key=partial(words.order, axis))
+            picked = parts.axis_values(axis, in_order, [shown[axis]])
+            cases = {case: own for case, own in cases.items() if own.get(axis) in picked}
     by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]
     zoomed = dragged()
