@@ -192,7 +192,7 @@ def axis_values(axis: str, options: Sequence[str], usual: Sequence[str]) -> list
 
 
 def go(page: str, machine: str = "", **query: str) -> NoReturn:
-    """To another page, whose machines and time are those of this one unless it is of one machine."""
+    """To another page, with the machines and time of this one unless it is of one machine."""
     if machine:
         st.session_state[_NEXT] = [machine]
     st.switch_page(f"views/{page}.py", query_params=query)
