@@ -67,6 +67,12 @@ def is_idle(floor: Machine) -> bool:
     return all(queue.free_s <= floor.now_s for queue in floor.gpus[0].queues)
 
 
+def test_nccl_whose_calls_wait_is_refused(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
+    with pytest.raises(Unavailable, match="each call would wait for its collective; unset it"):
+        group.join(rank.config)
+
+
 def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: Machine) -> None:
     """nccl's call returns before the sum is there."""
     for wait in (rank.group.barrier, rank.group.synchronize):
