@@ -5,7 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -223,9 +223,14 @@ def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -
     return new is None and bool(git(root, *others, paths=paths))
 
 
-def left_aside(root: Path, *folders: Path) -> Iterator[str]:
+def left_aside(root: Path, *folders: Path) -> list[str]:
     """As git takes it: what lies below these is left aside, where they lie in the repository."""
-    top = top_level(root).resolve()
-    for folder in map(Path.resolve, folders):
-        if folder.is_relative_to(top):
-            yield f":(top,exclude){folder.relative_to(top)}"
+    paths = (inside(root, folder) for folder in folders)
+    return [f":(top,exclude){path}" for path in paths if path is not None]
+
+
+def inside(root: Path, folder: Path) -> Path | None:
+    """A folder from the top of the repository on that `root` lies in; None outside of it. Raises
+    GitError."""
+    folder, top = folder.resolve(), top_level(root).resolve()
+    return folder.relative_to(top) if folder.is_relative_to(top) else None

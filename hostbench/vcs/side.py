@@ -91,7 +91,7 @@ def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
     if is_hostbench(checkout):
         return _MEASURED
-    project = _project_folder(checkout)
+    project = repo.inside(checkout, source_folder(checkout)) or Path()
     aside = (asv_results(checkout), benchmark_folder(checkout))
     return (f":(top){project}" if project.parts else ":/", *repo.left_aside(checkout, *aside))
 
@@ -114,7 +114,7 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         if not tree.exists():  # else the other side has it as it was when that was made
             repo.check_out(checkout, commit, tree)
         if is_hostbench(checkout):
-            root = tree / checkout.resolve().relative_to(repo.top_level(checkout).resolve())
+            root = tree / (repo.inside(checkout, checkout) or "")
         else:
             if not working.exists():
                 repo.check_out(checkout, None, working)
@@ -197,7 +197,7 @@ def scratch(root: Path) -> str | None:
 
 def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
     """Of the workers that measure the package in `tree`. Raises UsageError or GitError."""
-    working, project = folder.parent / _COPY, _project_folder(root)
+    working, project = folder.parent / _COPY, repo.inside(root, source_folder(root)) or Path()
     if not (tree / project).is_dir():
         raise UsageError(f"it has no folder {project}, where asv.conf.json has the project")
     package = package_of(root, (tree / project).resolve(), folder / "build", commit)
@@ -210,19 +210,10 @@ def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict
     return {own_package.VARIABLE: package.encoded(), WORKLOADS: str(workloads)}
 
 
-def _project_folder(root: Path) -> Path:
-    """Where in the repository the files lie that a commit brings."""
-    source, top = source_folder(root), repo.top_level(root).resolve()
-    return source.relative_to(top) if source.is_relative_to(top) else Path()
-
-
 def _workloads(root: Path) -> Path | None:
     """The folder of workloads, from the top of the repository on; None where it holds none."""
     folder = workload_folder()
-    if folder is None:
-        return None
-    folder, top = folder.resolve(), repo.top_level(root).resolve()
-    return folder.relative_to(top) if folder.is_relative_to(top) else None
+    return None if folder is None else repo.inside(root, folder)
 
 
 def _workloads_differ(root: Path, commit: str | None) -> bool:
