@@ -93,7 +93,7 @@ def _budget(help: str) -> Decorator:
 
 
 def _launches(fewest: int) -> Decorator:
-    return _option("--launches", "N", "fresh processes per family (10)", click.IntRange(fewest))
+    return _option("--launches", "N", "fresh processes per family (12)", click.IntRange(fewest))
 
 
 FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...")

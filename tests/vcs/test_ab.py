@@ -66,10 +66,10 @@ def test_both_sides_walk_the_same_cases_in_the_same_order(root: Path) -> None:
     words = ("ab", "HEAD~1", "transfer", "--device", "simulated", "--quick")
     assert main(words) == EXIT_REGRESSION
     walked = Toy.walked
-    assert [number for _, number, _ in walked] == [n // 2 for n in range(20)]
+    assert [number for _, number, _ in walked] == [n // 2 for n in range(24)]
     for first, second in zip(walked[::2], walked[1::2], strict=True):
         assert first[2] == second[2] and {first[0], second[0]} == {"1", "2"}
-    assert walked[0][0] != walked[2][0] and len({cases for _, _, cases in walked}) == 10
+    assert walked[0][0] != walked[2][0] and len({cases for _, _, cases in walked}) == 12
 
 
 # What is kept, and what it comes to
@@ -81,7 +81,7 @@ def test_slower_is_said_and_can_be_had_again(
     commit(root, "1.1")
     assert main([*AB, "HEAD~1", "main"]) == EXIT_REGRESSION
     said = capsys.readouterr()
-    assert "+10.0%" in said.out and "10+10 " in said.out
+    assert "+10.0%" in said.out and "12+12 " in said.out
     assert "provisional" not in said.out
     old = turns.git(root, "rev-parse", "HEAD~1")
     first, second = sorted((run.header for run in stored(root)), key=lambda one: one.commit != old)
