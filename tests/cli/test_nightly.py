@@ -217,7 +217,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
-    assert story.answer.startswith(said) and "3 of 10 launches" in story.said
+    assert story.answer.startswith(said) and "3 of 12 launches" in story.said
     assert summary.read_text().startswith(f"## {said}") and not story.stored()
     assert story.night(1, "--format", "html") == EXIT_OK
     assert len(story.stored()) == 1

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,8 +69,10 @@ def copied(history: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def changes(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.setattr("hostbench.cli.output._LINE_EVERY_S", math.inf)  # a busy machine is slow
+
     def run(results: Path, *args: str) -> tuple[int, str, str]:
         code = main(["changes", *args, "--results", str(results)])
         told = capsys.readouterr()
