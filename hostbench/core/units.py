@@ -31,28 +31,16 @@ def format_seconds(seconds: float) -> str:
     return f"{_three_digits(seconds / scale)} {unit}"
 
 
-def format_bytes(nbytes: int) -> str:
-    """Binary size as a person types it: `64KiB`, `1.5MiB`, `12 B`."""
-    for scale, unit in _SIZE_UNITS:
-        if abs(nbytes) >= scale:
-            return f"{nbytes / scale:.4g}{unit}"
-    return f"{nbytes} B"
+def format_bytes(nbytes: float) -> str:
+    """Binary size to three digits: `64KiB`, `1.5MiB`, `12 B`."""
+    scale, unit = next((pair for pair in _SIZE_UNITS if abs(nbytes) >= pair[0]), (1, " B"))
+    return f"{_three_digits(nbytes / scale)}{unit}"
 
 
 def typed_bytes(nbytes: int) -> str:
     """A size as a person types it: `16MiB`, or the bytes where that would not say them exactly."""
     short = format_bytes(nbytes)
     return short if nbytes >= KIB and parse_bytes(short) == nbytes else str(nbytes)
-
-
-def about_bytes(nbytes: float) -> str:
-    """A size that was computed, to three digits: `645KiB`."""
-    if not math.isfinite(nbytes) or nbytes < 1:
-        return "the first byte"
-    scale, unit = next(((s, u) for s, u in _SIZE_UNITS if nbytes >= s), (1, "B"))
-    scaled = nbytes / scale
-    places = max(0, 2 - math.floor(math.log10(scaled))) if nbytes >= 1000 else 0
-    return f"{round(scaled, places):g}{' ' if unit == 'B' else ''}{unit}"
 
 
 def format_rate(rate_gb_per_s: float) -> str:

@@ -126,7 +126,7 @@ class Row:
     def peak(self) -> str:
         """`peak 256MiB`; nothing where it is not known."""
         nbytes = self.peak_memory_bytes
-        return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
+        return f"peak {units.format_bytes(nbytes)}" if nbytes else ""
 
 
 Rows = Sequence[Row]
@@ -162,7 +162,7 @@ _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
     "s": units.format_seconds,
     "GB/s": units.format_rate,
     "items/s": "{:,.0f} items/s".format,
-    "bytes": units.about_bytes,
+    "bytes": units.format_bytes,
     "share": "{:.2f}".format,
     "x": units.format_factor,
     "copies": "{:.1f} copies".format,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from hostbench.core.units import about_bytes, format_seconds, number_of
+from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.idle.causes import (
     HOST_LATE,
     IDLE_CAUSES,
@@ -73,7 +73,7 @@ def of_wait(wait: WaitingLine, num_steps: int) -> Costly:
         rest = f"{number_of(outside, 'time', 'times')} outside the steps"
         times = " and ".join([each] * (wait.num_in_steps > 0) + [rest] * (outside > 0))
     if wait.nbytes:
-        size = about_bytes(wait.nbytes / wait.count)
+        size = format_bytes(wait.nbytes / wait.count)
         what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
         return wait.idle_s, what, _PIN
     return wait.idle_s, f"{where}: {call} waits for the device, {times}", remedy_of(wait.call)
@@ -82,7 +82,7 @@ def of_wait(wait: WaitingLine, num_steps: int) -> Costly:
 def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Costly]:
     """What ran while nothing was computed."""
     for copy in copies:
-        size = f"{about_bytes(copy.nbytes / copy.count)} on average"
+        size = f"{format_bytes(copy.nbytes / copy.count)} on average"
         of_size = size if copy.nbytes else "a size that the trace lacks"
         what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
         yield copy.not_hidden_s, what, _READ_LATER if copy.way.startswith("D2H") else _OVERLAP

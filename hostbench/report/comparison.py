@@ -215,7 +215,7 @@ def name_of(key: Key) -> str:
 
 def format_level(seconds: float | None, nbytes: float | None) -> str:
     if nbytes is not None:
-        return format_bytes(round(nbytes))
+        return format_bytes(nbytes)
     return "-" if seconds is None else format_seconds(seconds)
 
 

@@ -245,14 +245,14 @@ def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
     parts = [
         text_of(facts, "host", "cpu_model") or "unknown CPU",
         "cores unknown" if cores is None else f"{cores:.0f} usable cores",
-        "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
+        "memory unknown" if memory is None else f"{format_bytes(memory)} memory",
     ]
     yield "CPU", ", ".join(parts)
     for group in gpu_groups(facts):
         memory = number_of(facts, group, "memory_bytes")
         link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]
         parts = [_shown(facts, group, "name")]
-        parts += [format_bytes(int(memory))] if memory is not None else []
+        parts += [format_bytes(memory)] if memory is not None else []
         parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
         yield group.upper(), ", ".join(parts)
     container = _shown(facts, "host", "container")

@@ -36,7 +36,7 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "seconds": ("seconds (lower is better)", units.format_seconds),
     "GB/s": ("GB/s (higher is better)", units.format_rate),
     SHARE: ("% of the time of the first level (lower is better)", "{:.1f} %".format),
-    "bytes": ("memory (lower is better)", lambda number: units.format_bytes(round(number))),
+    "bytes": ("memory (lower is better)", units.format_bytes),
     "value": ("value (asv's rule: lower is better)", "{:.4g}".format),
 }
 """Of the vertical axis: its title, and a number in words."""

@@ -195,7 +195,7 @@ def test_the_page_says_it_in_words(doctor: Doctor) -> None:
     for text in (
         "machine  1x-nvidia-h200",
         "AMD EPYC, 2 usable cores, 16GiB memory",
-        "GPU0     NVIDIA H200, 140.4GiB, PCIe 5 x16",
+        "GPU0     NVIDIA H200, 140GiB, PCIe 5 x16",
         "2.13.0, built for CUDA 13.0",
         "transfer.host_to_device",
         "Skipped:",

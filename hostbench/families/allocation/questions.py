@@ -78,9 +78,9 @@ def _reserved(row: Row, rows: Rows) -> Iterator[Figure]:
         reason = "what was reserved was not counted, or differs between launches"
         yield Figure(name, None, "x", status="undecided", reason=reason)
         return
-    notes = [f"{units.about_bytes(reserved)} for {units.about_bytes(allocated)}"]
+    notes = [f"{units.format_bytes(reserved)} for {units.format_bytes(allocated)}"]
     if (split := row.number("peak_inactive_split")) is not None:
-        notes.append(f"up to {units.about_bytes(split)} free in segments that are in use")
+        notes.append(f"up to {units.format_bytes(split)} free in segments that are in use")
     if retries := row.number("num_alloc_retries"):
         notes.append(f"the cache was given back {units.number_of(int(retries), 'time')}")
     notes.append(f"all of it takes {units.format_seconds(row.time)}")
@@ -97,13 +97,13 @@ def _pinned(row: Row, rows: Rows) -> Iterator[Figure]:
     name = WORDS["setting"][row.axes["setting"]]
     if pinned_bytes := row.number("pinned_bytes"):
         nbytes = int(row.axes["nbytes"])
-        note = f"{units.about_bytes(pinned_bytes)} for {units.format_bytes(nbytes)}"
+        note = f"{units.format_bytes(pinned_bytes)} for {units.format_bytes(nbytes)}"
         yield Figure(name, pinned_bytes / nbytes, "x", note=note)
 
 
 def _batch_peak(row: Row) -> str:
     peak_bytes = row.number("peak_allocated")
-    return f"peak {units.about_bytes(peak_bytes)}" if peak_bytes else ""
+    return f"peak {units.format_bytes(peak_bytes)}" if peak_bytes else ""
 
 
 QUESTIONS = (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostbench.core.case import AxisValue
-from hostbench.core.units import about_bytes
+from hostbench.core.units import format_bytes
 from hostbench.families import question
 from hostbench.families.question import Compare, Figure, Finding, Parts, Picture, Row, Rows, Scaling
 from hostbench.families.training import KINDS
@@ -45,7 +45,7 @@ def _waits(row: Row) -> str:
 def _held(row: Row, _: Rows) -> Iterator[Figure]:
     """What a rank holds; by DDP that is what one process does."""
     held = [float(row.findings.get(f"{kind}_bytes") or 0) for kind in KINDS]
-    parts = [f"{kind} {about_bytes(nbytes)}" for kind, nbytes in zip(KINDS, held, strict=True)]
+    parts = [f"{kind} {format_bytes(nbytes)}" for kind, nbytes in zip(KINDS, held, strict=True)]
     yield Figure(WORDS["wrap"][row.axes["wrap"]], sum(held), "bytes", note=", ".join(parts))
 
 
