@@ -162,6 +162,14 @@ STORED: dict[str, tuple[Content, str]] = {
 }  # fmt: skip
 """Below a results folder, and what the one warning of it says; an empty text: there is none."""
 
+NIGHTS: dict[str, tuple[Content, str]] = {
+    "shelf/nights/a.json.gz": (b"x", "is damaged"),
+    "shelf/nights/b.json.gz": (BOMB, "larger than 64MiB"),
+    "shelf/nights/c.json.gz": ({"run_id": 5}, "is damaged"),
+    "shelf/nights/d.json.gz": (link("../../../secret.json"), "a link out of"),
+}
+"""Also there; read where a level begins."""
+
 TRACES: dict[str, tuple[Content, str]] = {
     "a.json": (b"", "no trace"),
     "b.json": (b'{"traceEvents": [{"ph": "X", "cat": "kernel"', "cut off"),
@@ -212,7 +220,7 @@ def build(root: Path) -> None:
     archive.write(results, run([*slower, *failures], launches=8, **about))
     put(results / "triage/good.txt", an_entry())
     put(results / "shelf" / f"{COMMIT[:8]}-virtualenv-py3.11.json", of_asv())
-    for name, (content, _) in STORED.items():
+    for name, (content, _) in (STORED | NIGHTS).items():
         put(results / name, content)
     trace = MadeTrace()
     trace.kernel((0, 5), (10, 110), name=EVIL)

@@ -63,7 +63,11 @@ def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) 
 
 @pytest.mark.parametrize(
     ("command", "folder", "files"),
-    [("changes", "results/", hostile.STORED), ("idle", "", hostile.TRACES)],
+    [
+        ("changes", "results/", hostile.STORED),
+        ("compare", "results/", hostile.NIGHTS),
+        ("idle", "", hostile.TRACES),
+    ],
 )
 def test_each_file_has_one_warning(
     rows: dict[str, Row], command: str, folder: str, files: dict[str, tuple[Any, str]]
@@ -99,4 +103,6 @@ def test_nothing_is_written_elsewhere(rows: dict[str, Row], tree: Path) -> None:
     for name in projects:
         assert {path.name for path in (tree / name).iterdir()} == {".git", name[:-2]}
     stored = {str(path.relative_to(tree / "results")) for path in (tree / "results").rglob("*.*")}
-    assert len(stored - hostile.STORED.keys()) == 5, "the healthy files, and a folder"
+    assert len(stored - hostile.STORED.keys() - hostile.NIGHTS.keys()) == 5, (
+        "the healthy files, and a folder"
+    )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from shlex import quote
 
-from hostbench.cli.output import show_page
+from hostbench.cli.output import show_page, warn
 from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_FAILED
 from hostbench.report.comparison import compared, page
@@ -26,7 +26,10 @@ def execute(
     if machine is not None:
         runs = runs[runs["machine"] == machine]
     names = (LEVEL, a) if b is None else (a, b)
+    num_read = len(history.warnings)
     both = compared(history, *chosen(runs, names, lambda name: commit_of(Path.cwd(), name)))
+    for warning in history.warnings[num_read:]:  # of nights
+        warn(warning)
     again = " ".join(map(quote, ("hostbench", "compare", a, *([b] if b else []))))
     again += f" --results {quote(results)}" if results else ""
     again += f" --machine {quote(machine)}" if machine else ""

@@ -276,7 +276,8 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
     for name, of_second in second.rows.groupby("machine"):
         machine = str(name)
         ids = [*first.rows.loc[first.rows["machine"] == machine, "run_id"]], [*of_second["run_id"]]
-        known = nights.of_machine(history.folder, machine) if history.folder else []
+        warn = history.warnings.append
+        known = nights.of_machine(history.folder, machine, warn) if history.folder else []
         left_out = *first.without, *(run for night in known for run in night.disturbed_runs)
         confirmed: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for night in known:
