@@ -21,7 +21,8 @@ TEXTS: list[tuple[Callable[[Any], str], dict[float, str]]] = [
     (
         units.format_bytes,
         {0: "0 B", 12: "12 B", 1023: "1023 B", KIB: "1KiB", 64 * KIB: "64KiB",
-         3 * MIB // 2: "1.5MiB", 1234567: "1.18MiB", 256 * MIB: "256MiB", GIB: "1GiB", -2 * MIB: "-2MiB"},
+         3 * MIB // 2: "1.5MiB", 1234567: "1.18MiB", 256 * MIB: "256MiB",
+         GIB: "1GiB", -2 * MIB: "-2MiB"},
     ),
     (units.format_rate, {55.4321: "55.4 GB/s", 123.45: "123 GB/s"}),
     (units.format_factor, {2.9: "2.9x", 2.904: "2.9x", 0.5: "0.5x", 12.4: "12x", 100: "100x"}),
