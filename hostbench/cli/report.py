@@ -28,7 +28,7 @@ def execute(
     """
     history = open_history(results)
     about = _choose(history, run, machine)
-    whole, rows = history.run(about), history.rows(about.machine, [about.run_id])
+    whole, rows = history.run(about), history.run_rows(about.machine, about.run_id)
     known = rows["family"].unique()
     for name in families:
         if name not in known:

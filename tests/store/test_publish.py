@@ -215,6 +215,7 @@ def test_the_commands_read_a_url(
         assert main(["report", "--results", where, "--run", chosen, "--format", "json"]) == 0
         said.append(json.loads(capsys.readouterr().out))
     assert said[0] == said[1]
+    assert {case["ceiling"] for case in said[0]["cases"]} == {"none on the cpu device"}
     assert main(["triage", "--results", place]) == 2
     assert "needs a folder" in capsys.readouterr().err
 
