@@ -16,7 +16,7 @@ from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
 from hostbench.families.training.trainer import gathered
 from hostbench.measure import workload
-from hostbench.measure.measure import Prepared, Settings
+from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
 
@@ -38,8 +38,7 @@ def in_group(num_ranks: int, what: str) -> Any:
     work = Workload(name=f"proofs.{what}", axes=axes, version="1", build=build, per_case=per_case)
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
         patch.setitem(workload._REGISTRY, work.name, work)
-        short = Settings(budget_s=0.0, warmup_s=0.0)
-        return json.loads(str(pool.measure(work, next(work.cases()), short).findings["by_rank"]))
+        return json.loads(str(pool.measure(work, next(work.cases()), BRIEF).findings["by_rank"]))
 
 
 def corrupt(mine: Exchange) -> None:
