@@ -5,12 +5,12 @@ import random
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostbench.core.asv_config import asv_results, project_root
 from hostbench.core.case import Case, asv_name
-from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -24,11 +24,10 @@ from hostbench.facts import (
 from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import JournalWriter, journal_path, read
+from hostbench.runner import session
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
-from hostbench.runner.session import keep, new_header, records
 from hostbench.vcs import side
 from hostbench.vcs.repo import committed_at
 
@@ -62,7 +61,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
     )
     commit = os.environ.get("ASV_COMMIT")
     host_facts = collect(torch_state=torch_state)
-    header = new_header(
+    header = session.new_header(
         plan,
         device=device,
         machine=machine_of_asv(asked["machine"]) if asked else machine_name(None, host_facts),
@@ -71,31 +70,28 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         scratch=_scratch(root, plan.profile.launches, commit, asked),
         by="asv",
     )
-    path = journal_path(asv_results(root), header.run_id)
     bar = Bar(sys.stdout)
-    with bar, Launcher(bar.tick, bar.started) as launcher, JournalWriter(path, header) as journal:
-        end, lost = keep(
-            records(plan, [launcher], bar, observes=True),
-            [journal],
+    with bar, Launcher(bar.tick, bar.started) as launcher:
+        recorded = session.record(
+            asv_results(root),
+            [header],
+            session.records(plan, [launcher], bar, observes=True),
+            session.Host(before=host_facts, collect=partial(collect, torch_state=torch_state)),
             plan.num_gpus(),
-            host_facts,
-            lambda: collect(torch_state=torch_state),
         )
-        measured = read(path).records
-        journal.finish("complete" if end == "complete" else "interrupted", now())
-    if end == "interrupted":
+    if recorded.end == "interrupted":
         raise KeyboardInterrupt
     unreached = {
         case_key(case): {
             "status": "failed",
-            "reason": lost,
+            "reason": recorded.why,
             "version": workloads[case.workload].version,
             "samples": [],
         }
         for case in plan.cases
-        if lost
+        if recorded.why
     }
-    return {**unreached, **summarize(measured)}
+    return {**unreached, **summarize(recorded.runs[0].records)}
 
 
 def _chosen(

@@ -85,8 +85,11 @@ def _conduct(member: Member, options: Measuring) -> int:
         setup = replace(
             setup,
             machine=name_of_hosts(hosts),
-            other_hosts={f"host {number}": host for number, host in enumerate(others, 2)},
-            launcher=os.getppid(),
+            host=replace(
+                setup.host,
+                others={f"host {number}": host for number, host in enumerate(others, 2)},
+                launcher=os.getppid(),
+            ),
         )
         asked = any(RANKS_AXIS in text for text in options.case)
         cases = setup.plan.cases

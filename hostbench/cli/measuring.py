@@ -7,12 +7,11 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from msgspec import structs
 
@@ -21,7 +20,6 @@ from hostbench.cli.output import warn
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.asv_config import asv_results, project_root, without_plugin
 from hostbench.core.case import Case, as_typed, parse_selector
-from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
@@ -35,11 +33,10 @@ from hostbench.report.comparison import Compared, compared
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.report.sides import of_runs
 from hostbench.runner import session
-from hostbench.runner.journal import JournalWriter, journal_path, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device, fitting
 from hostbench.runner.progress import Bar
-from hostbench.runner.session import End
+from hostbench.runner.session import End, Host
 from hostbench.store import archive, asv_files
 from hostbench.vcs.repo import Checkout, checkout, git
 from hostbench.vcs.side import Side
@@ -68,9 +65,7 @@ class Setup:
     root: Path | None
     results: Path
     machine: str
-    facts: facts.Facts
-    collect: Callable[[], Any]
-    """The facts once more, as they were asked for."""
+    host: Host
     checkout: Checkout
     look: Callable[[], Checkout]
     """The checkout once more."""
@@ -78,11 +73,6 @@ class Setup:
     workloads: dict[str, Workload]
     plan: Plan
     """Its cases, in an order of its own."""
-    simulation: Simulation | None = None
-    other_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`host 2`, ... -> facts of the hosts beside this one on which its ranks run."""
-    launcher: int | None = None
-    """The process that started the ranks of this host, where this one did not."""
 
     def with_cases(self, cases: tuple[Case, ...]) -> "Setup":
         return replace(self, plan=replace(self.plan, cases=cases))
@@ -149,14 +139,12 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
         root=root,
         results=results,
         machine=_machine(options.machine, device, host_facts),
-        facts=host_facts,
-        collect=collect,
+        host=Host(before=host_facts, collect=collect, is_made_up=simulation is not None),
         checkout=look_again(),
         look=look_again,
         device=device,
         workloads=workloads,
         plan=plan,
-        simulation=simulation,
     )
 
 
@@ -248,38 +236,43 @@ def measure(
     device was lost by then. BrokenError where no more can be written.
     """
     _archive_orphans(setup)
-    headers = _headers(setup, sides, scratch)
-    paths = [journal_path(setup.results, header.run_id) for header in headers]
+
+    def why_scratch() -> str | None:
+        """Workers run the code of the start, but which commit that was can no longer be said."""
+        is_changed = not sides and setup.look() != setup.checkout
+        return "the checkout changed during the run" if is_changed else None
+
+    end_s = time.monotonic() + budget_s
     with terminate_as_interrupt():
-        with ExitStack() as stack:
-            journals = [
-                stack.enter_context(JournalWriter(path, header))
-                for path, header in zip(paths, headers, strict=True)
-            ]
-            end = _measure_into(journals, setup, sides, budget_s, most)
-            # Workers run the code of the start, but which commit that was can no longer be said.
-            is_changed = not sides and setup.look() != setup.checkout
-            why = "the checkout changed during the run" if is_changed else None
-            for journal in journals:
-                journal.finish("complete" if end == "complete" else "interrupted", now(), why)
-            runs = [read(path) for path in paths]
-            asv_error = ""
-            if tells_asv and setup.device != MARK:
-                is_judged = end == "complete" and runs[0].header.scratch is None
-                asv_error = _tell_asv(setup, runs[0], is_judged)
+        with Bar(end_s=end_s) as bar:
+            recorded = session.record(
+                setup.results,
+                _headers(setup, sides, scratch),
+                _records(setup, sides, bar, end_s, most),
+                setup.host,
+                setup.plan.num_gpus(),
+                end_s=end_s,
+                why_scratch=why_scratch,
+            )
+        if recorded.why:
+            warn(recorded.why)
         archived = [
             archive.archive_journal(setup.results, path, run)
-            for path, run in zip(paths, runs, strict=True)
+            for path, run in zip(recorded.paths, recorded.runs, strict=True)
             if run.records
         ]
-        if len(archived) < len(runs):
-            for path in paths:
+        if len(archived) < len(recorded.runs):
+            for path in recorded.paths:
                 path.unlink(missing_ok=True)
             before = "before both sides were measured" if sides else "before anything was measured"
-            if end == "device lost":
+            if recorded.end == "device lost":
                 raise DeviceLost(f"the device was lost {before}")
             raise Interrupted(f"interrupted {before}")
-    return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
+        asv_error = ""
+        if tells_asv and setup.device != MARK:
+            is_judged = recorded.end == "complete" and recorded.runs[0].header.scratch is None
+            asv_error = _tell_asv(setup, recorded.runs[0], is_judged)
+    return Measured(runs=tuple(archived), end=recorded.end, asv_error=asv_error)
 
 
 def _is_same(folder: Path, other: Path) -> bool:
@@ -300,7 +293,7 @@ def _archive_orphans(setup: Setup) -> None:
 def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
     """Of runs that begin now: of this checkout, or of each side."""
     profile, why = setup.plan.profile, None
-    if setup.device == MARK and setup.simulation is None:
+    if setup.device == MARK and not setup.host.is_made_up:
         why = "simulated device"
     elif profile.name == QUICK.name:
         why = "quick"
@@ -324,31 +317,6 @@ def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[R
         structs.replace(header, interleaved_with=other.run_id)
         for header, other in zip(headers, reversed(headers), strict=True)
     ]
-
-
-def _measure_into(
-    journals: Sequence[JournalWriter],
-    setup: Setup,
-    sides: Sequence[Side],
-    budget_s: float,
-    most: int | None,
-) -> End:
-    end_s = time.monotonic() + budget_s
-    with Bar(end_s=end_s) as bar:
-        end, lost = session.keep(
-            _records(setup, sides, bar, end_s, most),
-            journals,
-            setup.plan.num_gpus(),
-            setup.facts,
-            setup.collect,
-            others=setup.other_hosts,
-            end_s=end_s,
-            pid=setup.launcher,
-            is_made_up=setup.simulation is not None,
-        )
-    if lost:
-        warn(lost)
-    return end
 
 
 def _records(
@@ -408,7 +376,7 @@ def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
         return ""
     wrong = ""
     try:
-        entry = facts.asv_machine_entry(setup.machine, setup.facts)
+        entry = facts.asv_machine_entry(setup.machine, setup.host.before)
         if _is_same(asv_results(setup.root), setup.results):
             facts.register_with_asv(entry)
         if is_judged:

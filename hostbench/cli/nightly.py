@@ -144,7 +144,8 @@ class _Nightly:
         try:
             if cases and not self._left_s(FOR_MEASURING):
                 raise NothingMeasured("--budget is used up")
-            setup = replace(self.setup.with_cases(cases), facts=self.setup.collect())
+            host = replace(self.setup.host, before=self.setup.host.collect())
+            setup = replace(self.setup.with_cases(cases), host=host)
             if cases and before is not None and not is_same:
                 warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
                 try:

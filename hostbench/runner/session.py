@@ -3,8 +3,9 @@
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -13,9 +14,9 @@ from hostbench import __version__, facts
 from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost
-from hostbench.core.records import CaseRecord, Launch, Measurement, RunHeader
+from hostbench.core.records import CaseRecord, Launch, Measurement, Run, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, registry
-from hostbench.runner.journal import JournalWriter, run_id
+from hostbench.runner.journal import JournalWriter, journal_path, read, run_id
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -42,50 +43,79 @@ def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
     )
 
 
-def keep(
-    records: Generator[tuple[int, CaseRecord]],
-    journals: Sequence[JournalWriter],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What is known of the machine before a run, and how it is read again."""
+
+    before: facts.Facts
+    collect: Callable[[], facts.Facts]
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`host 2`, ... -> facts of the hosts beside this one on which its ranks run."""
+    launcher: int | None = None
+    """The process that started the ranks of this host, where this one did not."""
+    is_made_up: bool = False
+    """A declared simulation: what happens here meanwhile says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What the journals hold: a run, or one of each of two sides."""
+
+    paths: tuple[Path, ...]
+    runs: tuple[Run, ...]
+    end: End
+    why: str
+    """Why the device was lost, where it was."""
+
+
+def record(
+    results: Path,
+    headers: Sequence[RunHeader],
+    measured: Generator[tuple[int, CaseRecord]],
+    host: Host,
     num_gpus: int,
-    before: facts.Facts,
-    collect: Callable[[], facts.Facts],
     *,
-    others: Mapping[str, Mapping[str, Any]] | None = None,
     end_s: float = math.inf,
-    pid: int | None = None,
-    is_made_up: bool = False,
-) -> tuple[End, str]:
-    """Write each record into the journal of its side as it comes, with the facts `before`,
-    meanwhile, and after as they are then collected; `others` are those of other hosts. After
-    `end_s` (of time.monotonic) it stops, once every side has a record. `num_gpus` and `pid` as in
-    `facts.Watch`; of what is made up this host says nothing.
-
-    Returns how the run ended, and why where the device was lost.
-    """
-
-    def write(when: str, of_host: Mapping[str, Any]) -> None:
-        for journal in journals:
-            journal.facts(when, of_host)
-
-    for when, of_host in {"before": facts.to_json(before), **(others or {})}.items():
-        write(when, of_host)
-    without_record = set(range(len(journals)))
+    why_scratch: Callable[[], str | None] = lambda: None,
+) -> Recorded:
+    """Write each record into the journal of its side as it comes, with the facts before, meanwhile
+    and after. After `end_s` (of time.monotonic) it stops, once every side has a record; an
+    interrupt ends it early, with what there is. `why_scratch` is asked once it is over."""
+    paths = tuple(journal_path(results, header.run_id) for header in headers)
     end: End = "complete"
     why = ""
-    meanwhile = (lambda *_: None) if is_made_up else write
-    try:
-        with facts.Watch(meanwhile, before, num_gpus, pid=pid), closing(records):
-            for side, record in records:
-                journals[side].case(record)
-                without_record.discard(side)
-                if time.monotonic() > end_s and not without_record:
-                    end = "stopped"
-                    break
-    except KeyboardInterrupt:
-        end = "interrupted"
-    except DeviceLost as error:
-        end, why = "device lost", str(error)
-    write("after", facts.to_json(collect()))
-    return end, why
+    with ExitStack() as stack:
+        journals = [
+            stack.enter_context(JournalWriter(path, header))
+            for path, header in zip(paths, headers, strict=True)
+        ]
+
+        def write(when: str, of_host: Mapping[str, Any]) -> None:
+            for journal in journals:
+                journal.facts(when, of_host)
+
+        for when, of_host in {"before": facts.to_json(host.before), **host.others}.items():
+            write(when, of_host)
+        meanwhile = (lambda *_: None) if host.is_made_up else write
+        without_record = set(range(len(journals)))
+        try:
+            watch = facts.Watch(meanwhile, host.before, num_gpus, pid=host.launcher)
+            with watch, closing(measured):
+                for side, case_record in measured:
+                    journals[side].case(case_record)
+                    without_record.discard(side)
+                    if time.monotonic() > end_s and not without_record:
+                        end = "stopped"
+                        break
+        except KeyboardInterrupt:
+            end = "interrupted"
+        except DeviceLost as error:
+            end, why = "device lost", str(error)
+        write("after", facts.to_json(host.collect()))
+        status, scratch = "complete" if end == "complete" else "interrupted", why_scratch()
+        for journal in journals:
+            journal.finish(status, now(), scratch)
+        return Recorded(paths=paths, runs=tuple(map(read, paths)), end=end, why=why)
 
 
 def records(

@@ -10,6 +10,7 @@ from hostbench import asv_measure
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord
 from hostbench.facts.gpu import Hardware
+from hostbench.runner import session
 from tests.fakes.builders import record
 
 
@@ -25,7 +26,7 @@ def test_cases_that_were_not_reached_are_failures_with_the_reason(
 
     monkeypatch.setenv("ASV_CONF_DIR", str(tmp_path))
     (tmp_path / "asv.conf.json").write_text('{"results_dir": "results"}')
-    monkeypatch.setattr(asv_measure, "records", records)
+    monkeypatch.setattr(session, "records", records)
     monkeypatch.setattr(asv_measure, "nvidia_hardware", lambda: Hardware(num_gpus=0, why="none"))
     monkeypatch.setattr(asv_measure, "die_with_parent", lambda: None)
     monkeypatch.setattr(asv_measure, "become_subreaper", lambda: None)
