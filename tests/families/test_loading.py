@@ -111,9 +111,7 @@ def test_a_batch_that_is_overwritten_while_it_is_computed_on_is_found(
 
 def test_an_epoch_that_ends_early_is_no_whole_one(device: CpuDevice) -> None:
     for num_batches, said in ((NUM_BATCHES, None), (5, "5 batches came, not 8")):
-        verify = FedLoop(
-            device, replace(FED, num_batches=num_batches), "blocking"
-        ).prepared_epoch()
+        verify = FedLoop(device, replace(FED, num_batches=num_batches), "blocking").prepared_epoch()
         assert verify.verify is not None
         assert verify.verify() == said
 
