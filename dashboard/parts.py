@@ -1,6 +1,7 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 import shlex
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar
@@ -13,7 +14,8 @@ from data import Store
 
 from hostbench.core.units import number_of
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.history import Series
+from hostbench.judge.events import Event
+from hostbench.judge.history import History, Series
 from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
 from hostbench.report.sides import is_ours
@@ -24,9 +26,8 @@ REMEDY = "hostbench run --quick"
 ANY_TIME = "all runs"
 RANGES = {ANY_TIME: 0, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
 """Days before the newest run."""
-_NEXT = "machine of the next page"
 MOST_MACHINES = 4
-MOST_LINKS = 60
+MOST_LINKS, LONGEST_TITLE = 60, 60
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 """Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
 FEWEST_SPARKS = 8
@@ -88,8 +89,6 @@ def not_judged(series: Sequence[Series]) -> str:
 
 def _filters(store: Store) -> None:
     """Machines and time, which hold on every page, and what device they are of."""
-    if _NEXT in st.session_state:  # only before its widget is there can its value be set
-        st.session_state["machine"] = st.session_state.pop(_NEXT)
     names = sorted(data.machines(store))
     if len(names) > 1:
         look: Any = {"key": "machine", "bind": "query-params", "width": 340}
@@ -113,6 +112,16 @@ def is_in_range(at: datetime) -> bool:
     """Whether it is in the time range that is chosen."""
     first = _first()
     return first is None or (not pd.isna(at) and at >= first)
+
+
+def events(judged: History, names: Sequence[str]) -> list[Event]:
+    """Those of these machines and of the time that is chosen, and what fails now, whenever it
+    began."""
+    return [
+        event
+        for event in judged.events
+        if event.machine in names and (event.fails or is_in_range(event.first.committed_at))
+    ]
 
 
 def time_range() -> str:
@@ -191,10 +200,8 @@ def axis_values(axis: str, options: Sequence[str], usual: Sequence[str]) -> list
     return list(chosen) or list(options)
 
 
-def go(page: str, machine: str = "", **query: str) -> NoReturn:
-    """To another page, with the machines and time of this one unless it is of one machine."""
-    if machine:
-        st.session_state[_NEXT] = [machine]
+def go(page: str, **query: str) -> NoReturn:
+    """To another page, with the machines and the time of this one."""
     st.switch_page(f"views/{page}.py", query_params=query)
 
 
@@ -243,15 +250,19 @@ def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:
     return dict(picked[0])
 
 
-def changes(causes: Sequence[Cause], series: Sequence[Series]) -> None:
-    """A link to all about each cause, with the small trend of what it moved most."""
+def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "") -> None:
+    """A line for each cause, with the small trend of what it moved most; a click leads to all about
+    it. The one that is shown already is `picked`."""
     by_id = {own.id: own for own in series}
     for cause in causes:
         worst, on, values = cause.worst, cause.machines, cause.sparkline(by_id)
         blocks = f":gray[{words.spark(values)}]" if len(values) >= FEWEST_SPARKS else ""
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
         moved = number_of(cause.num_series, "series", "series")
-        title = f"{words.change(worst)} {words.plain(cause.title)}".strip()
+        title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
+        title = f"**{words.change(worst)} {words.plain(title)}**".replace("** ", "**")
         about = f"{worst.state} since {cause.since:%Y-%m-%d}, {worst.cause}, {moved} on {where}"
-        label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
-        link("changes", label, change=cause.key)
+        label = f"{title} {blocks} :small[:gray[{words.plain(about)}]]"
+        icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"
+        if st.button(label, f"change {cause.key}", type="tertiary", icon=icon):
+            go("changes", change=cause.key)

@@ -43,10 +43,10 @@ def said(app: AppTest) -> str:
     return "\n".join(one.value.replace("\\", "") for kind in kinds for one in kind)
 
 
-def change_links(app: AppTest) -> dict[str, str]:
-    """Label, without the escapes -> query of each link to a change."""
-    links = [link.proto for link in app.get("page_link")]
-    return {own.label.replace("\\", ""): own.query_string for own in links if own.page == "changes"}
+def change_lines(app: AppTest) -> dict[str, str]:
+    """Label, without the escapes -> name of each change that is listed."""
+    keys = {own.label.replace("\\", ""): own.key or "" for own in app.button}
+    return {label: key[7:] for label, key in keys.items() if key.startswith("change ")}
 
 
 def charts(app: AppTest) -> int:

@@ -42,11 +42,7 @@ if gone:
     parts.folded(title, "stopped", lambda: parts.table(stopped))
 if not any(own.judged for own in series):
     parts.compare_now(store, parts.not_judged(series))
-rows = causes(
-    event
-    for event in judged.events
-    if event.machine in names and parts.is_in_range(event.first.committed_at)
-)
+rows = causes(parts.events(judged, names))
 if not rows:
     num = number_of(sum(own.judged for own in series), "series", "series")
     parts.empty(f"No change in {num} on these machines in this time.")
@@ -57,14 +53,14 @@ wanted = parts.choice(
 )
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]
 by_key = {cause.key: cause for cause in rows}
-parts.changes(rows[:TOP], judged.series)
+asked = st.query_params.get("change", rows[0].key)
+picked = by_key.get(asked, rows[0])
+parts.changes(rows[:TOP], judged.series, picked.key)
 others = rows[TOP : parts.MOST_LINKS]
 if others:
     title = f"{len(rows) - TOP} more" + f", {len(others)} shown" * (len(rows) > parts.MOST_LINKS)
-    parts.folded(title, "more", lambda: parts.changes(others, judged.series))
-picked = by_key.get(st.query_params.get("change", rows[0].key))
-if picked is None:
-    picked = rows[0]
+    parts.folded(title, "more", lambda: parts.changes(others, judged.series, picked.key))
+if asked not in by_key:
     st.caption("The change of the link is not here: the first one is shown.")
 
 worst = picked.worst

@@ -6,7 +6,7 @@ import charts
 import data
 import parts
 import streamlit as st
-from words import commit8, plain
+from words import commit8, plain, when
 
 from hostbench.core.units import number_of
 from hostbench.judge.two_sides import LEVEL_RUNS
@@ -30,11 +30,14 @@ if len(options) < 2:
     why = f"Only one {kind} is stored here: there is nothing to compare it with."
     parts.compare_now(store, why)
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
+dates = every.drop_duplicates("commit").set_index("commit")["committed_at"].to_dict()
 LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
 
 
 def named(text: str) -> str:
-    return LEVELS.get(text) or (commit8(text) if kind == "commit" else called.get(text, text))
+    if kind == "commit" and text not in LEVELS:
+        return f"{commit8(text)}, {when(dates.get(text))}"
+    return LEVELS.get(text) or called.get(text, text)
 
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
@@ -68,9 +71,8 @@ if len(own):
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
     clicked = parts.chart(charts.by_series(own), "of series", "change of each series")
     if clicked:
-        case, _, machine = str(clicked["id"]).partition("@")
-        where = {"machine": machine.partition("/")[0]} if machine else {}
-        parts.go("trend", case=case.partition(" version ")[0], **where)
+        case = str(clicked["id"]).partition("@")[0]
+        parts.go("trend", case=case.partition(" version ")[0])
 else:
     own = rows
     st.caption(

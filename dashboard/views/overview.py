@@ -29,7 +29,7 @@ if runs.empty:
     parts.empty("No run is of these machines and this time: choose others above.")
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
-changes = causes(event for event in judged.events if event.machine in names)
+changes = causes(parts.events(judged, names))
 fails = [event for cause in changes for event in cause.events if event.fails]
 number = Counter(cause.worst.state for cause in changes)
 newest = runs.iloc[0]

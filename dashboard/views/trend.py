@@ -22,10 +22,16 @@ skipped."""
 def dragged() -> tuple[pd.Timestamp, pd.Timestamp] | None:
     """The days in the address, which a drag puts there."""
     try:
-        first, last = st.query_params["days"].split(",")
-        return pd.Timestamp(first, tz="UTC"), pd.Timestamp(last, tz="UTC") + pd.Timedelta(days=1)
-    except (KeyError, ValueError):
+        first, last = (pd.Timestamp(day, tz="UTC") for day in st.query_params["days"].split(","))
+        return (first, last + pd.Timedelta(days=1)) if first <= last else None
+    except (KeyError, ValueError, OverflowError):
         return None
+
+
+def all_days() -> None:
+    """A button that ends the zoom."""
+    icon = ":material/zoom_out_map:"
+    st.button("All days", on_click=st.query_params.update, args=({"days": []},), icon=icon)
 
 
 store = data.opened()
@@ -74,6 +80,8 @@ with choices:
             stored = stored[(stored["status"] != "not measured") & stored[date].notna()]
             lines |= {(case, str(group)): own for group, own in stored.groupby("group", sort=False)}
     if not lines:
+        if zoomed:
+            all_days()
         parts.empty("No run of these choices: choose other values, machines or times.")
     unit = parts.choice("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
@@ -93,11 +101,11 @@ def zoom() -> None:
 
 
 with st.container(horizontal=True, vertical_alignment="center"):
+    what = f"{words.case(series[0][0])}. " if len({case for case, _ in series}) == 1 else ""
     drag = "Drag over days to see them alone; click a point for its run."
-    st.caption(drag, help=HELP, width="content")
+    st.caption(words.plain(what) + drag, help=HELP, width="content")
     if zoomed:
-        icon = ":material/zoom_out_map:"
-        st.button("All days", on_click=st.query_params.update, args=({"days": []},), icon=icon)
+        all_days()
 clicked = parts.draw(
     spec,
     f"{workload} over time: {len(points)} points in {unit}",

@@ -35,6 +35,9 @@ MAX_READINGS = 10_000
 LEAST_WARMUP_S, WINDOW, TREND = 0.03, 2, 0.05
 """Warm-up takes so long at least, and goes on while the newest readings, so many at least, take
 less than those before them by more than this share."""
+ADAPTS = 16
+"""Readings after which a step that still gets new pages in each gets them for good: glibc's
+allocator keeps a block's size after some nine frees, and blocks over 32 MiB never."""
 
 Reading = tuple[float, float]
 """Seconds per step: end to end, and until the last call returned."""
@@ -174,8 +177,8 @@ Take = Callable[[float], Sequence[Reading]]
 def warm_up(
     take: Take, num_faults: Callable[[], int], now: Callable[[], float], settings: Settings
 ) -> None:
-    """Until steps get no new pages and take no less than before, as far as there is time: new
-    memory is up to 8 times as slow as memory that the process has had."""
+    """Until steps get no new pages, or do so for good, and take no less than before, as far as
+    there is time: new memory is up to 8 times as slow as memory that the process has had."""
     start_s = now()
     readings, faults = [*take(0.0)], [num_faults()]
     while (now_s := now()) < start_s + settings.warmup_s and len(readings) < MAX_READINGS:
@@ -183,10 +186,11 @@ def warm_up(
         faults.append(num_faults())
         window = max(WINDOW, len(readings) // 4)
         newest, older = readings[-window:], readings[-2 * window : -window]
+        get_no_pages = faults[-1] - faults[-min(window, len(faults))] < window / 2
         if (
             now_s >= start_s + LEAST_WARMUP_S
             and len(older) == window
-            and faults[-1] - faults[-min(window, len(faults))] < window / 2
+            and (get_no_pages or len(readings) >= ADAPTS)
             and median([end for end, _ in newest])
             >= (1 - TREND) * median([end for end, _ in older])
         ):

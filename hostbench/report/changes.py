@@ -181,10 +181,16 @@ def evidence_lines(event: Event) -> list[str]:
         _TEXTS[evidence.kind].format(text=evidence.text, series=series)
         for evidence in event.evidence
     ]
+    shown = event.commits[:SHOWN_COMMITS]
+    by_word = {
+        "most likely": [commit for commit in shown if commit.is_likely],
+        "less likely": [commit for commit in shown if not commit.is_likely],
+    }
+    if event.cause == "environment":  # a fact did it
+        by_word = {"landed meanwhile": [*shown]}
     parts = []
-    for is_likely, word in ((True, "most likely"), (False, "less likely")):
-        own = [commit for commit in event.commits[:SHOWN_COMMITS] if commit.is_likely == is_likely]
-        names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in own]
+    for word, commits in by_word.items():
+        names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in commits]
         parts += [f"{word} {'; '.join(names)}"] if names else []
     if len(event.commits) > SHOWN_COMMITS:
         parts[-1] += f" and {len(event.commits) - SHOWN_COMMITS} more"
@@ -272,7 +278,7 @@ class Cause:
 
     @property
     def machines(self) -> list[str]:
-        return list(dict.fromkeys(event.machine for event in self.events))
+        return sorted({event.machine for event in self.events})
 
     @property
     def num_series(self) -> int:

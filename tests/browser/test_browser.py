@@ -163,7 +163,7 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     is_drawn(tab, "Overview")
     color = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
     assert tab.evaluate(color) != "rgb(255, 255, 255)"
-    change = tab.get_by_test_id("stPageLink").filter(has_text="%").first
+    change = tab.get_by_test_id("stButton").filter(has_text="%").first
     leads_to(tab, "/changes", lambda: change.click(position={"x": 80, "y": 10}))  # its text
     is_drawn(tab, "Changes")
     assert _query(tab)["change"] and _query(tab)["machine"] == "simulated-b"

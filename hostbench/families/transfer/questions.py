@@ -100,7 +100,7 @@ def _reaches(row: Row, gb_per_s: float) -> bool | None:
 def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
     """One direction: the rate, its share of both limits, what is published, what looks wrong."""
     rate = row.gb_per_s or 0.0
-    notes = [row.beside_limit() or f"its limit: {row.ceiling}"]
+    notes = [row.beside_limit() or f"its limit: {row.ceiling or 'unknown'}"]
     if row.encoded_gb_per_s is not None and rate < question.ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
