@@ -49,7 +49,7 @@ class Settings:
 
     budget_s: float = 0.12
     """Sampling time: as many samples as fit, and MIN_SAMPLES in any case."""
-    warmup_s: float = 1.0
+    warmup_s: float = 0.5
     """The most that warm-up after the first step may take; one more step it always is."""
     device_samples: int = 3
     """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""

@@ -51,7 +51,7 @@ STANDARD = Profile(name="standard", launches=12)
 """From 8 to 11 launches the 99 % interval of the median is from the least to the most: with 12 one
 that was disturbed is forgiven."""
 QUICK = Profile(
-    name="quick", launches=8, settings=Settings(budget_s=0.06, warmup_s=0.5), shares_workers=True
+    name="quick", launches=8, settings=Settings(budget_s=0.04, warmup_s=0.08), shares_workers=True
 )
 """Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md. Half of
 the sampling time costs little: launches scatter more than the samples inside one."""
