@@ -30,14 +30,12 @@ if len(options) < 2:
     why = f"Only one {kind} is stored here: there is nothing to compare it with."
     parts.compare_now(store, why)
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
-dates = every.drop_duplicates("commit").set_index("commit")["committed_at"].to_dict()
+dates = every.drop_duplicates("commit").set_index("commit")["started_at"].to_dict()
 LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
 
 
 def named(text: str) -> str:
-    if kind == "commit" and text not in LEVELS:
-        return f"{commit8(text)}, {when(dates.get(text))}"
-    return LEVELS.get(text) or called.get(text, text)
+    return LEVELS.get(text) or (commit8(text) if kind == "commit" else called.get(text, text))
 
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
@@ -54,6 +52,11 @@ made = data.comparison(store, (before, after), tuple(names))
 rows = made.rows
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
+dated = [
+    f"{commit8(name)} was run {when(dates[name])}" for name in (before, after) if name in dates
+]
+if dated:
+    st.caption(", ".join(dated))
 with st.container(horizontal=True):
     number = rows["verdict"].value_counts(sort=False)
     for verdict in number.index:

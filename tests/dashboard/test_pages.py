@@ -226,7 +226,7 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     assert "most likely " in said(app) and "hostbench compare " in said(app)
     second = lines[others[0]]
     app.button(key=f"change {second}").click().run()
-    assert app.query_params["change"] == [second]
+    assert app.query_params["change"] == second
     assert app.subheader[0].value.replace("\\", "") in others[0]
     app = open_page("changes", history, events="true")
     app.session_state["each"] = {"selection": {"cells": [[0, "series"]]}}
