@@ -34,7 +34,6 @@ FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
 NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
 COLUMNS = {
-    "what": st.column_config.Column(width="large"),
     **dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g")),
 }
 """How these columns of a table are drawn."""
@@ -108,19 +107,19 @@ def machines(store: Store) -> list[str]:
     return [name for name in names if name in chosen] if chosen else list(names)
 
 
-def is_in_range(at: datetime) -> bool:
-    """Whether it is in the time range that is chosen."""
-    first = _first()
+def is_since(at: datetime, first: pd.Timestamp | None) -> bool:
+    """Whether it is in the time range that begins then; one without a beginning has all."""
     return first is None or (not pd.isna(at) and at >= first)
 
 
 def events(judged: History, names: Sequence[str]) -> list[Event]:
     """Those of these machines and of the time that is chosen, and what fails now, whenever it
     began."""
+    first = range_start()
     return [
         event
         for event in judged.events
-        if event.machine in names and (event.fails or is_in_range(event.first.committed_at))
+        if event.machine in names and (event.fails or is_since(event.first.committed_at, first))
     ]
 
 
@@ -128,7 +127,7 @@ def time_range() -> str:
     return st.session_state.get("range") or ANY_TIME
 
 
-def _first() -> pd.Timestamp | None:
+def range_start() -> pd.Timestamp | None:
     """The beginning of the time range that is chosen; None of all runs."""
     days = RANGES[time_range()]
     if not days:
@@ -139,7 +138,7 @@ def _first() -> pd.Timestamp | None:
 
 def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
     """The rows of the time range that is chosen."""
-    first = _first()
+    first = range_start()
     return rows if first is None else rows[rows[column] >= first]
 
 
@@ -260,9 +259,9 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
         moved = number_of(cause.num_series, "series", "series")
         title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
-        title = f"**{words.change(worst)} {words.plain(title)}**".replace("** ", "**")
+        title = f"{words.change(worst)} {words.plain(title)}".strip()
         about = f"{worst.state} since {cause.since:%Y-%m-%d}, {worst.cause}, {moved} on {where}"
-        label = f"{title} {blocks} :small[:gray[{words.plain(about)}]]"
+        label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
         icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"
         if st.button(label, f"change {cause.key}", type="tertiary", icon=icon):
             go("changes", change=cause.key)

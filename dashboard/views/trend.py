@@ -120,11 +120,12 @@ if len(points) < total:
     st.caption(f"{len(points):,} of {total:,} points drawn; zoom for all.")
 
 groups = {group for _, group in series}
+first_day = parts.range_start()
 moved = causes(
     event
     for event in judged.events
     if event.id in drawn or (not event.case and event.group in groups)
-    if parts.is_in_range(at := getattr(event.first, date))
+    if parts.is_since(at := getattr(event.first, date), first_day)
     if not zoomed or zoomed[0] <= at < zoomed[1]
 )
 if moved:
