@@ -56,7 +56,8 @@ QUESTIONS = (
         where={"step_us": (10, 100, 1_000)}, each=("step_us",), note=waits,
         screen="{choice} per {step_us} step", learnt="{what}",
         screen_each=(
-            *({"step_us": 10, "trap": trap} for trap in SHOWN), {"step_us": 1_000, "trap": "item"},
+            *({"step_us": (10, 100), "trap": trap} for trap in SHOWN),
+            {"step_us": 1_000, "trap": "item"},
         ),
     ),
     Compare(
