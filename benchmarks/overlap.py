@@ -129,8 +129,7 @@ def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -
 
 @workload(
     axes=_axes(
-        32 * MIB,
-        ordering=("events", "record_stream", "stream_synchronize", "device_synchronize"),
+        32 * MIB, ordering=("events", "record_stream", "stream_synchronize", "device_synchronize")
     ),
     only=_usual,
     moves=_moves,

@@ -90,10 +90,7 @@ def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
 
 
 @workload(
-    axes={
-        "device": DEVICES,
-        "way": ("device", "stream", "event", "event_query", "blocking_event"),
-    },
+    axes={"device": DEVICES, "way": ("device", "stream", "event", "event_query", "blocking_event")},
     depth=20,
     expects=lambda **_: {"asynchronous": False},
     needs=lambda way, **_: ["events that put the host to sleep"] if way == "blocking_event" else [],

@@ -33,9 +33,7 @@ INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
 NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
-COLUMNS = {
-    **dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g")),
-}
+COLUMNS = {**dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g"))}
 """How these columns of a table are drawn."""
 
 

@@ -14,13 +14,7 @@ from hostbench.core.case import Case, asv_name
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
-from hostbench.facts import (
-    collect,
-    machine_name,
-    machine_of_asv,
-    nvidia_hardware,
-    probe_torch,
-)
+from hostbench.facts import collect, machine_name, machine_of_asv, nvidia_hardware, probe_torch
 from hostbench.families import load, names
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.measure.workload import Workload

@@ -12,13 +12,7 @@ from words import plain
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
 from hostbench.report import trend
-from hostbench.report.changes import (
-    causes,
-    commands,
-    entry_in_words,
-    evidence_lines,
-    table,
-)
+from hostbench.report.changes import causes, commands, entry_in_words, evidence_lines, table
 from hostbench.store import triage
 
 ANY = "all"

@@ -153,12 +153,7 @@ def COMMANDS() -> None:
     """The program itself: it has no work of its own."""
 
 
-def _command(
-    name: str,
-    help: str,
-    *params: Decorator,
-    **settings: Any,
-) -> None:
+def _command(name: str, help: str, *params: Decorator, **settings: Any) -> None:
     """A command: `execute` of its module takes its options, and returns the exit code."""
 
     def start(**given: Any) -> int:

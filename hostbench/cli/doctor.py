@@ -8,13 +8,7 @@ from msgspec import structs
 
 from hostbench.cli.output import show_page, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
-from hostbench.facts import (
-    collect,
-    machine_name,
-    nvidia_hardware,
-    probe_torch,
-    to_json,
-)
+from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch, to_json
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.blocks import Page

@@ -104,10 +104,7 @@ ROWS = (
     # the link
     _nvml("confidential_computing", lambda n: switch(n.nvmlSystemGetConfComputeState().ccFeature)),
     _gpu(
-        "pcie_generation",
-        "nvmlDeviceGetCurrPcieLinkGeneration",
-        volatile=True,
-        watched="highest",
+        "pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", volatile=True, watched="highest"
     ),
     _gpu("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", watched="highest"),
     _gpu("pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration"),

@@ -301,8 +301,7 @@ def causes(events: Iterable[Event]) -> list[Cause]:
     """What fails now comes first, then the largest."""
     by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in sorted(
-        events,
-        key=lambda own: (STATES.index(own.state), 0.0 if own.is_reset else -abs(own.effect)),
+        events, key=lambda own: (STATES.index(own.state), 0.0 if own.is_reset else -abs(own.effect))
     ):
         by_cause[what(event), event.cause].append(event)
     rows = []

@@ -253,7 +253,7 @@ def chart(
     layers = [own for own in layers if own["data"]["values"]]
     clickable(layers[-1], *_SELECTED)
     layers[-1]["params"] += [
-        {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}},
+        {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}}
     ]
     spec = sized(layers, height)
     return on_canvas(spec) if is_many else spec

@@ -35,13 +35,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store.runs import case_results
-from tests.fakes.builders import (
-    InProcess,
-    copy_case,
-    record,
-    run,
-    write_journal,
-)
+from tests.fakes.builders import InProcess, copy_case, record, run, write_journal
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -136,10 +130,7 @@ sys.exit(code)
     ],
 )
 def test_bad_input(
-    args: tuple[str, ...],
-    parts: tuple[str, ...],
-    results: Path,
-    capsys: pytest.CaptureFixture[str],
+    args: tuple[str, ...], parts: tuple[str, ...], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(args) == EXIT_USAGE
     said = capsys.readouterr()

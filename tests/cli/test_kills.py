@@ -16,12 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-)
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.core.processes import with_descendants
 from hostbench.device import simulated_file
 from hostbench.judge.two_sides import LEAST_RUNS

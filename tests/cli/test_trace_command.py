@@ -17,12 +17,7 @@ from msgspec.structs import replace
 from hostbench import facts
 from hostbench.cli import main
 from hostbench.cli import trace as command
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    EXIT_USAGE,
-)
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.facts.torch_probe import TorchState
 from tests.fakes.builders import InProcess

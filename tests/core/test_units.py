@@ -44,13 +44,7 @@ def test_a_number_in_words(form: Callable[[Any], str], texts: dict[float, str]) 
 
 @pytest.mark.parametrize(
     ("text", "nbytes"),
-    [
-        ("65536", 65536),
-        (" 64KiB ", 64 * KIB),
-        ("1GiB", GIB),
-        ("1.5mib", 3 * MIB // 2),
-        ("0", 0),
-    ],
+    [("65536", 65536), (" 64KiB ", 64 * KIB), ("1GiB", GIB), ("1.5mib", 3 * MIB // 2), ("0", 0)],
 )
 def test_parse_bytes(text: str, nbytes: int) -> None:
     assert units.parse_bytes(text) == nbytes

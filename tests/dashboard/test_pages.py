@@ -317,10 +317,7 @@ def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history
 def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     case = "sorting.time_sort[order=a, b]"
     app = open_page("trend", foreign, case=case, points="true", changes="true")
-    assert set(app.pills(key="is-order").options) == {
-        r"order a\, b",
-        r"order \[it\'s\]\(x\)",
-    }
+    assert set(app.pills(key="is-order").options) == {r"order a\, b", r"order \[it\'s\]\(x\)"}
     (points,) = tables(app, "kind")
     assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
     (change,) = change_lines(app)

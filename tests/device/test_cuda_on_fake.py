@@ -322,11 +322,7 @@ def test_far_memory_is_touched_on_the_cpus_of_other_nodes(
 
 @pytest.mark.parametrize(("near", "quota", "num"), [({0}, None, 1), (set(range(64)), 2.0, 2)])
 def test_torch_gets_no_more_threads_than_node_and_quota_have(
-    floor: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    near: set[int],
-    quota: float | None,
-    num: int,
+    floor: Machine, monkeypatch: pytest.MonkeyPatch, near: set[int], quota: float | None, num: int
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(numa, "bind_near", lambda address: near)

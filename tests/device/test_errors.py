@@ -64,10 +64,7 @@ def raised(text: str) -> Exception:
             f"{SYSTEM}{SEGMENT}, error: No space left on device (28)",
             f"NCCL: ncclSystemError: {SEGMENT}, error: No space left on device (28); {SHM}",
         ),
-        (
-            REMOTE,
-            f"NCCL: ncclRemoteError: A call failed possibly due to a network error.; {MORE}",
-        ),
+        (REMOTE, f"NCCL: ncclRemoteError: A call failed possibly due to a network error.; {MORE}"),
         (f"{HEAD}invalid usage", f"NCCL: {HEAD}invalid usage; {MORE}"),
     ],
 )

@@ -49,11 +49,7 @@ def test_what_one_side_does_not_know_is_none_but_a_variable() -> None:
 def test_under_load_counts_more_than_before() -> None:
     def run(generation: int, reasons: str, clock: float) -> dict[str, Facts]:
         idle = {"pcie_generation": 1, "throttle_reasons": "idle", "sm_clock_mhz": 345}
-        load = {
-            "pcie_generation": generation,
-            "throttle_reasons": reasons,
-            "sm_clock_mhz": clock,
-        }
+        load = {"pcie_generation": generation, "throttle_reasons": reasons, "sm_clock_mhz": clock}
         return {"before": from_json({"gpu0": idle}), "during": from_json({"gpu0": load})}
 
     assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
@@ -64,10 +60,7 @@ def test_under_load_counts_more_than_before() -> None:
 def test_what_changed_over_time_skips_what_is_not_known() -> None:
     reason = {"value": None, "why": "the driver is too old"}
     told: list[dict[str, dict[str, object]]] = [
-        {
-            "gpu0": {"power_limit_w": 700, "temperature_c": 40},
-            "software": {"env_A": "Ring"},
-        },
+        {"gpu0": {"power_limit_w": 700, "temperature_c": 40}, "software": {"env_A": "Ring"}},
         {"gpu0": {"power_limit_w": reason, "temperature_c": 80}},
         {"gpu0": {"power_limit_w": 700}, "software": {"torch": "2.13"}},
         {"gpu0": {"power_limit_w": 500}, "gpu1": {"power_limit_w": 500}},

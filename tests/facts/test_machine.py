@@ -79,11 +79,7 @@ def test_the_entry_holds_text_that_never_changes():
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "ram"),
-    [
-        (int(125.6 * GIB), "128 GiB"),
-        (int(0.4 * GIB), "1 GiB"),
-    ],
+    ("nbytes", "ram"), [(int(125.6 * GIB), "128 GiB"), (int(0.4 * GIB), "1 GiB")]
 )
 def test_ram_is_what_is_installed(nbytes, ram):
     facts = machine()

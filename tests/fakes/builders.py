@@ -43,11 +43,7 @@ FACTS: dict[str, Any] = {
     "software": {"torch": "2.13.0+cpu"},
     "nvml": {"driver": {"value": None, "why": "no driver"}},
 }
-GPU_FACTS: dict[str, Any] = {
-    **FACTS,
-    "nvml": {"driver": "580.1"},
-    "gpu0": {"name": "NVIDIA H200"},
-}
+GPU_FACTS: dict[str, Any] = {**FACTS, "nvml": {"driver": "580.1"}, "gpu0": {"name": "NVIDIA H200"}}
 
 
 def copy_case(

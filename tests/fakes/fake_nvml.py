@@ -242,8 +242,7 @@ def _refusing(code: int, names: str) -> dict[str, Any]:
 
 _OLD_DRIVER = FakeGpu(
     errors=_refusing(
-        FUNCTION_NOT_FOUND,
-        "TemperatureV CurrentClocksEventReasons MemoryBusWidth C2cModeInfoV",
+        FUNCTION_NOT_FOUND, "TemperatureV CurrentClocksEventReasons MemoryBusWidth C2cModeInfoV"
     )
 )
 _VGPU = FakeGpu(

@@ -77,10 +77,7 @@ def test_every_page_of_new_memory_is_there(cpu: Device) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "seconds"),
-    [
-        ("device", COSTS.allocate_s),
-        ("pinned", COSTS.allocate_s + N * COSTS.pin_s_per_byte),
-    ],
+    [("device", COSTS.allocate_s), ("pinned", COSTS.allocate_s + N * COSTS.pin_s_per_byte)],
 )
 def test_cold_is_anew_every_time_and_warm_is_not(
     floor: Machine, memory: str, seconds: float

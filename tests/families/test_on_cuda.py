@@ -64,12 +64,7 @@ def smallest(work: Workload) -> Iterator[Case]:
 def outcomes(family: str, *, observe: bool) -> list[CaseRecord]:
     cases = [case for work in WORKS.values() if work.family == family for case in smallest(work)]
     launch = Launch(
-        number=0,
-        cases=tuple(cases),
-        settings=SHORT,
-        device=None,
-        observe=observe,
-        deadline_s=60.0,
+        number=0, cases=tuple(cases), settings=SHORT, device=None, observe=observe, deadline_s=60.0
     )
     gc.collect()
     gc.freeze()  # as the server does: garbage is looked for after each case

@@ -21,14 +21,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.questions import answers, answers_to, asked, check, rows_of
 from tests import answers as golden
 from tests.answers import repeated, simulated
-from tests.fakes.builders import (
-    FACTS,
-    copy_case,
-    failed,
-    record,
-    run,
-    skipped,
-)
+from tests.fakes.builders import FACTS, copy_case, failed, record, run, skipped
 from tests.stored import frame_of
 
 COPY = "transfer.host_to_device"
@@ -502,11 +495,7 @@ def test_how_many_copies_is_said_only_where_the_launches_agree() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "rate", "state"),
-    [
-        ("floor", 299, "no"),
-        ("floor", 400, "undecided"),
-        ("measured", 310, "yes"),
-    ],
+    [("floor", 299, "no"), ("floor", 400, "undecided"), ("measured", 310, "yes")],
 )
 def test_what_is_published_decides_where_no_limit_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rate: float, state: str

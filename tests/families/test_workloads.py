@@ -162,10 +162,7 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
         ({"values": ("1",)}, r"cannot be typed \(it reads as another\)"),
         ({"version": 1}, 'version is 1, no text such as "1"'),
         ({"moves": lambda nbytes, **_: nbytes}, r"moves fails for .*: TypeError: .*'nbytes'"),
-        (
-            {"expects": lambda **_: {"synchronous": "no"}},
-            r"Expected `bool`, .* at `\$.expects",
-        ),
+        ({"expects": lambda **_: {"synchronous": "no"}}, r"Expected `bool`, .* at `\$.expects"),
         ({"needs": lambda **_: ["GPU"]}, r"Invalid enum value 'GPU' - at `\$.needs"),
         ({"base_line": {}}, r"no option 'base_line' \(did you mean 'baseline'\?\)"),
     ],

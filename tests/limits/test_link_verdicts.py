@@ -54,11 +54,7 @@ def test_asleep_is_told_to_be_harmless() -> None:
     ("width", "kind", "text"),
     [
         ("16", "slot", "gpu0: the slot or a switch limits PCIe to x8 of x16"),
-        (
-            "8",
-            "fine",
-            "gpu0: link negotiated in full: PCIe Gen5 x8, at most 28.8 GB/s each way",
-        ),
+        ("8", "fine", "gpu0: link negotiated in full: PCIe Gen5 x8, at most 28.8 GB/s each way"),
         (
             None,
             "fine",

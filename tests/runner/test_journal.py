@@ -11,15 +11,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.records import Finish, Run
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
-from tests.fakes.builders import (
-    FACTS,
-    copy_case,
-    create_case,
-    failed,
-    header,
-    record,
-    skipped,
-)
+from tests.fakes.builders import FACTS, copy_case, create_case, failed, header, record, skipped
 
 RECORDS = (
     record(copy_case(), 0, 0.25, call_s=0.125),

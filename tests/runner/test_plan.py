@@ -17,14 +17,7 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.base import Device
 from hostbench.families import load
 from hostbench.runner import session, worker
-from hostbench.runner.plan import (
-    QUICK,
-    SPARE,
-    STANDARD,
-    Plan,
-    choose,
-    fitting,
-)
+from hostbench.runner.plan import QUICK, SPARE, STANDARD, Plan, choose, fitting
 from hostbench.runner.progress import Bar
 from tests.fakes.builders import InProcess, copy_case, record
 

@@ -246,12 +246,7 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
         said: dict[str, set[str]] = {}
         for number in range(2):
             for _, variables, walked in planned.workers(number):
-                launch = Launch(
-                    settings={},
-                    device="simulated",
-                    cases=walked,
-                    variables=variables,
-                )
+                launch = Launch(settings={}, device="simulated", cases=walked, variables=variables)
                 for done in launcher.run(launch):
                     said.setdefault(str(done.case.values["setting"]), set()).add(str(done.reason))
         return said

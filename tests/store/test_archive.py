@@ -12,15 +12,7 @@ from hostbench.core.errors import DataError
 from hostbench.core.records import Archived, Run
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive
-from tests.fakes.builders import (
-    copy_case,
-    create_case,
-    failed,
-    record,
-    run,
-    skipped,
-    write_journal,
-)
+from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped, write_journal
 from tests.stored import runs_of
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]

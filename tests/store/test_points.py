@@ -135,11 +135,7 @@ PARAMS = [["'cpu'"], ["1048576"], ["'pageable'", "'pinned'"], ["True"]]
 
 
 def asv_file(
-    folder: Path,
-    started_ms: int = STARTED_MS,
-    *,
-    machine: str = "shelf",
-    launches: int = 10,
+    folder: Path, started_ms: int = STARTED_MS, *, machine: str = "shelf", launches: int = 10
 ) -> None:
     """What asv writes in our environment, of a workload and of a plain benchmark: one number, one
     skip each."""

@@ -65,10 +65,7 @@ def test_branches_merge_and_a_disagreement_is_a_conflict() -> None:
     """A file an event: git merges those that differ."""
     for same in (replace(ENTRY, state="noise"), replace(ENTRY, effect=0.3, note=None)):
         assert same.file_name == ENTRY.file_name
-    others: tuple[dict[str, Any], ...] = (
-        {"series": "machine:shelf"},
-        {"since": RUN},
-    )
+    others: tuple[dict[str, Any], ...] = ({"series": "machine:shelf"}, {"since": RUN})
     names = {replace(ENTRY, **other).file_name for other in others}
     assert len(names - {ENTRY.file_name}) == 2
 

@@ -291,10 +291,7 @@ def test_a_kill_before_measuring_leaves_nothing(
     ],
 )
 def test_bad_input(
-    root: Path,
-    capsys: pytest.CaptureFixture[str],
-    args: tuple[str, ...],
-    message: str,
+    root: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str
 ) -> None:
     assert main([*AB, *args]) == EXIT_USAGE
     assert message in capsys.readouterr().err

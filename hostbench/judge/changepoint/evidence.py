@@ -59,9 +59,7 @@ def size(left: Segment, right: Segment, variance: float, threshold: float) -> fl
     num_left, num_right = len(left.values), len(right.values)
     error = math.sqrt(variance * (1 / num_left + 1 / num_right))
     return min(
-        effect / (threshold * error),
-        effect / MIN_EFFECT,
-        min(num_left, num_right) / MIN_POINTS,
+        effect / (threshold * error), effect / MIN_EFFECT, min(num_left, num_right) / MIN_POINTS
     )
 
 

@@ -82,10 +82,7 @@ def cheapest(rows: Floats, sigma: Floats, gap: Floats | None = None) -> Path:
 
 
 def _forward(
-    points: npt.NDArray[np.float32],
-    valid: Bools,
-    grid: npt.NDArray[np.float32],
-    half: int,
+    points: npt.NDArray[np.float32], valid: Bools, grid: npt.NDArray[np.float32], half: int
 ) -> tuple[npt.NDArray[np.int8], Integers, Floats]:
     """Per point: how each state was reached (0 stayed, 1 switched, 2 changed level), and from where
     a change of level came. The last is the cost of each final state."""

@@ -141,11 +141,7 @@ def _temporary(
 
 
 def _visited(
-    series: list[float],
-    inside: list[bool],
-    segments: list[Segment],
-    episode: Episode,
-    noise: float,
+    series: list[float], inside: list[bool], segments: list[Segment], episode: Episode, noise: float
 ) -> bool:
     """Whether points outside all episodes make it one visit of many: single ones that go as far, a
     fourth as many as it has, or runs of two that go half as far, an eighth as many."""
