@@ -4,7 +4,6 @@ from hostbench import facts
 from hostbench.cli.output import show, show_page
 from hostbench.cli.results import check_machine, open_history
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
-from hostbench.device.simulated_file import MARK
 from hostbench.report import page as report
 from hostbench.report.page import tracebacks as tracebacks_of
 from hostbench.store.results import Results
@@ -21,11 +20,7 @@ def execute(
     results: str | None,
 ) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none, 4
-    where a stored file is damaged.
-
-    A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
-    by a machine that is simulated.
-    """
+    where a stored file is damaged."""
     history = open_history(results)
     about = _choose(history, run, machine)
     whole, rows = history.run(about), history.run_rows(about.machine, about.run_id)
@@ -67,10 +62,4 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
             f"another: {', '.join(stored)}"
         )
     check_machine(machine, stored)
-    real = ours if MARK in machine else [run for run in ours if run.device != MARK]
-    if not real:
-        raise NothingMeasured(
-            f"machine {machine!r} has only simulated runs, which say nothing about it; "
-            f"`--run {ours[-1].run_id}` shows one, `hostbench run --quick` measures"
-        )
-    return real[-1]
+    return ours[-1]

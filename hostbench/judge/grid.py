@@ -26,11 +26,9 @@ from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.store.asv_tree import environment_of
 
 NEEDED = (
-    "case commit committed_at run_id started_at version status unit seconds scratch device "
-    "num_samples"
+    "case commit committed_at run_id started_at version status unit seconds scratch num_samples"
 ).split()
 """Columns of the tidy frame that a history is judged by."""
-SIMULATED = "simulated"
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.differences.identity of that run."""
 Resets = tuple[dict[int, str], ...]
@@ -52,7 +50,6 @@ class SeriesGroup(Struct, frozen=True, kw_only=True):
     name: str
     """What a series' id names after its case: the machine; machine/setting where it has several."""
     machine: str
-    is_simulated: bool
     left_out: dict[str, int]
     """Why points are not judged -> how many: `of scratch runs`."""
 
@@ -85,7 +82,6 @@ def grids(
         group = SeriesGroup(
             name=f"{machine}/{name}" if name and len(names) > 1 else machine,
             machine=machine,
-            is_simulated=name == SIMULATED,
             left_out=left_out,
         )
         yield _grid(own[counts], group, hardware) if counts.any() else Grid(group=group), own
@@ -127,13 +123,9 @@ def of_few_launches(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def settings(rows: pd.DataFrame) -> pd.Series:
-    """What keeps rows of one machine apart: asv's environment of another project, or a device that
-    stands in (SIMULATED); empty for hostbench's own."""
-    runs = rows.drop_duplicates("run_id")
-    names = {
-        run_id: SIMULATED if device == SIMULATED else environment_of(run_id) or ""
-        for run_id, device in zip(runs["run_id"], runs["device"], strict=True)
-    }
+    """What keeps rows of one machine apart: asv's environment of another project; empty for
+    hostbench's own."""
+    names = {run_id: environment_of(run_id) or "" for run_id in rows["run_id"].unique()}
     return rows["run_id"].map(names).astype("category")
 
 

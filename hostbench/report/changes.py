@@ -158,8 +158,6 @@ def summary(chosen: History) -> list[str]:
     lines = [line]
     if left := left_out(chosen.groups):
         lines.append(f"left out: {left}")
-    if simulated := ", ".join(group.name for group in chosen.groups if group.is_simulated):
-        lines.append(f"simulated, no measurement: {simulated}")
     return lines
 
 

@@ -65,7 +65,7 @@ class Compared:
 
 
 def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
-    """Two sides of what is stored. Raises UsageError where they are not alike."""
+    """Two sides of what is stored."""
     series, lacking = read(first, second, history)
     judged, names = compare(series), [first.called, second.called]
     for key, sides in series.items():

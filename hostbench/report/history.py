@@ -25,7 +25,7 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 8
+FORMAT = 9
 """To be raised by hand when what is judged, or how, changes."""
 
 

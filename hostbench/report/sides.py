@@ -12,7 +12,7 @@ import pandas as pd
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.samples import few_launches, median
 from hostbench.core.suggest import did_you_mean
-from hostbench.judge.grid import SIMULATED, of_few_launches
+from hostbench.judge.grid import of_few_launches
 from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides
 from hostbench.store import nights
 from hostbench.store.asv_tree import environment_of
@@ -35,7 +35,7 @@ _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 _OF_SIDES = [
     *("case", "version", "status", "reason", "unit", "seconds", "value", "launches", "run_id"),
-    *("num_samples", "commit", "device", "interleaved_with", "torch", "driver", "hardware"),
+    *("num_samples", "commit", "interleaved_with", "torch", "driver", "hardware"),
 ]
 _OF_LEVEL = [
     *("case", "version", "status", "unit", "seconds", "value", "run_id", "num_samples"),
@@ -160,14 +160,8 @@ def read(
 ) -> tuple[dict[Key, TwoSides], dict[Key, Comparison]]:
     """(the series that both sides have, those of which there is nothing to judge). A series is a
     case, its version and its machine, unless machines are compared: of these only the commits that
-    both measured are taken, where there are any. Raises UsageError for sides that are not alike."""
+    both measured are taken, where there are any."""
     stored = _rows(first, second, history), _rows(second, first, history)
-    devices = [{row["device"] for rows in side.values() for row in rows} for side in stored]
-    if first.column == "machine" and len({SIMULATED in own for own in devices}) > 1:
-        raise UsageError(
-            f"of {first.text!r} and {second.text!r} one is simulated, the other measured: compare "
-            "like with like"
-        )
     numbers = [
         {key: own for key, rows in side.items() if (own := [r for r in rows if r["number"] > 0])}
         for side in stored

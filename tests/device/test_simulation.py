@@ -29,10 +29,9 @@ from hostbench.families import load
 from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import prepare
-from hostbench.store import archive
 from hostbench.store.runs import case_results
 from hostbench.vcs.repo import Checkout
-from tests.fakes.builders import InProcess, copy_case, record, run
+from tests.fakes.builders import InProcess, copy_case
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -171,18 +170,6 @@ def test_exactly_the_slowed_workload_is_slower(
     slower = {one["series"].partition("[")[0] for one in compared if one["verdict"] == "slower"}
     assert slower == {"transfer.host_to_device"}
     assert main(["report", "--machine", "simulated-shelf"]) == EXIT_OK
-
-
-def test_simulated_is_never_held_against_measured(
-    declare: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check_out(monkeypatch, OLD)
-    case = copy_case(device="cuda", nbytes=1 << 16, memory="pinned")
-    archive.write(Path("results"), run([record(case, n) for n in range(7)], launches=7))
-    declare(STORY)
-    assert simulate() == EXIT_OK
-    assert main(["compare", "machine:shelf", "machine:1x-simulated-gpu"]) == EXIT_USAGE
-    assert "one is simulated, the other measured" in capsys.readouterr().err
 
 
 def test_it_is_ignored_by_other_devices(

@@ -112,22 +112,19 @@ def test_another_machine_under_the_same_name_resets_every_baseline() -> None:
     assert [*grid(later, hardware=known).resets[1]] == [7]
 
 
-def test_environments_of_another_project_and_stand_ins_are_lines_of_their_own() -> None:
+def test_environments_of_another_project_are_lines_of_their_own() -> None:
     def asv(day: int, env: str) -> NightlyRun:
         return NightlyRun(commit=day, day=day, row={"run_id": f"asv-{sha(day)[:8]}-{env}"})
 
-    def lines(*runs: NightlyRun) -> list[tuple[str, bool, int]]:
+    def lines(*runs: NightlyRun) -> list[tuple[str, int]]:
         every = grids(rows(runs, flat), "box", {})
-        return [(own.group.name, own.group.is_simulated, len(own.columns)) for own, _ in every]
+        return [(own.group.name, len(own.columns)) for own, _ in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
-    simulated = NightlyRun(commit=4, day=4, row={"device": "simulated"})
-    assert lines(*one) == [("box", False, 3)]
-    two = [("box/conda-py3.11", False, 3), ("box/conda-py3.12", False, 1)]
+    assert lines(*one) == [("box", 3)]
+    two = [("box/conda-py3.11", 3), ("box/conda-py3.12", 1)]
     assert lines(*one, asv(1, "conda-py3.12")) == two
-    assert lines(*nightly(3), asv(4, "hostbench-py3.11")) == [("box", False, 4)]  # as the runs'
-    assert lines(*nightly(3), simulated) == [("box", False, 3), ("box/simulated", True, 1)]
-    assert lines(simulated) == [("box", True, 1)]
+    assert lines(*nightly(3), asv(4, "hostbench-py3.11")) == [("box", 4)]  # as the runs'
 
 
 def test_points_of_few_launches_are_marked_wherever_they_come_from() -> None:
