@@ -281,7 +281,6 @@ _command(
     ),
     _option("--steps", "N", "steps to record (10)", click.IntRange(1), default=10),
     _option("--seconds", "S", "record no longer than that (30)", _TIME, default=30),
-    _flag("--stop", "end the command once all is recorded"),
     _option("--keep", "DIR", "keep the traces there, for https://ui.perfetto.dev", _PATH),
     _formats(),
     context_settings={"allow_interspersed_args": False},

@@ -31,7 +31,6 @@ def execute(
     warmup: int,
     steps: int,
     seconds: float,
-    stop: bool,
     keep: Path | None,
     format: str,
 ) -> int:
@@ -45,7 +44,7 @@ def execute(
     if trace:
         return _show(format, trace)
     settings = {"warmup": warmup, "steps": steps, "seconds": seconds}
-    with recorded(command, keep=keep, stop=stop, quiet=format != "text", **settings) as run:
+    with recorded(command, keep=keep, quiet=format != "text", **settings) as run:
         if run.exit_code:
             warn(f"`{join(command)}` ended with exit code {run.exit_code}")
         traced = [process for process in run.processes if process.trace]

@@ -50,24 +50,18 @@ class RecordedRun:
     """A command that has ended."""
 
     exit_code: int
-    """0 where it was ended once all of it was recorded."""
     processes: Sequence[RecordedProcess]
     """Those that ended by themselves."""
 
 
 @contextmanager
 def recorded(
-    command: Sequence[str],
-    *,
-    keep: Path | None = None,
-    stop: bool = False,
-    quiet: bool = False,
-    **settings: Any,
+    command: Sequence[str], *, keep: Path | None = None, quiet: bool = False, **settings: Any
 ) -> Iterator[RecordedRun]:
     """Run a command to its end; its traces are there as long as this is open, or stay in `keep`.
 
-    `settings` are fields of RecordSettings. `stop` ends it once all is recorded, `quiet` has what
-    it prints go to standard error. Raises UsageError where it cannot be started.
+    `settings` are fields of RecordSettings. `quiet` has what it prints go to standard error. Raises
+    UsageError where it cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         notes, inject = Path(folder, "notes"), Path(folder, "inject")
@@ -88,13 +82,12 @@ def recorded(
             "PYTHONPATH": os.pathsep.join(paths),
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
         }
-        code = _run(command, env, sys.stderr if quiet else None, notes if stop else None)
-        processes = [process for process in processes_of(notes) if process.is_done]
-        yield RecordedRun(128 - code if code < 0 else code, processes)
+        code = _run(command, env, sys.stderr if quiet else None)
+        yield RecordedRun(128 - code if code < 0 else code, list(processes_of(notes)))
 
 
-def _run(command: Sequence[str], env: dict[str, str], stdout: Any, notes: Path | None) -> int:
-    """The exit code; with `notes` it is ended, with 0, once all that notes itself there is done.
+def _run(command: Sequence[str], env: dict[str, str], stdout: Any) -> int:
+    """The exit code.
 
     A terminal sends Ctrl-C to the command, too, which may write what it has; SIGTERM, as of a CI
     job that is cancelled, is passed on. One that is ignored stays so. Raises UsageError where the
@@ -102,7 +95,7 @@ def _run(command: Sequence[str], env: dict[str, str], stdout: Any, notes: Path |
     """
     terminated: list[int] = []
     become_subreaper()  # what loses its parent is ours, and is found
-    bystanders, is_recorded = children(), False
+    bystanders = children()
     with ExitStack() as stack:
         for number, handle in (
             (signal.SIGINT, lambda *_: None),
@@ -114,10 +107,9 @@ def _run(command: Sequence[str], env: dict[str, str], stdout: Any, notes: Path |
             child = subprocess.Popen(command, env=env, stdout=stdout)
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from None
-        while child.poll() is None and not terminated and not is_recorded:
+        while child.poll() is None and not terminated:
             time.sleep(_LOOK_EVERY_S)
-            is_recorded = child.poll() is None and notes is not None and _all_recorded(notes)
-        if terminated or is_recorded:
+        if terminated:
             for pid in with_descendants(children() - bystanders):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGTERM)
@@ -126,15 +118,10 @@ def _run(command: Sequence[str], env: dict[str, str], stdout: Any, notes: Path |
             child.kill()
             child.wait()
             kill_strays(bystanders)
-    return 0 if is_recorded else child.returncode
+    return child.returncode
 
 
 def processes_of(notes: Path) -> Iterator[RecordedProcess]:
     """What each process has written of itself."""
     for path in sorted(notes.glob("*.json")):
         yield RecordedProcess(**json.loads(path.read_text()))
-
-
-def _all_recorded(notes: Path) -> bool:
-    processes = list(processes_of(notes))
-    return bool(processes) and all(process.is_done for process in processes)

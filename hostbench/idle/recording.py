@@ -49,9 +49,8 @@ class RecordSettings(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RecordedProcess:
-    """What a process writes of itself."""
+    """What a process writes of itself, once nothing more is recorded."""
 
-    is_done: bool = False
     trace: str | None = None
     """A file; None: it recorded nothing."""
     error: str | None = None
@@ -128,7 +127,7 @@ class Recorder:
         self._process = os.getpid()
         self._session: Session | None = None
         self._note = RecordedProcess()
-        self._is_busy = False
+        self._is_busy = self._is_done = False
         self._step_ends_s: list[float] = []
         self._recorded_from = 0
         """How many steps had ended when recording began, at `_started_s`."""
@@ -147,7 +146,7 @@ class Recorder:
 
     def _do(self, work: Callable[[], None]) -> None:
         """Unless it is done, or in the middle of something: a signal comes at any time."""
-        if self._note.is_done or self._is_busy or os.getpid() != self._process:
+        if self._is_done or self._is_busy or os.getpid() != self._process:
             return
         self._is_busy = True
         try:
@@ -171,7 +170,6 @@ class Recorder:
     def _begin(self) -> None:
         """What goes wrong is told, and is no business of the script's."""
         try:
-            self._write_note()
             self._session = Session()
         except Exception as error:  # as where the script has a profiler of its own
             self._note.error = f"torch's profiler does not start: {error}"
@@ -181,7 +179,7 @@ class Recorder:
 
     def _finish(self) -> None:
         """What goes wrong is told, as in `_begin`."""
-        session, self._session, self._note.is_done = self._session, None, True
+        session, self._session, self._is_done = self._session, None, True
         trace = Path(self._settings.traces, f"{self._process}.json")
         try:
             if session is not None:
@@ -205,7 +203,7 @@ class Recorder:
 
     def _watch(self) -> None:
         """Have the main thread look at the clock, for the profiler is that thread's."""
-        while not self._note.is_done:
+        while not self._is_done:
             time.sleep(_LOOK_EVERY_S)
             if self._is_due():
                 _thread.interrupt_main(getattr(signal, _SIGNAL))

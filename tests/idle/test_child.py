@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -48,11 +49,15 @@ def test_a_signal_is_passed_on(tmp_path: Path, name: str, code: int) -> None:
 def test_what_does_not_end_by_a_signal_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def terminate() -> None:
+        wait_for(tmp_path / "pid")
+        os.kill(os.getpid(), signal.SIGTERM)
+
     monkeypatch.setattr(child, "_TO_END_S", 0.5)
-    monkeypatch.setattr(child, "_all_recorded", lambda _: (tmp_path / "pid").exists())
     monkeypatch.chdir(tmp_path)
-    with recorded(["bash", "-c", f"trap '' TERM; {SLEEPS}"], stop=True, **SETTINGS) as done:
-        assert done.exit_code == 0
+    Thread(target=terminate).start()
+    with recorded(["bash", "-c", f"trap '' TERM; {SLEEPS}"], **SETTINGS) as done:
+        assert done.exit_code == 128 + signal.SIGKILL
     assert is_gone(tmp_path / "pid")
 
 
