@@ -8,7 +8,7 @@ from hostbench.cli.results import open_history, results_folder
 from hostbench.core.case import as_stored, as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.suggest import did_you_mean
-from hostbench.core.units import format_change, one_line
+from hostbench.core.units import number_of, one_line
 from hostbench.judge.history import History
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import history_of
@@ -20,7 +20,6 @@ SHORTEST_COMMIT, MAX_NOTE = 7, 2000
 _COLUMNS = (
     Column(("state",), "state"),
     Column(("since",), "since", lambda since: since if "T" in since else since[:12]),
-    Column(("effect",), "effect", lambda effect: "" if effect is None else format_change(effect)),
     Column(("series",), "series", as_typed),
     Column(("note",), "note"),
     Column(("file",), "file"),
@@ -81,14 +80,11 @@ def _write(folder: Path, entry: Entry) -> None:
             "`hostbench changes`"
         )
     events = [event for event in history.events if event.is_named_by(entry)]
-    largest = max((event.effect for event in events), default=None)
-    show(f"wrote {triage.put(folder, replace(entry, effect=largest))}; delete it to take it back")
-    if largest is None:
+    show(f"wrote {triage.put(folder, entry)}; delete it to take it back")
+    if events:
+        show(f"it names {number_of(len(events), 'event')}")
+    else:
         warn(
             f"nothing stored went slower at {entry.since} in {entry.series}: the entry counts for "
-            "whatever will, of any size"
+            "whatever will"
         )
-    else:
-        num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
-        change = format_change(largest)
-        show(f"it names {num} {change}; one that is clearly larger than that will fail again")

@@ -167,15 +167,10 @@ class Event(Struct, frozen=True, kw_only=True):
         return is_slower and entry.series == self.id and entry.since in self.near
 
     @property
-    def is_outgrown(self) -> bool:
-        """It is clearly larger than what was said of it: that counts no more."""
-        return self.triage is not None and self.triage.is_outgrown(self.effect)
-
-    @property
     def is_open(self) -> bool:
-        """A step to slower that stayed, is recent, and has no entry that counts."""
+        """A step to slower that stayed, is recent, and has no entry."""
         stayed = self.effect > 0 and self.status in ("confirmed", "provisional")
-        return stayed and self.recent and (self.triage is None or self.is_outgrown)
+        return stayed and self.recent and self.triage is None
 
     @property
     def fails(self) -> bool:
@@ -190,7 +185,7 @@ class Event(Struct, frozen=True, kw_only=True):
             return self.status
         if self.fails:
             return FAILS
-        if self.triage is not None and not self.is_outgrown:
+        if self.triage is not None:
             return IN_TRIAGE
         if self.status == "provisional":
             return PROVISIONAL
@@ -203,13 +198,10 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def assess(event: Event, entries: Iterable[Entry]) -> Event:
-    """With what somebody has said of it. Of several entries one that it has not outgrown is taken
-    first, then the one that names the very commit."""
-    entry = max(
-        filter(event.is_named_by, entries),
-        key=lambda own: (not own.is_outgrown(event.effect), own.since == event.commit),
-        default=None,
-    )
+    """With what somebody has said of it. Of several entries the one that names the very commit is
+    taken first."""
+    named = filter(event.is_named_by, entries)
+    entry = max(named, key=lambda own: own.since == event.commit, default=None)
     return structs.replace(event, triage=entry)
 
 

@@ -200,9 +200,7 @@ def entry_in_words(event: Event) -> str:
     entry = event.triage
     if entry is None:
         return ""
-    outgrown = " (outgrown)" if event.is_outgrown else ""
-    size = "" if entry.effect is None else f" at {units.format_change(entry.effect)}"
-    return f"{entry.state}{outgrown}{size}{f': {entry.note}' if entry.note else ''}"
+    return f"{entry.state}{f': {entry.note}' if entry.note else ''}"
 
 
 def _named(series: str, num_moved: int | None, num_series: int | None) -> str:

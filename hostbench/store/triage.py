@@ -21,8 +21,6 @@ from hostbench.store import TRIAGE_STATES
 
 FOLDER = "triage"
 SUFFIX = ".txt"
-OUTGROWN, AT_LEAST = 1.5, 0.02
-"""An event is clearly larger that is this many times what the entry says, and by so much."""
 EntryState = Annotated[str, Meta(pattern=rf"^({'|'.join(TRIAGE_STATES)})\Z")]
 OneLine = Annotated[
     str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
@@ -42,8 +40,6 @@ class Entry:
     since: FirstBad
     """The first bad commit; the first run's id where its commit had been measured before."""
     state: EntryState
-    effect: float | None = None
-    """Relative change when it was said; None: of any size."""
     note: OneLine | None = None
 
     @property
@@ -52,12 +48,6 @@ class Entry:
         words = re.sub(r"[^A-Za-z0-9.]+", "-", self.series).strip("-.")[:60]
         digest = hashlib.sha256(f"{self.series}\n{self.since}".encode()).hexdigest()[:8]
         return f"{words}-{self.since[:8]}-{digest}{SUFFIX}"
-
-    def is_outgrown(self, effect: float) -> bool:
-        """Whether a step of that size is clearly larger than what was judged."""
-        if self.effect is None:
-            return False
-        return effect > max(OUTGROWN * self.effect, self.effect + AT_LEAST)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -131,32 +131,26 @@ def step() -> Event:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_named", "is_outgrown"),
+    ("changes", "is_named"),
     [
-        ({}, True, False),
-        ({"since": sha(51)}, True, False),
-        ({"since": "run0050.0"}, True, False),
-        ({"since": sha(48)}, False, False),
-        ({"series": "machine:box"}, False, False),
-        ({"effect": 0.05}, True, True),
+        ({}, True),
+        ({"since": sha(51)}, True),
+        ({"since": "run0050.0"}, True),
+        ({"since": sha(48)}, False),
+        ({"series": "machine:box"}, False),
     ],
 )
-def test_what_triage_says_of_a_step(
-    step: Event, changes: dict[str, Any], is_named: bool, is_outgrown: bool
-) -> None:
+def test_what_triage_says_of_a_step(step: Event, changes: dict[str, Any], is_named: bool) -> None:
     entry = entry_for(step, **changes)
     event = assess(step, [entry])
-    assert (event.triage, event.is_outgrown) == (entry if is_named else None, is_outgrown)
-    fails = not is_named or is_outgrown
-    assert (event.fails, event.state) == (fails, FAILS if fails else IN_TRIAGE)
+    assert event.triage == (entry if is_named else None)
+    assert (event.fails, event.state) == (not is_named, IN_TRIAGE if is_named else FAILS)
     over = assess(structs.replace(step, status="recovered"), [entry])
     assert (over.fails, over.state) == (False, "recovered")
     faster = assess(structs.replace(step, effect=-0.1), [entry])
     assert faster.triage is None and not faster.fails
 
 
-def test_the_entry_of_the_very_commit_counts_until_it_is_outgrown(step: Event) -> None:
-    near = entry_for(step, since=sha(51), state="noise")
-    for effect, entry in ((0.09, entry_for(step, effect=0.09)), (0.01, near)):
-        exact = entry_for(step, effect=effect)
-        assert assess(step, [near, exact]).triage == entry
+def test_the_entry_of_the_very_commit_comes_first(step: Event) -> None:
+    near, exact = entry_for(step, since=sha(51), state="noise"), entry_for(step)
+    assert assess(step, [near, exact]).triage == assess(step, [exact, near]).triage == exact

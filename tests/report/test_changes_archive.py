@@ -157,7 +157,7 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
 def test_what_triage_has_taken_up_does_not_fail(
     copied: Path, changes: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of the two events is accepted, then the other as well, of a smaller size."""
+    """One of the two events is accepted, then the other as well."""
 
     def say(*words: str) -> tuple[int, str, str]:
         code = main(["triage", *words, "--results", str(copied)])
@@ -166,7 +166,7 @@ def test_what_triage_has_taken_up_does_not_fail(
 
     name = f"{CASES[1]}@shelf"
     code, out, err = say(name, sha(40)[:9], "noise")
-    assert code == EXIT_OK and "it names 1 event, +" in out and err == ""
+    assert code == EXIT_OK and out.endswith("it names 1 event\n") and err == ""
     (path,) = (copied / "triage").iterdir()
     assert json.loads(path.read_text())["since"] == sha(40)
     say(as_typed(name), sha(40)[:11], "accepted", "--note", "the | checksum")  # as it is printed
@@ -174,16 +174,12 @@ def test_what_triage_has_taken_up_does_not_fail(
     assert as_typed(name) in say()[1]
     code, out, err = changes(copied)
     assert (code, err) == (EXIT_REGRESSION, "")
-    assert "in triage" in out and "; accepted at +20." in out and ": the | checksum" in out
+    assert "in triage" in out and "; accepted: the | checksum" in out
     about = {"series": "machine:shelf", "since": sha(25), "state": "expected"}
     other = copied / "triage" / "half.txt"
-    for entry, code, text in (
-        (about, EXIT_OK, "; expected\n"),
-        ({**about, "effect": 0.01}, EXIT_REGRESSION, "; expected (outgrown) at +1.0%"),
-    ):
-        other.write_text(json.dumps(entry))
-        found, out, _ = changes(copied)
-        assert found == code and text in out
+    other.write_text(json.dumps({**about, "effect": 0.01}))  # of what nobody reads any more
+    code, out, _ = changes(copied)
+    assert code == EXIT_OK and "; expected\n" in out
     other.write_text("{}")
     assert "half.txt" in changes(copied)[2]
     say(f"{CASES[2]}@shelf", sha(12)[:9], "investigating")

@@ -79,7 +79,7 @@ def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
 
 def test_triage_counts_as_it_is_now(results: Path) -> None:
     event = history_of(Results(results)).events[0]
-    entry = triage.Entry(series=event.id, since=event.commit, state="accepted", effect=0.2)
+    entry = triage.Entry(series=event.id, since=event.commit, state="accepted")
     triage.put(results, entry)
     states = {own.id: own.state for own in history_of(Results(results)).events}
     assert states.pop(event.id) == IN_TRIAGE and [*states.values()] == [FAILS]

@@ -29,27 +29,9 @@ def write(results: Path, name: str, text: str) -> Path:
 
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
-    entry = replace(ENTRY, effect=0.041)
-    path = triage.put(tmp_path, entry)
+    path = triage.put(tmp_path, ENTRY)
     stored = triage.read(tmp_path)
-    assert (stored.entries, stored.warnings) == ({path: entry}, [])
-
-
-@pytest.mark.parametrize(
-    ("effect", "now", "is_outgrown"),
-    [
-        (None, 3.0, False),
-        (0.1, 0.149, False),
-        (0.1, 0.151, True),
-        (0.1, 0.02, False),
-        (0.021, 0.04, False),
-        (0.041, 0.354, True),
-    ],
-)
-def test_an_event_may_outgrow_what_was_said(
-    effect: float | None, now: float, is_outgrown: bool
-) -> None:
-    assert replace(ENTRY, effect=effect).is_outgrown(now) == is_outgrown
+    assert (stored.entries, stored.warnings) == ({path: ENTRY}, [])
 
 
 def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None:
@@ -63,7 +45,7 @@ def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None
 
 def test_branches_merge_and_a_disagreement_is_a_conflict() -> None:
     """A file an event: git merges those that differ."""
-    for same in (replace(ENTRY, state="noise"), replace(ENTRY, effect=0.3, note=None)):
+    for same in (replace(ENTRY, state="noise"), replace(ENTRY, note=None)):
         assert same.file_name == ENTRY.file_name
     others: tuple[dict[str, Any], ...] = ({"series": "machine:shelf"}, {"since": RUN})
     names = {replace(ENTRY, **other).file_name for other in others}
@@ -85,7 +67,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
     out = listed()[1]
     assert "expected" in out and as_typed(SERIES) in out and "ana" in out
-    stored = {"series": SERIES, "since": RUN, "state": "expected", "effect": None, "note": "ana "}
+    stored = {"series": SERIES, "since": RUN, "state": "expected", "note": "ana "}
     (path,) = (tmp_path / "triage").iterdir()
     stored["file"] = path.name
     assert json.loads(listed("--format", "json")[1]) == [stored]
