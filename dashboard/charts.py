@@ -16,25 +16,18 @@ VERDICTS = ("failed", "slower", "faster", "undecided", "same")
 _COLORS = (PINK, ORANGE, BLUE, GREY, GREY)
 
 
-def changed(moved: pd.DataFrame) -> list[str]:
-    """Rows of data.setup_changes in words."""
-    return [f"{row['fact']} {row['from']} -> {row['to']}" for row in moved.to_dict("records")]
-
-
-def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
-    """Machines by days, a dot for each run (data.runs), a diamond where facts changed
-    (data.setup_changes)."""
+def dots(runs: pd.DataFrame) -> Spec:
+    """Machines by days, a dot for each run (data.runs), a diamond where facts changed."""
     known = runs[runs["started_at"].notna()].head(MOST_DOTS)
-    facts = {key: changed(rows) for key, rows in moved.groupby(["machine", "since"])}
     rows = []
     for run in known.to_dict("records"):
-        texts = facts.get((run["machine"], run["started_at"]), [])
-        is_kind = (True, isinstance(run["scratch"], str), bool(texts), run["failed"] > 0)
+        is_scratch, has_changed = isinstance(run["scratch"], str), run["changed"] != ""
+        is_kind = (True, is_scratch, has_changed, run["failed"] > 0)
         rank = max(index for index, is_it in enumerate(is_kind) if is_it)
-        row = {name: run[name] for name in ("machine", "run_id", "name")}
+        row = {name: run[name] for name in ("machine", "run_id", "name", "changed")}
         row |= {"rank": rank, "kind": _KINDS[rank], "at": run["started_at"].isoformat()}
         row["cases"] = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
-        rows.append(row | {"changed": "; ".join(texts[:4]) + "; ..." * (len(texts) > 4)})
+        rows.append(row)
     rows.sort(key=lambda row: row["rank"])  # what is rare is drawn last, over the others
     used = sorted({row["rank"] for row in rows})
     kinds, colors, shapes = ([of[rank] for rank in used] for of in (_KINDS, _DOTS, _SHAPES))

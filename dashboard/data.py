@@ -29,7 +29,6 @@ from hostbench.report.answer import Answer
 from hostbench.report.charts import Spec, drawn
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
-from hostbench.report.history import setup_changes as changes_of
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of as rows_to_ask
 from hostbench.report.sides import LEVEL, Key, chosen
@@ -43,6 +42,7 @@ from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
+FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
 COMPARED = "verdict workload series machine change low high before after why id".split()
@@ -90,7 +90,8 @@ def history(store: Store) -> Results:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
     """A row for each run of a machine with a name, the newest first: how many points of each status
-    it has, the families that it has a number of, and what a page calls it (`name`)."""
+    it has, the families that it has a number of, what a page calls it (`name`), and which of FACTS
+    differ from those of the run before (`changed`)."""
     how = dict.fromkeys(ABOUT, "first") | dict.fromkeys(STATUSES, "sum")
     counts = history(store).counts
     counts = counts.assign(families=counts["family"].where(counts["ok"] > 0))
@@ -98,12 +99,18 @@ def runs(store: Store) -> pd.DataFrame:
     rows = groups.agg({**how, "families": frozenset}).reset_index()
     rows = rows.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
     environment = rows["run_id"].map(environment_of)  # asv measures in several, one after the other
-    texts = pd.concat([environment, rows["scratch"]], axis=1).fillna("").astype(str).to_numpy()
+    marks = pd.concat([environment, rows["scratch"]], axis=1).fillna("").astype(str).to_numpy()
     names = [
         ", ".join(filter(None, (words.when(at), words.commit8(commit), *more)))
-        for at, commit, more in zip(rows["started_at"], rows["commit"], texts, strict=True)
+        for at, commit, more in zip(rows["started_at"], rows["commit"], marks, strict=True)
     ]
-    return rows.assign(name=names)
+    changed = []
+    for fact in FACTS:
+        known = rows[fact].dropna()
+        before = known.groupby([rows["machine"], environment.fillna("")]).shift(-1)
+        changed.append((f"{fact} " + before + " -> " + known)[before.notna() & (before != known)])
+    texts = pd.concat(changed).groupby(level=0).agg(", ".join)
+    return rows.assign(name=names, changed=texts).fillna({"changed": ""})
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -257,16 +264,13 @@ def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
     return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def setup_changes(store: Store) -> pd.DataFrame:
-    """Of hostbench.report.history.setup_changes."""
-    return changes_of(history(store))
-
-
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
-def facts(store: Store, machine: str, run_id: str) -> dict[str, dict[str, Any]] | None:
-    """What was read before a run; None of asv's own file."""
+def facts(store: Store, machine: str, run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What was read before a run, and what differs from the machine's run before and may be a
+    cause, the likeliest first. Of asv's own file nothing is known."""
     stored = history(store)
     known = (run for run in stored.runs() if (run.machine, run.run_id) == (machine, run_id))
     run = next(known, None)
-    return stored.facts(run).get("before", {}) if run else None
+    if run is None:
+        return {}, []
+    return stored.facts(run).get("before", {}), [*map(str, stored.differences(run))]

@@ -127,7 +127,6 @@ st.subheader("Machines", anchor=False)
 recent = runs.groupby("machine").head(RECENT)
 if len(recent) < len(runs):
     st.caption(f"The newest {RECENT} runs of each machine; Runs and machines shows all.")
-spec = charts.dots(recent, data.setup_changes(store))
-dot = parts.chart(spec, "machines", f"{len(recent)} runs over time")
+dot = parts.chart(charts.dots(recent), "machines", f"{len(recent)} runs over time")
 if dot:
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

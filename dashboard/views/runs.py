@@ -20,9 +20,8 @@ store = data.opened()
 runs = parts.runs(store)
 if runs.empty:
     parts.empty("No run is of these machines and this time: choose others above.")
-moved = data.setup_changes(store)
 keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
-dot = parts.chart(charts.dots(runs, moved), "runs", f"{len(runs)} runs over time")
+dot = parts.chart(charts.dots(runs), "runs", f"{len(runs)} runs over time")
 if dot:
     st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
 table = runs[COLUMNS].rename(columns={"name": "run"})
@@ -37,11 +36,11 @@ if picked not in keys:
 run = runs.iloc[keys.index(picked)]
 machine, run_id = str(run["machine"]), str(run["run_id"])
 st.subheader(plain(f"{machine}, {run['name']}, {ago(run['started_at'])}"), anchor=False)
-known = run[["hardware", "torch", "driver"]].dropna()
+known = run[[*data.FACTS]].dropna()
 setup = [fact if name == "hardware" else f"{name} {fact}" for name, fact in known.items()]
 num = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
 st.markdown(plain(f"{', '.join(setup)}: {num}"))
-facts = data.facts(store, machine, run_id)
+facts, differs = data.facts(store, machine, run_id)
 left, right = st.columns(2)
 with left:
     st.markdown("**What the doctor says**")
@@ -50,10 +49,8 @@ with left:
     for finding in findings(facts) if facts else ():
         remedy = f": {finding.remedy}" if finding.remedy else ""
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
-mine = moved[moved["machine"] == machine]
 with right:
     st.markdown("**Differs from the run before**")
-    differs = charts.changed(mine[mine["since"] == run["started_at"]])
     parts.listed(differs[:SHOWN], "nothing")
     if len(differs) > SHOWN:
         st.caption(f"and {len(differs) - SHOWN} more")
@@ -68,7 +65,7 @@ def answers() -> None:
 
 stored = [
     {"group": group, "fact": name, "value": str(fact)}
-    for group, members in (facts or {}).items()
+    for group, members in facts.items()
     for name, fact in members.items()
 ]
 rows = data.rows(store, machine, run_id)
@@ -85,8 +82,5 @@ if len(gaps):
 parts.folded(number_of(len(rows), "case"), "cases", lambda: parts.table(rows[CASES]))
 if run["source"] != "asv":
     parts.folded("Answers", "answers", answers)
-if len(mine):
-    title = number_of(len(mine), "environment change")
-    parts.folded(title, "changes", lambda: parts.table(mine.drop(columns="machine")))
 if stored:
     parts.folded(number_of(len(stored), "fact"), "facts", lambda: parts.table(pd.DataFrame(stored)))

@@ -5,14 +5,12 @@ What one side did not record says nothing. What moves from minute to minute coun
 moved far. What tells another machine apart (`identity`) resets the baseline of a series instead.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from hostbench.facts import spec
 from hostbench.facts.record import Fact, Facts, cuda_group, text_of
 
-T = TypeVar("T")
 RunFacts = Mapping[str, Facts]
 """When (`before`, `during`) -> facts of a run."""
 
@@ -33,52 +31,16 @@ class Difference:
         return f"{name}: {' -> '.join(sides)}"
 
 
-def differences(a: Facts, b: Facts) -> Iterator[Difference]:
-    """Facts that may be a cause and changed from `a` to `b`, of the groups that both have, in the
-    order of the records: known on both sides, and far enough for what always moves."""
-    for group, members in a.items():
-        for name in {**members, **b[group]} if members and group in b else ():
-            old, new = members.get(name), b[group].get(name)
-            if _has_moved(name, old, new):
-                yield Difference(group=group, name=name, before=old, after=new)
-
-
 def possible(before: RunFacts, after: RunFacts) -> list[Difference]:
-    """What differs between two runs and may be a cause."""
-    causes = differences(_under_load(before), _under_load(after))
+    """What differs between two runs and may be a cause: of the groups that both have, known on both
+    sides, and far enough for what always moves."""
+    first, second, causes = _under_load(before), _under_load(after), list[Difference]()
+    for group, members in first.items():
+        for name in {**members, **second[group]} if members and group in second else ():
+            old, new = members.get(name), second[group].get(name)
+            if _has_moved(name, old, new):
+                causes.append(Difference(group=group, name=name, before=old, after=new))
     return sorted(causes, key=lambda cause: (spec.cause(cause.name), cause.group, cause.name))
-
-
-def setup(run: RunFacts) -> Facts:
-    """How its machine was set up in a run: what may be a cause and does not move from minute to
-    minute, with the link as it was under load, which only a run that copies can see. Only what is
-    known, or a variable that is set to what is not stored."""
-    facts_of_setup: Facts = {}
-    for when in ("before", "during"):
-        for group, members in run.get(when, {}).items():
-            for name, fact in members.items():
-                row = spec.row(name)
-                if row is None or row.moved is None or not _is_told(name, fact):
-                    continue
-                is_link = row.watched == "highest" and row.moved is spec.differs
-                if is_link if when == "during" else not row.volatile:
-                    facts_of_setup.setdefault(group, {})[name] = fact
-    return facts_of_setup
-
-
-def over_time(setups: Iterable[tuple[T, Facts]]) -> Iterator[tuple[T, Difference]]:
-    """What each of these setups, the oldest first, changed against what was known before it."""
-    known: Facts = {}
-    last: Facts | None = None
-    for at, facts in setups:
-        if facts is last:
-            continue
-        last = facts
-        yield from ((at, difference) for difference in differences(known, facts))
-        for group, members in facts.items():
-            older = known.get(group, {})
-            still = {n: f for n, f in older.items() if n in members or not n.startswith("env_")}
-            known[group] = still | members
 
 
 def identity(facts: Facts) -> dict[str, str]:

@@ -1,20 +1,16 @@
 """What was judged of a results folder: once, saved beside its table, made anew when what is stored
 changes. What depends on who asks (triage, the subjects of commits) is added when it
-is read. And how machines were set up over time."""
+is read."""
 
 import contextlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 from msgspec import msgpack, structs
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import locked, write_atomic
-from hostbench.facts import spec
-from hostbench.facts.differences import over_time
 from hostbench.judge.causes import commits_of, ends_of
 from hostbench.judge.events import Event, assess
 from hostbench.judge.grid import NEEDED
@@ -72,18 +68,3 @@ def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
             commits = commits_of(event, between(old, new))
             events[index] = structs.replace(event, commits=commits)
     return events
-
-
-def setup_changes(results: Results) -> pd.DataFrame:
-    """A row for each fact that changed on a machine, the newest first, of one moment the likeliest
-    cause first: `machine`, `since` (when the first run with the new value began), `fact`, `from`,
-    `to`, and `of`: the groups that it changed in alike, as `gpu0, gpu1`."""
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for machine in results.machines():
-        for since, change in over_time(results.setups(machine)):
-            sides = (str(own or "not set") for own in (change.before, change.after))
-            groups.setdefault((machine, since, change.name, *sides), []).append(change.group)
-    rows = [(*key, ", ".join(names)) for key, names in groups.items()]
-    rows.sort(key=lambda row: (-row[1].value, spec.cause(row[2]), row[2]))
-    changes = pd.DataFrame(rows, columns="machine since fact from to of".split())
-    return changes.astype({"since": "datetime64[us, UTC]"})

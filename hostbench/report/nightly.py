@@ -14,7 +14,8 @@ from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_US
 from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
-from hostbench.facts import differences, spec
+from hostbench.facts import spec
+from hostbench.facts.differences import possible
 from hostbench.judge.two_sides import CHANGED
 from hostbench.report.blocks import Block, Heading, Item, Title, listed
 from hostbench.report.comparison import Comparisons, detectable, of_verdicts, table
@@ -22,7 +23,7 @@ from hostbench.report.history import history_of
 from hostbench.report.write import values
 from hostbench.store.nights import CONFIRMED, Night, NightChange
 from hostbench.store.results import Results
-from hostbench.store.runs import case_results, facts_of, launches_in_words
+from hostbench.store.runs import case_results, facts_by_when, launches_in_words
 from hostbench.vcs import repo
 
 _LISTS = {
@@ -133,10 +134,7 @@ def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
     """The commits that landed since the run before, and the facts that differ and may be causes,
     the likeliest first: those that last, those that pass."""
     night.about.append(f"the night before: run {before.run_id}")
-    first, second = (
-        {when: facts_of(facts) for when, facts in own.facts.items()} for own in (before, run)
-    )
-    for difference in differences.possible(first, second):
+    for difference in possible(facts_by_when(before.facts), facts_by_when(run.facts)):
         row = spec.row(difference.name)
         passes = row is not None and row.volatile
         night.lists["passing" if passes else "lasting"].append(str(difference))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from msgspec import DecodeError
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.core.records import Run
+from hostbench.facts.differences import Difference, possible
 from hostbench.facts.record import Facts
 from hostbench.runner import journal
 from hostbench.store import archive, index, nights, runs, triage
@@ -152,19 +153,15 @@ class Results:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
         return runs.facts_by_when(json.loads(self._facts.get(run.file, "{}")))
 
+    def differences(self, run: StoredFile) -> list[Difference]:
+        """What differs from the machine's run before and may be a cause, the likeliest first."""
+        mine = [other for other in self.runs() if other.machine == run.machine]
+        before = mine[max(0, mine.index(run) - 1)]
+        return possible(self.facts(before), self.facts(run))
+
     @cached_property
     def _facts(self) -> dict[str, str]:
         return self._ask(lambda table: table.of_files("facts"))
-
-    def setups(self, machine: str) -> list[tuple[pd.Timestamp, Facts]]:
-        """When each run of a machine began and how the machine was set up in it, the oldest first,
-        where that is stored. Runs of the same setup share the one."""
-        decoded = cache(lambda setup: runs.facts_of(json.loads(setup)))
-        return [
-            (pd.Timestamp(row.first_us, unit="us", tz="UTC"), decoded(row.setup))
-            for row in self._of_machine(machine)
-            if row.setup and row.first_us is not None
-        ]
 
     def sides(self) -> pd.DataFrame:
         """What can be said of a run as a whole, to choose what is compared, the oldest first."""

@@ -1,6 +1,5 @@
 """Runs as they are read, and what the launches of a case come to together."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
 from hostbench.facts import differences
-from hostbench.facts.record import Facts, from_json, to_json
+from hostbench.facts.record import Facts, from_json
 
 MAX_REASON = 4000
 """Characters of a reason that are shown."""
@@ -97,21 +96,17 @@ class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The most launches that any case has."""
     identity: dict[str, str] = {}
     """What makes it another machine (hostbench.facts.differences.identity)."""
-    setup: str = ""
-    """hostbench.facts.differences.setup, as JSON."""
 
 
 def about_run(run: Run) -> dict[str, Any]:
     """The fields of a StoredFile that a run alone has."""
     header, facts = run.header, facts_by_when(run.facts)
-    setup = to_json(differences.setup(facts))
     return {
         **{name: getattr(header, name) for name in ("started_at", "profile", "launches", "device")},
         "by": header.by,
         "complete": run.is_whole,
         "measured": run.measured_launches,
         "identity": differences.identity(facts.get("before", {})),
-        "setup": json.dumps(setup) if setup else "",
     }
 
 

@@ -1,6 +1,6 @@
 """Which facts count as a possible cause, and which make it another machine."""
 
-from hostbench.facts.differences import over_time, possible, setup
+from hostbench.facts.differences import possible
 from hostbench.facts.record import Facts, from_json
 
 BEFORE: dict[str, dict[str, object]] = {
@@ -55,28 +55,6 @@ def test_under_load_counts_more_than_before() -> None:
     assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
     causes = possible(run(5, "idle", 1980), run(4, "power-cap", 1500))
     assert [one.name for one in causes] == ["pcie_generation", "throttle_reasons", "sm_clock_mhz"]
-
-
-def test_what_changed_over_time_skips_what_is_not_known() -> None:
-    reason = {"value": None, "why": "the driver is too old"}
-    told: list[dict[str, dict[str, object]]] = [
-        {"gpu0": {"power_limit_w": 700, "temperature_c": 40}, "software": {"env_A": "Ring"}},
-        {"gpu0": {"power_limit_w": reason, "temperature_c": 80}},
-        {"gpu0": {"power_limit_w": 700}, "software": {"torch": "2.13"}},
-        {"gpu0": {"power_limit_w": 500}, "gpu1": {"power_limit_w": 500}},
-    ]
-    runs = [(at, setup({"before": from_json(facts)})) for at, facts in enumerate(told)]
-    causes = [(at, one.name, str(one.before), str(one.after)) for at, one in over_time(runs)]
-    assert causes == [(2, "env_A", "Ring", "None"), (3, "power_limit_w", "700", "500")]
-
-
-def test_the_link_is_set_up_as_it_was_under_load() -> None:
-    def run(generation: int) -> Facts:
-        idle, load = from_json({"gpu0": {"pcie_generation": 1}}), {"pcie_generation": generation}
-        return setup({"before": idle, "during": from_json({"gpu0": load})})
-
-    assert setup({"before": from_json({"gpu0": {"pcie_generation": 1}})}) == {}
-    assert [one.name for _, one in over_time([(0, run(5)), (1, run(4))])] == ["pcie_generation"]
 
 
 def test_what_has_no_row_is_no_cause() -> None:
