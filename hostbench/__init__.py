@@ -3,7 +3,6 @@
 For workloads, in a file of benchmarks/: `from hostbench import DEVICES, MIB, suite, workload`.
 These names are frozen: asv imports such a file with the hostbench of each commit.
 In a workload over ranks: `hostbench.rank_group()`.
-Around steps of a program of yours: `with hostbench.watch():`.
 Importing hostbench touches no torch, no NVML, no clock.
 """
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from hostbench.families.question import Parts as Parts
     from hostbench.families.question import Question as Question
     from hostbench.families.question import Scaling as Scaling
-    from hostbench.idle.watch import watch as watch
     from hostbench.measure.declare import workload as workload
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
@@ -36,7 +34,6 @@ _HOME = {
     "workload": "hostbench.measure.declare",
     "Prepared": "hostbench.measure.measure",
     "rank_group": "hostbench.ranks.group",
-    "watch": "hostbench.idle.watch",
     **dict.fromkeys(
         ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"),
         "hostbench.families.question",

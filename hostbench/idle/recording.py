@@ -88,7 +88,7 @@ class Session:
         with self._profiler.record_function(BORDER):
             pass
 
-    def stop(self, trace: Path | None = None) -> None:
+    def stop(self, trace: Path | None) -> None:
         """Also writes the trace, if there is a file for it."""
         self._stack.close()
         with _quiet():
@@ -105,20 +105,6 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def on_first_steps(step: Callable[[], None]) -> Any:
-    """Call this after each step of the optimizer that steps first; to be removed with `remove`."""
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    first: list[int] = []
-
-    def stepped(optimizer: Any, *_: Any) -> None:
-        first[:] = first or [id(optimizer)]
-        if first == [id(optimizer)]:
-            step()
-
-    return register_optimizer_step_post_hook(stepped)
-
-
 class Recorder:
     """Waits for the steps of this process, records some, and writes the trace."""
 
@@ -128,6 +114,8 @@ class Recorder:
         self._session: Session | None = None
         self._note = RecordedProcess()
         self._is_busy = self._is_done = False
+        self._stepper = 0
+        """The id of the optimizer that steps first."""
         self._step_ends_s: list[float] = []
         self._recorded_from = 0
         """How many steps had ended when recording began, at `_started_s`."""
@@ -136,7 +124,9 @@ class Recorder:
         """From when on CUDA was started, and nothing had stepped."""
 
     def install(self) -> None:
-        on_first_steps(lambda: self._do(self._step))
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        register_optimizer_step_post_hook(lambda optimizer, *_: self._do(self._step, optimizer))
         atexit.register(self._do, self._finish)
         if threading.current_thread() is threading.main_thread():
             signal.signal(getattr(signal, _SIGNAL), lambda *_: self._do(self._look))
@@ -144,19 +134,22 @@ class Recorder:
         if not self._settings.warmup:
             self._begin()
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _do(self, work: Callable[..., None], *args: Any) -> None:
         """Unless it is done, or in the middle of something: a signal comes at any time."""
         if self._is_done or self._is_busy or os.getpid() != self._process:
             return
         self._is_busy = True
         try:
-            work()
+            work(*args)
         finally:
             self._is_busy = False
 
-    def _step(self) -> None:
+    def _step(self, optimizer: Any) -> None:
+        self._stepper = self._stepper or id(optimizer)
+        if self._stepper != id(optimizer):
+            return
         if not self._step_ends_s and self._settings.warmup and self._session is not None:
-            self._session.stop()  # it was begun because nothing seemed to step
+            self._session.stop(None)  # it was begun because nothing seemed to step
             self._session = None
         self._step_ends_s.append(time.perf_counter())
         num_steps = len(self._step_ends_s)

@@ -1,6 +1,6 @@
 """A script under `hostbench idle`: it stays what it is, and some of its steps are recorded.
 
-Real processes, and torch's real profiler, on the CPU: what it sees of a GPU is in test_watch.py.
+Real processes, and torch's real profiler, on the CPU: what it sees of a GPU is in test_lines.py.
 """
 
 import json
@@ -17,6 +17,8 @@ from hostbench.idle.child import processes_of
 from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.summary import idle_report
 from hostbench.idle.trace import read_trace
+from hostbench.idle.words import blocks
+from hostbench.report.write import text
 
 QUICKLY = """
 import atexit, gc
@@ -57,7 +59,6 @@ FORKING = f"""
 {QUICKLY}
 import json, os, pathlib, signal, sys
 import torch, torch._dynamo  # an optimizer imports it when it first steps
-import hostbench
 from hostbench.idle.recording import Recorder, RecordSettings
 
 def record(seconds=60.0, after_s=60.0, **settings):
@@ -114,28 +115,23 @@ def forked(
     return run
 
 
-def line_of(text: str) -> int:
-    return next(n for n, line in enumerate(TRAIN.splitlines(), 1) if text in line)
+def line_of(part: str) -> int:
+    return next(n for n, line in enumerate(TRAIN.splitlines(), 1) if part in line)
 
 
 def test_lines_that_would_wait_for_a_gpu(forked: Forked) -> None:
     """Counted in the steps, which are those of the optimizer that steps first. What torch reads of
     its own is no wait: Adam's count of steps."""
-    forked(
-        """
-        with hostbench.watch(trace="kept.json") as watch:
-            train.work(4)
-            torch.ones(()).item()
-        train.work(1)  # nobody listens any more
-        assert watch.report.devices == ()
-        """
-    )
-    said = Path("said").read_text()
-    assert said.startswith("No work of a GPU is in the trace")
-    assert f"1 a step  train.py:{line_of('batch = ')} (work)  .to(device)" in said
-    assert len(read_trace(Path("kept.json")).steps.starts) == 4
-    found = idle_report([Path("kept.json")]).likely_waits
-    assert {(wait.call, wait.file, wait.line, wait.count, wait.per_step) for wait in found} == {
+    process = forked("record(warmup=0, steps=4)\ntrain.work(5)  # of the last, nothing is recorded")
+    assert process is not None and process.trace is not None
+    assert len(read_trace(Path(process.trace)).steps.starts) == 4
+    report = idle_report([Path(process.trace)])
+    page = text(blocks(report))
+    assert page.startswith("No work of a GPU is in the trace")
+    assert f"1 a step  train.py:{line_of('batch = ')} (work)  .to(device)" in page
+    assert {
+        (wait.call, wait.file, wait.line, wait.count, wait.per_step) for wait in report.likely_waits
+    } == {
         (".to(device)", "train.py", line_of("batch = "), 4, 1.0),
         (".item()", "train.py", line_of("loss.item()"), 3, 0.75),
     }
