@@ -1,24 +1,46 @@
-"""The golden answers: what each question says of the simulated device, whose clock is exact, in
-tests/data/answers.txt, and what each kind of question says of rows made by hand, in kinds.txt.
-
-`python -m tests.answers` writes both anew: the yes to what has changed.
-"""
+"""What each question says of the simulated device, whose clock is exact, and of rows made by hand,
+as golden files have it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from hostbench.core.records import CaseRecord
+from hostbench.core.units import GB, MIB
+from hostbench.families.question import Row
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers, rows_of
 from tests.fakes.builders import run, simulated_records
 from tests.stored import frame_of
 
-GOLDEN = Path(__file__).parent / "data" / "answers.txt"
-KINDS = GOLDEN.with_name("kinds.txt")
+COPY = "transfer.host_to_device"
 FAMILIES = ("allocation", "loading", "overlap", "synchronization", "transfer")
+
+
+def row(seconds: float | None, *, workload: str = COPY, **more: Any) -> Row:
+    """A case of one size; what is no field of Row is an axis. `num`: of how many launches alike."""
+    num, nbytes = more.pop("num", 8), more.pop("nbytes", MIB)
+    own = {field.name: more.pop(field.name) for field in fields(Row) if field.name in more}
+    axes: dict[str, Any] = {"nbytes": nbytes, **more} if nbytes else more
+    defaults: dict[str, Any] = {
+        "device": "cuda",
+        "status": "ok" if seconds is not None else "skipped",
+        "launches": {} if seconds is None else dict.fromkeys(range(num), seconds),
+        "reason": None if seconds is not None else "no such memory",
+        "nbytes": nbytes,
+        "gb_per_s": nbytes / seconds / GB if nbytes and seconds else None,
+    }
+    return Row(
+        family=workload.partition(".")[0],
+        workload=workload,
+        case=f"{workload}[{','.join(f'{name}={value}' for name, value in axes.items())}]",
+        axes=axes,
+        seconds=seconds,
+        **{**defaults, **own},
+    )
 
 
 @cache
@@ -52,8 +74,16 @@ def said(answer: Answer) -> Iterator[str]:
     yield from (f"    {note}" for note in answer.notes)
 
 
-if __name__ == "__main__":
-    from tests.report.test_kinds import lines as of_kinds
-
-    for path, written in ((GOLDEN, lines()), (KINDS, of_kinds())):
-        path.write_text("".join(f"{line}\n" for line in written))
+def printed(answer: Answer) -> Iterator[str]:
+    """With the first screen's lines and every mark of the chart: a failed one has a star."""
+    yield from said(answer)
+    yield from (f"    | {own.what} | {own.figures} | {own.verdict}" for own in answer.lines)
+    marks: dict[str, list[str]] = {}
+    for own in answer.chart.points if answer.chart else ():
+        x = own.x if isinstance(own.x, str) else f"{own.x:g}"
+        mark = f"{x} {own.y:.3g}{'*' * (own.status != 'ok')}"
+        marks.setdefault(own.series, []).append(mark)
+    for series, own_marks in marks.items():
+        yield f"    chart{f' {series}' if series else ''}: {', '.join(own_marks)}"
+    for rule in answer.chart.rules if answer.chart else ():
+        yield f"    chart at {rule.low:.3g}: {rule.label}"

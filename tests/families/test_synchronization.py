@@ -16,10 +16,7 @@ from hostbench.families.synchronization.steps import counted_steps
 from hostbench.measure import evidence
 from hostbench.measure.measure import BRIEF, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
-from hostbench.report.questions import answers, rows_of
-from tests.fakes.builders import record, run
 from tests.fakes.fake_cuda import Machine
-from tests.stored import frame_of
 
 WORKS = load(("synchronization",))
 LOOP = WORKS["synchronization.loop"]
@@ -108,30 +105,3 @@ def test_each_device_waits_as_often_as_the_trap_says(
         found = findings(cpu, device="cpu", step_us=1_000, trap=trap)
         assert found["syncs_per_step"] == SYNCS[trap]
         assert 0 < float(found["busy_s"] or 0)
-
-
-# ---- what is asked ------------------------------------------------------------------------------
-
-GAIN = "What does a loop gain without .item() in each step, by the length of its steps?"
-
-
-@pytest.mark.parametrize(
-    ("item", "state", "verdict"),
-    [
-        ([30e-6, 31e-6], "partly", "3x faster at 10 us, the same at 1 ms"),
-        ([10e-6, 10.1e-6], "no", "the same from 10 us to 1 ms"),
-        ([10e-6, 19e-6, 8e-6], "undecided", "undecided at 10 us, the same at 1 ms"),
-    ],
-)
-def test_a_claim_is_as_sure_as_the_launches(item: list[float], state: str, verdict: str) -> None:
-    """What scatters establishes nothing."""
-    times = {(10, "none"): [10e-6], (10, "item"): item}
-    times |= {(1000, "none"): [1e-3], (1000, "item"): [1e-3]}
-    records = [
-        record(case_of(LOOP, step_us=step_us, trap=trap), launch, own[launch % len(own)])
-        for launch in range(10)
-        for (step_us, trap), own in times.items()
-    ]
-    every = answers(rows_of(frame_of(run(records, launches=10, device="simulated"))))
-    (answer,) = (one for one in every if one.question == GAIN)
-    assert (answer.state, answer.verdict) == (state, f"without .item(): {verdict}")

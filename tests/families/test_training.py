@@ -16,7 +16,6 @@ from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
 from hostbench.families import load
-from hostbench.families.question import Row
 from hostbench.families.training.model import SGD, Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
@@ -24,8 +23,6 @@ from hostbench.measure import workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
-from hostbench.report.answer import Answer
-from hostbench.report.questions import answers
 from hostbench.runner import server
 from tests.conftest import SOAK
 
@@ -283,87 +280,3 @@ def test_most_numbers_change_and_are_exact_in_float32_over_powers_of_two_alone()
             assert 4 * same < shape.nbytes / 2
         with pytest.raises(Unavailable, match="a mean over 3 ranks is not exact"):
             one_process(shape, 3, where)
-
-
-def row(workload: str, seconds: float, findings: dict[str, Any] | None = None, **axes: Any) -> Row:
-    """Of 8 launches alike."""
-    case = f"{workload}[{','.join(f'{name}={value}' for name, value in axes.items())}]"
-    return Row(
-        family="training", workload=workload, case=case, axes=axes, device="cpu", status="ok",
-        seconds=seconds, launches=dict.fromkeys(range(8), seconds), findings=findings or {},
-    )  # fmt: skip
-
-
-def step(seconds: float, num_ranks: int, wrap: str, batch: str = "per_rank") -> Row:
-    held = {"parameter_bytes": 4096, "gradient_bytes": 4096, "optimizer_bytes": 2048}
-    axes = {"num_ranks": num_ranks, "wrap": wrap, "batch": batch, "dtype": "float32"}
-    return row("training.step", seconds, {**held, "held_by_formula": True}, **axes)
-
-
-def answered(*rows: Row) -> dict[str, Answer]:
-    """Question -> its answer."""
-    return {answer.question: answer for answer in answers(rows)}
-
-
-@pytest.mark.parametrize(
-    ("batch", "words", "left"),
-    [("per_rank", "the same batch on each rank", "50%"), ("total", "one batch shared out", "25%")],
-)
-def test_what_ranks_leave_of_the_speed_of_one_process(batch: str, words: str, left: str) -> None:
-    """Twice the time of one process: half of its speed, of a shared batch a quarter."""
-    rows = step(0.010, 1, "plain", batch), step(0.020, 2, "ddp", batch)
-    answer = answered(*rows, step(0.020, 4, "ddp", batch))[f"How does DDP scale, with {words}?"]
-    first = f"beside one process (10 ms): 2 ranks 20 ms ({left} ({left} to {left}) of the speed); "
-    assert answer.verdict.startswith(first) and answer.verdict.count("one process") == 1
-    assert answer.chart is not None
-    ideal = {point.x: point.y for point in answer.chart.points if point.series == "ideal"}
-    part = 1 if batch == "per_rank" else 2
-    assert ideal == pytest.approx({1: 0.010, 2: 0.010 / part, 4: 0.010 / part**2})
-
-
-@pytest.mark.parametrize(
-    ("step_s", "state", "said"),
-    [
-        (0.014, "yes", "yes: step hides 60 % (99 % interval 60 % to 60 %)"),
-        (0.009, "partly", "(step: the loop beats the ideal that its parts give)"),
-    ],
-)
-def test_a_share_of_the_communication_is_hidden(step_s: float, state: str, said: str) -> None:
-    """10 ms of compute and 10 ms of communication in 14 ms: 4 ms are exposed, 60 % hidden."""
-    times = {"step": step_s, "compute": 0.010, "optimizer": 0.001, "communication": 0.010}
-    parts = (
-        row("training.exposed", seconds, num_ranks=2, wrap="ddp", part=part)
-        for part, seconds in times.items()
-    )
-    answer = answered(*parts)["How much of its communication does DDP over 2 ranks hide?"]
-    assert answer.state == state and said in answer.verdict
-    exposed = next(str(shown) for shown in answer.figures if shown.label == "exposed")
-    assert ("4 ms (99 % interval 4 ms to 4 ms)" in exposed) is (state == "yes")
-    assert answer.chart is not None
-    lanes = [point.x for point in answer.chart.points]
-    names = ["compute with the update", "the update alone", "communication alone"]
-    assert lanes == ["step", *names, "exposed"]
-
-
-def test_what_a_rank_holds_and_waits_and_which_buckets_are_enough() -> None:
-    fed = {"wait_rank_0": 0.25, "wait_rank_1": 0.5}
-    buckets = {1: 0.030, 5: 0.020, 25: 0.020, 100: 0.020}
-    found = answered(
-        step(0.010, 1, "plain"),
-        step(0.020, 2, "zero1"),
-        row("training.input", 0.030, fed, num_ranks=2, num_workers=0),
-        row("training.input", 0.020, fed, num_ranks=2, num_workers=2),
-        *(
-            row("training.bucket", seconds, num_ranks=2, bucket_cap_mb=size,
-                gradient_as_bucket_view=True)
-            for size, seconds in buckets.items()
-        ),
-    )  # fmt: skip
-    held = found["Over 2 ranks, does each hold what the formulas say?"]
-    zero1 = "ZeRO-1: 10KiB (parameter 4KiB, gradient 4KiB, optimizer 2KiB)"
-    assert str(held.figures[0]) == zero1 and held.chart is not None
-    assert [bar.x for bar in held.chart.points] == ["ZeRO-1"]
-    waits = found["What do workers of a DataLoader save over 2 ranks?"]
-    assert "rank 0 waits 25%, rank 1 waits 50%" in str(waits.figures[0])
-    enough = found["Which size of buckets is enough over 2 ranks?"]
-    assert enough.verdict.startswith("5MiB: 20 ms a step")

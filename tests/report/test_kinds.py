@@ -17,34 +17,8 @@ from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers, answers_to
-from tests.answers import KINDS, said
-
-COPY = "transfer.host_to_device"
-
-
-def row(seconds: float | None, *, workload: str = COPY, **more: Any) -> Row:
-    """A case of one size; what is no field of Row is an axis. `launches`: how many alike."""
-    num, nbytes = more.pop("num", 8), more.pop("nbytes", MIB)
-    fields = {name: more.pop(name) for name in tuple(more) if name in Row.__dataclass_fields__}
-    axes: dict[str, Any] = {"nbytes": nbytes, **more}
-    status = "ok" if seconds is not None else "skipped"
-    own: dict[str, Any] = {
-        "device": "cuda",
-        "status": status,
-        "launches": {} if seconds is None else dict.fromkeys(range(num), seconds),
-        "reason": None if seconds is not None else "no such memory",
-        "nbytes": nbytes,
-        "gb_per_s": nbytes / seconds / GB if seconds else None,
-    }
-    case = f"{workload}[{','.join(f'{name}={value}' for name, value in axes.items())}]"
-    return Row(
-        family=workload.partition(".")[0],
-        workload=workload,
-        case=case,
-        axes=axes,
-        seconds=seconds,
-        **{**own, **fields},
-    )
+from tests import golden
+from tests.answers import COPY, printed, row
 
 
 def copy(seconds: float | None, memory: str, *, blocking: bool = True, **more: Any) -> Row:
@@ -303,28 +277,15 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
 
 
 def lines() -> Iterator[str]:
-    """With the first screen's lines and every mark of the chart: a failed one has a star."""
     for name, (question, rows) in SAYS.items():
         yield name
         for answer in answers_to(question, rows):
             yield from [f"  {answer.question}"] if question.each else []
-            yield from said(answer)
-            yield from (f"    | {own.what} | {own.figures} | {own.verdict}" for own in answer.lines)
-            marks: dict[str, list[str]] = {}
-            for own in answer.chart.points if answer.chart else ():
-                x = own.x if isinstance(own.x, str) else f"{own.x:g}"
-                mark = f"{x} {own.y:.3g}{'*' * (own.status != 'ok')}"
-                marks.setdefault(own.series, []).append(mark)
-            for series, own_marks in marks.items():
-                yield f"    chart{f' {series}' if series else ''}: {', '.join(own_marks)}"
-            for rule in answer.chart.rules if answer.chart else ():
-                yield f"    chart at {rule.low:.3g}: {rule.label}"
+            yield from printed(answer)
 
 
 def test_what_the_kinds_say() -> None:
-    assert [*lines()] == KINDS.read_text().splitlines(), (
-        "an answer has changed. If it shall be so, run `python -m tests.answers`"
-    )
+    golden.check("kinds", lines())
 
 
 def only(question: Question, *rows: Row) -> Answer:
