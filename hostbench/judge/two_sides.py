@@ -72,8 +72,6 @@ class TwoSides:
     machine: str = ""
     """Its series say together how much runs differ."""
     in_bytes: bool = False
-    confounds: tuple[str, ...] = ()
-    """In what else than what is compared the sides differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +95,6 @@ class Comparison:
     """How far the observations of one side lie apart, of the side where they do more: 0.4 is a
     slowest one that took 40 % longer than the fastest. None without numbers."""
     in_bytes: bool = False
-    confounds: tuple[str, ...] = ()
-    """In what else than what is compared the sides differ: then a verdict is provisional."""
     why: str = ""
     """Why it is undecided or not judged; of a night what moved it."""
     lacks_runs: int = 0
@@ -179,7 +175,6 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
         num=(len(first), len(second)),
         unit="run" if sides.interleaved is None else "launch",
         in_bytes=sides.in_bytes,
-        confounds=sides.confounds,
     )
     if not all(observed.num):
         return replace(observed, verdict="not judged", why="no number on one side")

@@ -21,7 +21,7 @@ from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.grid import short_version
 from hostbench.judge.two_sides import CHANGED, Comparison, compare
 from hostbench.report.blocks import Block, Column, Page, Quoted, Table, Title
-from hostbench.report.sides import Key, SideRuns, read
+from hostbench.report.sides import Key, SideRuns, differing, read
 from hostbench.report.write import markdown
 from hostbench.store.results import Results
 
@@ -73,10 +73,14 @@ def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
         if judged[key].unit == "run" and judged[key].num[sides.older] > own > 0:
             names[sides.older] += ", with the runs before it"
             break
-    comparisons = in_order({**judged, **lacking})
-    return Compared(
-        names=(names[0], names[1]), comparisons=comparisons, notes=[*_notes(comparisons)]
-    )
+    comparisons, notes = in_order({**judged, **lacking}), list[str]()
+    if facts := dict.fromkeys(differing(first, second)):
+        notes.append(
+            f"the sides differ in more than what is compared ({'; '.join(facts)}), and all of it "
+            "counts"
+        )
+    notes += _notes(comparisons)
+    return Compared(names=(names[0], names[1]), comparisons=comparisons, notes=notes)
 
 
 def in_order(comparisons: Comparisons) -> dict[Key, Comparison]:
@@ -112,11 +116,6 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
     if in_bytes := sum(one.in_bytes for one in judged):
         series = number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
-    if confounds := dict.fromkeys(what for one in judged for what in one.confounds):
-        yield (
-            f"provisional (?): the sides differ in more than what is compared "
-            f"({'; '.join(confounds)}), and all of it counts"
-        )
     of_machine = defaultdict[str, Counter[str]](Counter)
     for (*machine, _, _), one in comparisons.items():
         if machine and one.unit == "run" and one.effect is not None:
@@ -197,7 +196,6 @@ def table(comparisons: Comparisons) -> Table:
                 f"before_{other}": None,
                 f"after_{other}": None,
                 **{name: getattr(one, name) for name in _OF_COMPARISON},
-                "provisional": bool(one.confounds),
                 "num_first": one.num[0],
                 "num_second": one.num[1],
                 "series": name_of(key),
@@ -219,17 +217,13 @@ def format_level(seconds: float | None, nbytes: float | None) -> str:
     return "-" if seconds is None else format_seconds(seconds)
 
 
-def _verdict(verdict: str, is_provisional: bool) -> str:
-    return f"{verdict}?" if is_provisional and verdict != "undecided" else verdict
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 _OF_COMPARISON = ("verdict", "effect", "low", "high", "unit", "why")
 _COLUMNS = (
-    Column(("verdict", "provisional"), "verdict", _verdict),
+    Column(("verdict",), "verdict"),
     Column(("before_s", "before_bytes"), "before", format_level, right=True),
     Column(("after_s", "after_bytes"), "after", format_level, right=True),
     Column(("effect",), "change", format_change, right=True),

@@ -35,7 +35,7 @@ _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 _OF_SIDES = [
     *("case", "version", "status", "reason", "unit", "seconds", "value", "launches", "run_id"),
-    *("num_samples", "commit", "interleaved_with", "torch", "driver", "hardware"),
+    *("num_samples", "commit", "interleaved_with"),
 ]
 _OF_LEVEL = [
     *("case", "version", "status", "unit", "seconds", "value", "run_id", "num_samples"),
@@ -147,6 +147,22 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     return SideRuns(text=text, column=column, rows=rows)
 
 
+def differing(first: SideRuns, second: SideRuns) -> Iterator[str]:
+    """`torch 2.12 there, 2.13 here`: in what else the runs of the sides differ, a machine at a time
+    unless machines are compared. A value that only one side knows says nothing."""
+    facts, rows = ["torch", "driver", "hardware"], second.rows
+    pairs = [(own, rows[rows["machine"] == name]) for name, own in first.rows.groupby("machine")]
+    if first.column == "machine":
+        facts, pairs = facts[:1], [(first.rows, rows)]
+        if not first.rows["commit"].isin(rows["commit"]).any():
+            yield "other commits and dates"
+    for sides in pairs:
+        for fact in facts:
+            there, here = (sorted(own[fact].dropna().unique()) for own in sides)
+            if there and here and set(there).isdisjoint(here):
+                yield f"{fact} {', '.join(there)} there, {', '.join(here)} here"
+
+
 def is_ours(runs: pd.DataFrame) -> bool:
     """Whether hostbench has measured any of these runs; asv alone has those of another project."""
     return bool(runs["run_id"].map(environment_of, na_action="ignore").isna().any())
@@ -246,9 +262,6 @@ def _two_sides(
         own, other = (
             [row for row in rows if row["commit"] in commits] or rows for rows in (own, other)
         )
-        confounds = [] if commits else ["other commits and dates"]
-    else:
-        confounds = []
     launches = _launches(own), _launches(other)
     return TwoSides(
         first=[row["number"] for row in own],
@@ -256,7 +269,6 @@ def _two_sides(
         interleaved=launches if all(launches) else None,
         machine=key[0] if len(key) > 2 else "",
         in_bytes=other[0]["unit"] == "bytes",
-        confounds=(*confounds, *_confounds(compared, own, other)),
         **level,
     )
 
@@ -329,20 +341,6 @@ def _runs_before(
     is_before = runs["order"] < older["order"].min()
     is_before &= ~runs.index.isin([*first, *second, *left_out])
     return runs[is_before & is_alike & runs["scratch"].isna() & runs["has_number"]], is_turned
-
-
-def _confounds(
-    compared: str, first: Sequence[StoredRow], second: Sequence[StoredRow]
-) -> Iterator[str]:
-    """`torch 2.12 there, 2.13 here`: of one series, each thing that counts as well. A value that
-    only one side knows says nothing."""
-    for fact in ("torch",) if compared == "machine" else ("torch", "hardware", "driver"):
-        there, here = (
-            {row[fact] for row in rows if isinstance(row[fact], str) and row[fact]}
-            for rows in (first, second)
-        )
-        if there and here and not there & here:
-            yield f"{fact} {', '.join(sorted(there))} there, {', '.join(sorted(here))} here"
 
 
 def _why_lacking(

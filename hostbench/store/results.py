@@ -165,7 +165,7 @@ class Results:
 
     def sides(self) -> pd.DataFrame:
         """What can be said of a run as a whole, to choose what is compared, the oldest first."""
-        about = _frame(self._files).drop(columns=["file", "hardware", "source"])
+        about = _frame(self._files).drop(columns=["file", "source"])
         return about.drop_duplicates(ignore_index=True)
 
     @cached_property
