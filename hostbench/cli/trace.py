@@ -29,15 +29,15 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     become_subreaper()
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
     chosen = setup.only_case(case)
-    record = _run(chosen, setup.with_cases((chosen,)).plan)
+    timed, record = _run(chosen, setup.with_cases((chosen,)).plan)
     about = {
         "case": str(chosen),
         "machine": setup.machine,
         "device": setup.device,
         "started_at": now(),
         "hostbench": __version__,
-        "num_steps": record.measurement.depth,
-        "median_s": record.seconds,
+        "num_steps": record.measurement.num_steps,
+        "median_s": timed.seconds,
     }
     document = {
         "displayTimeUnit": "ms",
@@ -47,29 +47,26 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     is_packed = output.suffix == ".gz"
     write_file(output, packed(document) if is_packed else json.dumps(document).encode())
     show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
-    show(_steps(record))
+    num_steps = number_of(record.measurement.num_steps or 0, "step")
+    median = format_seconds(timed.seconds or 0.0)
+    show(f"{num_steps} traced (median without a trace: {median} a step)")
     show(f"trace: {output} (open it in https://ui.perfetto.dev)")
-    if record.status == "failed":
-        warn(f"{as_typed(str(chosen))} failed: {record.reason}")
+    failed = [each.reason for each in (timed, record) if each.status == "failed"]
+    if failed:
+        warn(f"{as_typed(str(chosen))} failed: {failed[0]}")
         return EXIT_FAILED
     return EXIT_OK
 
 
-def _run(case: Case, plan: Plan) -> CaseRecord:
-    """The record with its trace. Raises NothingMeasured or BrokenError where it has none."""
+def _run(case: Case, plan: Plan) -> tuple[CaseRecord, CaseRecord]:
+    """The record of its timing and that with its trace. Raises NothingMeasured or BrokenError where
+    there is none."""
     ((_, variables, cases),) = plan.workers(0)
     with Launcher() as launcher:
-        (record,) = launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))
-    if record.status == "skipped":
-        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {record.reason}")
-    if not record.measurement.trace:
-        raise BrokenError(f"{as_typed(str(case))} failed: {record.reason}")
-    return record
-
-
-def _steps(record: CaseRecord) -> str:
-    """What the trace shows, and how long a step takes without one."""
-    text = f"{number_of(record.measurement.depth or 0, 'step')} traced"
-    if record.seconds is None:
-        return text
-    return f"{text} (median without a trace: {format_seconds(record.seconds)} a step)"
+        records = [*launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))]
+    last = records[-1]
+    if last.status == "skipped":
+        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {last.reason}")
+    if not last.measurement.trace:
+        raise BrokenError(f"{as_typed(str(case))} failed: {last.reason}")
+    return records[0], last

@@ -110,7 +110,8 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What disturbed it while it was sampled: `measure.noise` says how each is counted."""
     traceback: str | None = None
     trace: tuple[dict[str, Any], ...] = ()
-    """Events of a Chrome trace of one sample of `depth` steps; no run that is kept has any."""
+    """Events of a Chrome trace of one sample of `num_steps` steps; no run that is kept has any."""
+    num_steps: Count | None = None
 
     def thinned(self) -> Self:
         """Of each clock's samples the QUANTILES, the middle of which is their median: to seven
@@ -255,7 +256,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Gather it of each step right after its timing, too: a record of the launch after this one.
     The cases that follow are timed with a profiler loaded."""
     trace: bool = False
-    """After measuring have one sample traced."""
+    """Observe each of them right after its timing, and keep the events of that."""
     cases: tuple[Case, ...]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 COMPUTE, COLLECTIVE = "compute", "collective"
 DEFAULT_STREAM = "default stream"
@@ -24,6 +25,19 @@ class Activity:
     """The stream that it was enqueued on."""
     name: str = ""
     """What the device calls it, where that is more than `what`: the name of a kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of some work."""
+
+    activities: Sequence[Activity]
+    """What the device did, in order of time."""
+    num_waits: int
+    """How often the host waited for the device, the synchronize after the work aside."""
+    trace: Sequence[dict[str, Any]] = ()
+    """The same as events of a Chrome trace, where it was asked for, with what the host did as far
+    as a profiler sees it."""
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:

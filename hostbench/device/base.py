@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import format_seconds
-from hostbench.device.activity import Activity
+from hostbench.device.activity import Observation
 from hostbench.device.loading import Loader, Loading
 
 _READINGS, _MOST_STEPS = 7, 50
@@ -340,11 +340,6 @@ class Device:
         before. Raises Unavailable where there are no graphs."""
         raise self.refusal("CUDA graphs")
 
-    def count_syncs(self, work: Step) -> int:
-        """Run `work`, and tell how often the host waited for the device meanwhile. Changes timings:
-        never inside a timer. Raises Unavailable where nobody can count them."""
-        raise self.refusal("count of its waits")
-
     def memory_stats(self) -> dict[str, int]:
         """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
         return {}
@@ -363,16 +358,13 @@ class Device:
         """Until `reset`: no more device memory than so many bytes beyond what is reserved now."""
         raise self.refusal("segments of an allocator")
 
-    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+    def observe(
+        self, work: Step, ready: Step = lambda: None, *, traced: bool = False
+    ) -> Observation:
         """Run `work` and a synchronize, and tell what the device did meanwhile; `ready` before it,
         each time that it is run. Changes timings: never inside a timer. Raises Unavailable where it
         cannot be seen."""
         raise self.refusal("record of what it did")
-
-    def trace(self, work: Step) -> list[dict[str, Any]]:
-        """As `observe`, as the events of a Chrome trace, with what the host did where a profiler
-        sees it. Raises Unavailable."""
-        raise self.refusal("trace")
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's

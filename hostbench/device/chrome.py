@@ -177,27 +177,19 @@ def count_waits(events: Iterable[TraceEvent], within: str) -> int:
     synchronize of its stream behind it: one wait."""
     rows = [event for event in events if event.ph == "X"]
     span = next(e for e in rows if (e.cat, e.name) == ("user_annotation", within))
+    begin_ns, end_ns = round(1e9 * span.start_s), round(1e9 * span.end_s)
     pageable = {
         event.args.correlation
         for event in rows
         if event.cat == "gpu_memcpy" and event.args and copy_way(str(event.name))[4:] == "pageable"
     }
-    begin_ns, end_ns = round(1e9 * span.start_s), round(1e9 * span.end_s)
-    calls = sorted(
-        (
-            e
-            for e in rows
-            if e.cat == "cuda_runtime" and begin_ns <= round(1e9 * e.start_s) < end_ns
-        ),
-        key=lambda event: event.start_s,
-    )
     num, is_behind_copy = 0, False
-    for call in calls:
-        name = str(call.name)
-        if _QUERY.search(name):
+    for call in sorted(rows, key=lambda event: event.start_s):
+        is_within = begin_ns <= round(1e9 * call.start_s) < end_ns
+        if call.cat != "cuda_runtime" or not is_within or _QUERY.search(str(call.name)):
             continue
-        if "Synchronize" in name:
-            num += not (is_behind_copy and "Stream" in name)
+        name = str(call.name)
+        num += "Synchronize" in name and not (is_behind_copy and "Stream" in name)
         is_behind_copy = (call.args or EventArgs()).correlation in pageable
         num += is_behind_copy
     return num

@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
 from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
 from hostbench.device.loading import Loading
 from hostbench.device.torch_device import TorchDevice, TorchLoader, fill_in_place
@@ -60,7 +60,7 @@ class CpuEvent:
         (stream or self._device.current).enqueue(mark)
 
     def synchronize(self) -> None:
-        self._device.num_waits += 1
+        self._device._num_waits += 1
         _wait(self._reached)
 
     def query(self) -> bool:
@@ -90,7 +90,7 @@ class CpuStream:
         self.enqueue(partial(_wait, event._reached))  # of the mark as it is recorded now
 
     def synchronize(self) -> None:
-        self._device.num_waits += 1
+        self._device._num_waits += 1
         if self._num_finished != self._num_enqueued:  # an idle stream costs nothing, as in CUDA
             done = _locked()
             self._tasks.put(done)
@@ -126,8 +126,7 @@ class CpuDevice(TorchDevice):
     def __init__(self) -> None:
         _prepare_thread()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self.num_waits = 0
-        """How often the host has waited for a stream or an event."""
+        self._num_waits = 0  # of the host, for a stream or an event
         self.default = self.current = CpuStream(self, DEFAULT_STREAM)
         self._streams = [self.default]
         kinds = ("H2D pageable", "D2H pageable", COMPUTE)
@@ -212,13 +211,13 @@ class CpuDevice(TorchDevice):
     def synchronize(self) -> None:
         """Wait for all streams also when one failed: its error must not come up in a later case."""
         errors = []
-        num_waits = self.num_waits
+        num_waits = self._num_waits
         for stream in self._streams:
             try:
                 stream.synchronize()
             except Exception as error:
                 errors.append(error)
-        self.num_waits = num_waits + 1
+        self._num_waits = num_waits + 1
         if errors:
             raise errors[0]
 
@@ -237,28 +236,32 @@ class CpuDevice(TorchDevice):
 
         return read
 
-    def count_syncs(self, work: Step) -> int:
-        before = self.num_waits
-        work()
-        return self.num_waits - before
-
-    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+    def observe(
+        self, work: Step, ready: Step = lambda: None, *, traced: bool = False
+    ) -> Observation:
         ready()
         self.synchronize()
-        seen: list[Activity] = []
-        self._seen = seen
-        try:
+        before = after = self._num_waits
+        trace: list[dict[str, Any]] = []
+        self._seen = seen = list[Activity]()
+
+        def observed() -> None:
+            nonlocal after
             work()
+            after = self._num_waits
             self.synchronize()
+
+        try:
+            if traced:
+                from hostbench.device.kineto import cpu_events  # it takes 0.3 s to import
+
+                trace = cpu_events(observed)
+            else:
+                observed()
         finally:
             self._seen = None
-        return sorted(seen, key=lambda activity: activity.start_s)
-
-    def trace(self, work: Step) -> list[dict[str, Any]]:
-        from hostbench.device.kineto import cpu_events  # the profiler takes 0.3 s to import
-
-        self.synchronize()
-        return cpu_events(work)
+        seen.sort(key=lambda activity: activity.start_s)
+        return Observation(activities=seen, num_waits=after - before, trace=trace)
 
     def reset(self) -> None:
         self._close_loaders()

@@ -21,7 +21,7 @@ from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes, number_of
 from hostbench.device import numa
-from hostbench.device.activity import Activity
+from hostbench.device.activity import Observation
 from hostbench.device.base import Buffer, Route, Step, lacking
 from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
@@ -335,14 +335,10 @@ class CudaDevice(TorchDevice):
 
     # ---- what it did
 
-    def count_syncs(self, work: Step) -> int:
-        return self._profiler.count_waits(work)
-
-    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
-        return self._profiler.observe(work, ready)
-
-    def trace(self, work: Step) -> list[dict[str, Any]]:
-        return self._profiler.trace(work)
+    def observe(
+        self, work: Step, ready: Step = lambda: None, *, traced: bool = False
+    ) -> Observation:
+        return self._profiler.observe(work, ready, traced=traced)
 
     @cached_property
     def _profiler(self) -> Profiler:

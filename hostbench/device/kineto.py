@@ -11,7 +11,7 @@ from torch._C._profiler import _ExperimentalConfig
 
 from hostbench.core.errors import Unavailable
 from hostbench.device import chrome
-from hostbench.device.activity import Activity
+from hostbench.device.activity import Observation
 from hostbench.device.base import Step
 
 _WORK = "hostbench work"
@@ -36,23 +36,12 @@ class Profiler:
         self._delay, self._synchronize, self._agree = delay, synchronize, agree
         self._refused: str | None = None
 
-    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
-        """What the device did in `work`, in order. Work that the profiler does not list (copies
-        between GPUs) is just not there. Raises Unavailable as `_seen` does."""
-        seen = chrome.activities(chrome.decode(self._seen(work, ready)).events)
-        return sorted(seen, key=lambda activity: activity.start_s)
-
-    def trace(self, work: Step) -> list[dict[str, Any]]:
-        """The same as the events of the Chrome trace that the profiler writes: operations of torch,
-        calls of CUDA's runtime, the work of each stream."""
-        return _all_events(self._seen(work))
-
-    def count_waits(self, work: Step) -> int:
-        """How often the host waited for the device in `work`, whoever called CUDA."""
-        return chrome.count_waits(chrome.decode(self._seen(work)).events, _WORK)
-
-    def _seen(self, work: Step, ready: Step = lambda: None) -> bytes:
-        """The trace of `work` and a synchronize, between two short waits.
+    def observe(
+        self, work: Step, ready: Step = lambda: None, *, traced: bool = False
+    ) -> Observation:
+        """What the device did in `work` and a synchronize, between two short waits. Work that the
+        profiler does not list (copies between GPUs) is just not there. A trace has operations of
+        torch, calls of CUDA's runtime and the work of each stream.
 
         The profiler leaves out what it stamps before its beginning or after its end, and its stamps
         of a GPU that has idled may be early (pytorch#192021). So work counts as seen where both
@@ -71,7 +60,11 @@ class Profiler:
             events = chrome.decode(trace).events
             is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
             if self._agree(sum(map(_is_short_wait, events)) == 2):
-                return trace
+                return Observation(
+                    activities=sorted(chrome.activities(events), key=lambda seen: seen.start_s),
+                    num_waits=chrome.count_waits(events, _WORK),
+                    trace=_all_events(trace) if traced else (),
+                )
         if is_anything_seen:
             raise Unavailable("the profiler lost part of what the GPU did")
         self._refused = "the profiler saw no work of the GPU: CUPTI is missing or not permitted"

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from hostbench.core.case import Case
-from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
 from hostbench.device.base import (
     Device,
     DType,
@@ -366,28 +366,22 @@ class SimulatedDevice(Device):
 
         return replay
 
-    def count_syncs(self, work: Step) -> int:
-        before = self._num_waits
-        work()
-        return self._num_waits - before
-
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
 
-    def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+    def observe(
+        self, work: Step, ready: Step = lambda: None, *, traced: bool = False
+    ) -> Observation:
+        """A trace is on the virtual clock; its row `host` has the whole of `work`."""
         ready()
         self.synchronize()
         self._seen = []
+        start_s, num_waits = self.now(), self._num_waits
         work()
+        num_waits = self._num_waits - num_waits
         self.synchronize()
-        return self._seen
-
-    def trace(self, work: Step) -> list[dict[str, Any]]:
-        """On the virtual clock; the row `host` has the whole of `work`."""
-        start_s = self.now()
-        rows = self.observe(work)
         whole = Activity(what="work", start_s=start_s, end_s=self.now(), stream="host")
-        return [
+        trace = [
             {
                 "ph": "X",
                 "name": row.what,
@@ -398,8 +392,10 @@ class SimulatedDevice(Device):
                 "dur": round((row.end_s - row.start_s) * 1e6, 3),
                 "args": {"bytes": row.nbytes} if row.nbytes else {},
             }
-            for row in (whole, *rows)
+            for row in (whole, *self._seen)
+            if traced
         ]
+        return Observation(activities=self._seen, num_waits=num_waits, trace=trace)
 
     def reset(self) -> None:
         """The clock begins anew: what a case comes to depends on none before it."""

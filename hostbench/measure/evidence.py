@@ -13,7 +13,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device.activity import COMPUTE, Activity, busy, copied, length, shared
-from hostbench.device.base import Device, Step
+from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
 
 OVERLAPPED_SHARE = 0.5
@@ -31,9 +31,9 @@ COUNTER_WAIT_S = 0.25
 """How long the counters get to catch up."""
 
 
-def gather(device: Device, prepared: Prepared) -> Measurement:
-    """Observe one reading of the step, after its warm-up: findings and proofs, no times. Raises
-    what running the step raises."""
+def gather(device: Device, prepared: Prepared, *, traced: bool = False) -> Measurement:
+    """Observe one reading of the step, after its warm-up: findings and proofs, no times; `traced`:
+    with its trace, or raises Unavailable. Raises what running the step raises."""
     num_steps = prepared.warmup_steps + prepared.depth
 
     def steps(num: int) -> None:
@@ -43,27 +43,26 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
     work = partial(steps, num_steps)
     prepared.get_ready(device)
     steps(prepared.depth)
-    waits = _waits(device, prepared, work, num_steps) if prepared.counts_syncs else {}
     try:
-        seen = device.observe(work, partial(prepared.get_ready, device))
+        ready = partial(prepared.get_ready, device)
+        observation = device.observe(work, ready, traced=traced)
     except Unavailable as reason:
+        if traced:
+            raise
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
-        return Measurement(findings=waits, proofs=proofs | _link_proof(device, prepared))
+        return Measurement(proofs=proofs | _link_proof(device, prepared))
+    seen = observation.activities
     proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
-    findings = _findings(seen) | {"busy_s": length(busy(seen, kinds=("",))) / num_steps}
-    return Measurement(findings=findings | waits, proofs=proofs)
-
-
-def _waits(
-    device: Device, prepared: Prepared, work: Step, num_steps: int
-) -> dict[str, FindingValue]:
-    """`syncs_per_step`: how often the host waits for the device in a step, the synchronize after
-    all of them aside; None where nobody can count it."""
-    prepared.get_ready(device)
-    try:
-        return {"syncs_per_step": device.count_syncs(work) / num_steps}
-    except Unavailable:
-        return {"syncs_per_step": None}
+    per_step: dict[str, FindingValue] = {
+        "busy_s": length(busy(seen, kinds=("",))) / num_steps,
+        "syncs_per_step": observation.num_waits / num_steps,
+    }
+    return Measurement(
+        findings=_findings(seen) | per_step,
+        proofs=proofs,
+        num_steps=num_steps if traced else None,
+        trace=tuple(observation.trace),
+    )
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:

@@ -86,8 +86,6 @@ class Prepared:
     against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
     to_second_device: bool = False
     """What it copies `H2D` goes into the second device, over that one's link."""
-    counts_syncs: bool = False
-    """The observing pass counts how often a step waits for the device."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""

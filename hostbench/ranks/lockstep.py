@@ -49,21 +49,16 @@ class Ranks:
             shortened = settings.shortened(work.sampling)
             return _measured(ask, work, case, shortened, self._findings, self._pool.names)
 
-    def observe(self, work: Workload, case: Case) -> Measurement:
+    def observe(self, work: Workload, case: Case, *, traced: bool = False) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
         with self._joined(work, case) as ask:
-            by_rank: list[Measurement] = ask("observe", case)
+            by_rank: list[Measurement] = ask("observe", case, traced)
             proofs, (findings, sent) = _proofs(by_rank, self._pool.names), _sent(by_rank)
             findings = {**by_rank[0].findings, **findings}
-            return structs.replace(by_rank[0], findings=findings, proofs=proofs, sent=sent)
-
-    def trace(self, work: Workload, case: Case, settings: Settings) -> Measurement:
-        """As `measure`, with a trace of one reading of all ranks. Raises as it."""
-        measured = self.measure(work, case, settings)
-        with self._joined(work, case) as ask:
-            by_rank: list[list[dict[str, Any]]] = ask("trace", case)
-        events = tuple(event for events in by_rank for event in events)
-        return structs.replace(measured, trace=events)
+            trace = tuple(event for own in by_rank for event in own.trace)
+            return structs.replace(
+                by_rank[0], findings=findings, proofs=proofs, sent=sent, trace=trace
+            )
 
     def close(self) -> None:
         if self._pool is not None:

@@ -196,31 +196,39 @@ class Rank:
         except Unavailable:
             return None
 
-    def observe(self, case: Case) -> Measurement:
-        """One reading, seen by the device, and what the GPU sends meanwhile. Proof `kernels`: each
-        collective was one at least; not of one rank alone, which needs none. Then leave nothing of
-        the case."""
+    def observe(self, case: Case, traced: bool = False) -> Measurement:
+        """One reading, seen by the device, and what the GPU sends meanwhile; or its trace, which
+        begins when all ranks are there. Proof `kernels`: each collective was one at least; not of
+        one rank alone, which needs none. Then leave nothing of the case."""
         self.build(case)
         counters, start = self.config.counters, 0
         before = counters.entered
         self.iterate(1)
         num_entered = counters.entered - before - 1  # without the barrier
+        depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
 
         def sample() -> None:
             nonlocal start
+            if traced:
+                self._meet()  # a profiler starts late on the one rank, and sooner on the other
             start = len(self.log or ())
             self._steps()
 
         self._meet()
         try:
+            observation = self.device.observe(sample, traced=traced)
+            if traced:
+                name = {"name": f"rank {self.group.rank}"}
+                process = {"ph": "M", "name": "process_name", "pid": os.getpid(), "args": name}
+                return Measurement(num_steps=depth, trace=(*observation.trace, process))
             kernels = sum(
-                activity.name.startswith(self.group.backend)
-                for activity in self.device.observe(sample)
+                activity.name.startswith(self.group.backend) for activity in observation.activities
             )
             algorithm = None if self.log is None else self.log.choices(start)
             seen = self._sent_by_nccl(algorithm)
-            depth, is_one_stream = self.prepared.depth, self.prepared.one_stream
         except Unavailable as reason:
+            if traced:
+                raise
             proofs = self._uncounted(str(reason)).proofs
             return Measurement(proofs={"kernels": f"unavailable: {reason}", **proofs})
         finally:
@@ -231,23 +239,6 @@ class Rank:
         proofs |= seen.proofs
         findings = {"kernels_per_step": kernels / depth, "algorithm": algorithm, **seen.findings}
         return Measurement(findings=findings, proofs=proofs, sent=seen.sent)
-
-    def trace(self, case: Case) -> list[dict[str, Any]]:
-        """The events of a Chrome trace of one reading, which begins when all ranks are there. Then
-        leave nothing of the case."""
-        self.build(case)
-
-        def sample() -> None:
-            self._meet()  # a profiler starts late on the one rank, and sooner on the other
-            self._steps()
-            self.group.synchronize()
-
-        try:
-            events = self.device.trace(sample)
-        finally:
-            self._leave()
-        name = {"name": f"rank {self.group.rank}"}
-        return [*events, {"ph": "M", "name": "process_name", "pid": os.getpid(), "args": name}]
 
     def _meet(self) -> None:
         """What has to be so before each reading."""

@@ -94,12 +94,13 @@ class _Worker:
     def measure(self, work: Workload | None, begun: CaseRecord) -> tuple[CaseRecord, bool]:
         """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
         where the device should work and does not start."""
-        record, is_fatal = self._measured(work, begun)
-        if self._timed is not None and record.status == "ok":
+        record, is_fatal = self._measured(work, begun, observes=self.launch.observe)
+        is_timed = self._timed is not None and record.status == "ok"
+        if (record.seconds is not None) if self.launch.trace else is_timed:
             self.emit(Done(record=record))
             begun = replace(begun, launch=begun.launch + 1)
             self.emit(Started(record=begun))
-            record, is_fatal = self._measured(work, begun)
+            record, is_fatal = self._measured(work, begun, observes=True)
         self._timed = None
         try:
             if self._device is not None and not is_fatal:
@@ -108,11 +109,13 @@ class _Worker:
             return record if record.status == "failed" else _failed(begun, error), True
         return record, is_fatal
 
-    def _measured(self, work: Workload | None, record: CaseRecord) -> tuple[CaseRecord, bool]:
+    def _measured(
+        self, work: Workload | None, record: CaseRecord, *, observes: bool
+    ) -> tuple[CaseRecord, bool]:
         try:
             if work is None:
                 raise KeyError(record.case.workload)
-            measurement = self._measurement(work, record)
+            measurement = self._measurement(work, record, observes=observes)
             failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
             wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
             measured = replace(
@@ -138,25 +141,21 @@ class _Worker:
             is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
             return _failed(record, error, work.raised_at(error) if work else ""), is_fatal
 
-    def _measurement(self, work: Workload, record: CaseRecord) -> Measurement:
+    def _measurement(self, work: Workload, record: CaseRecord, *, observes: bool) -> Measurement:
         case, launch = record.case, self.launch
         if work.has_ranks:
             ranks = self._get_ranks()
-            if launch.trace:
-                return ranks.trace(work, case, self.settings)
-            if launch.observe:
-                return ranks.observe(work, case)
+            if observes:
+                return ranks.observe(work, case, traced=launch.trace)
             return ranks.measure(work, case, self.settings)
         device = self._open(record)
-        if self._timed is not None:
-            return evidence.gather(device, self._timed)
-        prepared = prepare(work, device, case)
-        if launch.observe:
-            return evidence.gather(device, prepared)
+        prepared = self._timed or prepare(work, device, case)
+        if observes:
+            return evidence.gather(device, prepared, traced=launch.trace)
         measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
-        if launch.observes_after and not prepared.host_only:
+        if launch.trace or (launch.observes_after and not prepared.host_only):
             self._timed = prepared
-        return _traced(device, prepared, measurement) if launch.trace else measurement
+        return measurement
 
     def _get_ranks(self) -> "Ranks":
         """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
@@ -197,20 +196,6 @@ class _Worker:
         for opened in (self._ranks, self._device):
             if opened is not None:
                 opened.close()
-
-
-def _traced(device: Device, prepared: Prepared, measurement: Measurement) -> Measurement:
-    """With one sample as a Chrome trace: all its steps, those of the warm-up too, and one
-    synchronize."""
-    num_steps = prepared.warmup_steps + prepared.depth
-
-    def sample() -> None:
-        for _ in range(num_steps):
-            prepared.step()
-        device.synchronize()
-
-    prepared.get_ready(device)
-    return replace(measurement, depth=num_steps, trace=tuple(device.trace(sample)))
 
 
 def _failed(record: CaseRecord, error: BaseException, where: str = "") -> CaseRecord:

@@ -226,19 +226,17 @@ def test_a_profiler_that_sees_nothing_is_a_reason() -> None:
         assert proofs["copies"] == "passed"
 
 
-@pytest.mark.parametrize("way", ["observe", "trace"])
 def test_nothing_is_enqueued_when_observing_begins(
-    floor: Machine, monkeypatch: pytest.MonkeyPatch, way: str
+    floor: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be taken for a part of what is observed."""
     pending: list[bool] = []
 
-    def begin(self: Profiler, *_: Step) -> list[object]:
+    def begin(*_: object, **options: object) -> None:
         pending.append(floor.gpus[0].queue.free_s > floor.now_s)
-        return []
 
-    monkeypatch.setattr(Profiler, way, begin)
-    getattr(CudaDevice(), way)(lambda: None)
+    monkeypatch.setattr(Profiler, "observe", begin)
+    CudaDevice().observe(lambda: None)
     assert pending == [False]
 
 
@@ -398,14 +396,15 @@ def test_a_trace_has_the_host_and_each_stream_or_a_reason() -> None:
     """A sample of copies on one stream and of computes on another that wait for them."""
     with cuda_machine():
         device = CudaDevice()
-        events = device.trace(Loop(device, MIB, "pinned").prepared("copy_stream").step)
+        step = Loop(device, MIB, "pinned").prepared("copy_stream").step
+        events = device.observe(step, traced=True).trace
     names = Counter(event["name"] for event in events)
     assert names["Memcpy HtoD (Pinned -> Device)"] == NUM_BATCHES and names["aten::mm"] > 0
     assert "cudaDeviceSynchronize" in names
     with cuda_machine(refuses=("profiler",)):
         device = CudaDevice()
         with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
-            device.trace(device.synchronize)
+            device.observe(device.synchronize, traced=True)
 
 
 # ---- how often the host waits -----------------------------------------------------------------
@@ -440,11 +439,8 @@ def calls() -> Iterator[tuple[str, Step, int]]:
 
 def test_every_wait_counts_once(floor: Machine) -> None:
     device = CudaDevice()
-    counted = {name: (device.count_syncs(call), waits) for name, call, waits in calls()}
+    counted = {name: (device.observe(call).num_waits, waits) for name, call, waits in calls()}
     assert {name: pair for name, pair in counted.items() if pair[0] != pair[1]} == {}
-    floor.refuses = ("profiler",)
-    with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
-        device.count_syncs(device.synchronize)
 
 
 def test_a_graph_waits_for_what_was_enqueued_before(floor: Machine) -> None:

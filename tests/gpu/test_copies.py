@@ -68,7 +68,7 @@ def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> N
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
 def test_the_profiler_names_each_copy(cuda: CudaDevice, way: str, memory: str) -> None:
     target, source = ends(cuda, way, memory, MIB)
-    seen = cuda.observe(lambda: cuda.copy(target, source, blocking=False))
+    seen = cuda.observe(lambda: cuda.copy(target, source, blocking=False)).activities
     print(", ".join(f"{one.what} of {one.nbytes} bytes" for one in seen))
     assert {one.what for one in seen} == {f"{way} {memory}"}
     assert sum(one.nbytes for one in seen) == MIB
@@ -89,7 +89,7 @@ def test_the_profiler_misses_nothing_after_an_idle_while(cuda: CudaDevice) -> No
     print(f"a first observing takes {cuda.now() - start_s:.1f} s")
     tries.clear()
     time.sleep(IDLE_S)
-    seen = cuda.observe(copies)
+    seen = cuda.observe(copies).activities
     print(f"{len(seen)} of {_COPIES} copies after {IDLE_S:g} s, in try {len(tries)}")
     assert len(seen) == _COPIES
 

@@ -187,7 +187,7 @@ def test_a_trap_waits_and_reads_what_was_enqueued(cuda: CudaDevice, trap: HostRe
         cuda.advance(counter)
         read.append(wait())
 
-    found = cuda.count_syncs(work)
+    found = cuda.observe(work).num_waits
     print(f"`{trap}` waits {found} times")
     assert found == {"shape": 0}.get(trap, found if trap == "print" and found else 1)
     wanted = learned(trap, 1)
@@ -208,7 +208,7 @@ def test_waits_that_torch_does_not_tell_of_are_counted(cuda: CudaDevice) -> None
         cuda.this_stream().synchronize()
         cuda.synchronize()
 
-    assert cuda.count_syncs(work) == 3
+    assert cuda.observe(work).num_waits == 3
 
 
 def test_an_index_beyond_the_machine_is_refused(cuda: CudaDevice) -> None:

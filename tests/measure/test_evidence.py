@@ -6,8 +6,7 @@ import pytest
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
-from hostbench.device.activity import Activity, busy, copied, length, shared
-from hostbench.device.base import Step
+from hostbench.device.activity import Activity, Observation, busy, copied, length, shared
 from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
@@ -182,7 +181,7 @@ def test_busy_is_what_the_device_works_in_a_step() -> None:
 
 def test_a_device_that_cannot_be_observed_says_why() -> None:
     class Blind(SimulatedDevice):
-        def observe(self, work: Step, ready: Step = lambda: None) -> list[Activity]:
+        def observe(self, *_: object, **options: object) -> Observation:
             raise Unavailable("no CUPTI here")
 
     device = Blind()

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
+from hostbench.device import chrome
 from hostbench.device.collective_logs import NcclLog
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
@@ -104,10 +105,12 @@ def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
     case = case_of("all_reduce")
     rank.build(case)
     before = num_entered(rank)
-    calls = [event["name"] for event in rank.trace(case) if event.get("cat") == "cuda_runtime"]
+    trace = rank.observe(case, traced=True).trace
+    calls = [event["name"] for event in trace if event.get("cat") == "cuda_runtime"]
     assert "cudaDeviceSynchronize" in calls
-    agreements = 2  # to look, and that all saw enough
-    assert num_entered(rank) - before == 1 + 1 + agreements, "a barrier before the sample"
+    readings, agreements = 2, 2  # one before it is looked; to look, and that all saw enough
+    barriers = readings + 1
+    assert num_entered(rank) - before == readings + barriers + agreements
 
 
 @pytest.mark.parametrize(
@@ -127,8 +130,8 @@ def test_each_collective_of_several_ranks_is_a_kernel(
     proof: str,
 ) -> None:
     floor.refuses, rank.group.num_ranks = refuses, 2
-    observe = CudaDevice.observe
-    monkeypatch.setattr(CudaDevice, "observe", lambda self, work: observe(self, work)[lost:])
+    activities = chrome.activities
+    monkeypatch.setattr(chrome, "activities", lambda events: [*activities(events)][lost:])
     seen = rank.observe(case_of("all_reduce_queued", MIB))
     assert seen.proofs["kernels"].startswith(proof)
     assert refuses or seen.findings["kernels_per_step"] == (20 - lost) / 20

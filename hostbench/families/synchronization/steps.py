@@ -56,6 +56,5 @@ def counted_steps(device: Device, step_us: int, trap: str, every: int = 1) -> Pr
     return Prepared(
         step=step if is_free else trapped_step,
         verify=verify,
-        counts_syncs=True,
         findings=lambda: {"compute_s": median(device.device_times(compute))},
     )
