@@ -238,7 +238,7 @@ _command(
 _command(
     "changes",
     "List every step in every series. SERIES selects series, as "
-    "'transfer.host_to_device[memory=pinned]@box', or machine:NAME.",
+    "'transfer.host_to_device[memory=pinned]@box'.",
     click.argument("series", nargs=-1, metavar="[SERIES]..."),
     _ONLY_MACHINE,
     _flag("--all", "list what is faster, recovered or temporary, too"),

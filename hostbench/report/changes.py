@@ -15,7 +15,6 @@ from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import as_typed, parse_series
-from hostbench.core.errors import UsageError
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
@@ -48,16 +47,12 @@ _TEXTS: dict[EvidenceKind, str] = {
 
 
 def select(history: History, texts: Sequence[str], machine: str | None = None) -> History:
-    """Of the history the series that these texts name, as `case@machine` in part or whole or
-    `machine:NAME`, with their machines' own events; everything without a text. Of one machine or of
-    all.
+    """Of the history the series that these texts name, as `case@machine` in part or whole, with
+    their machines' own events; everything without a text. Of one machine or of all.
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
-    wholes = [text for text in texts if text.startswith(MACHINE)]
-    if unknown := set(wholes) - {f"{MACHINE}{own.name}" for own in history.groups}:
-        raise UsageError(f"nothing of {', '.join(sorted(unknown))} is stored that may be judged")
-    selectors = [parse_series(text) for text in texts if text not in wholes]
+    selectors = [parse_series(text) for text in texts]
     for selector in selectors:
         if not any(selector.selects_series(series.id) for series in history.series):
             check_selects(selector, load(), "nothing like it is stored, and ")
@@ -65,11 +60,7 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
         series
         for series in history.series
         if machine in (None, series.machine)
-        and (
-            not texts
-            or f"{MACHINE}{series.group}" in wholes
-            or any(selector.selects_series(series.id) for selector in selectors)
-        )
+        and (not texts or any(selector.selects_series(series.id) for selector in selectors))
     ]
     names = {series.group for series in chosen}
     if not texts:  # also groups without a series: what was left out of them is said

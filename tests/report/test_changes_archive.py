@@ -141,10 +141,7 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     code, _, err = changes(history, "--machine", "attic")
     assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
     assert changes(history, "transfer[")[0] == EXIT_USAGE
-    assert changes(history, "machine:shelf") == changes(history)
     assert changes(history, f"{CASES[1]} version 2@shelf") == changes(history, str(CASES[1]))
-    code, _, err = changes(history, "machine:attic")
-    assert code == EXIT_USAGE and "nothing of machine:attic is stored that may be judged" in err
 
 
 def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, changes: Any) -> None:
