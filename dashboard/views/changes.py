@@ -25,15 +25,6 @@ judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
 for path, text in triage.read(store.folder).warnings if store.folder else ():
     st.warning(plain(f"{path}: {text}"))
-gone = [
-    (words.case(own.case), own.group, end.status, f"{end.since.committed_at:%Y-%m-%d}")
-    for own in series
-    if (end := own.stopped)
-]
-if gone:
-    stopped = pd.DataFrame(gone, columns=["series", "machine", "status", "since"])
-    title = f"{number_of(len(gone), 'series', 'series')} without a number now"
-    parts.folded(title, "stopped", lambda: parts.table(stopped))
 if not any(own.judged for own in series):
     parts.compare_now(store, parts.not_judged(series))
 rows = causes(parts.events(judged, names))

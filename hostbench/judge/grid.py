@@ -70,10 +70,8 @@ class Grid:
     later, as how far they are from the commit's first point; else NaN."""
 
 
-def grids(
-    rows: pd.DataFrame, machine: str, hardware: HardwareOf
-) -> Iterator[tuple[Grid, pd.DataFrame]]:
-    """Of one machine's rows the grid of each of its settings, with the rows that it is made of."""
+def grids(rows: pd.DataFrame, machine: str, hardware: HardwareOf) -> Iterator[Grid]:
+    """Of one machine's rows the grid of each of its settings."""
     setting = settings(rows)
     names = sorted(setting.unique())
     for name in names:
@@ -84,7 +82,7 @@ def grids(
             machine=machine,
             left_out=left_out,
         )
-        yield _grid(own[counts], group, hardware) if counts.any() else Grid(group=group), own
+        yield _grid(own[counts], group, hardware) if counts.any() else Grid(group=group)
 
 
 def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
@@ -129,16 +127,6 @@ def settings(rows: pd.DataFrame) -> pd.Series:
     return rows["run_id"].map(names).astype("category")
 
 
-def point_of(run: Any) -> RunPoint:
-    """Of a row with these columns."""
-    return RunPoint(
-        run_id=run.run_id,
-        commit=run.commit,
-        committed_at=run.committed_at.to_pydatetime(),
-        started_at=run.started_at.to_pydatetime(),
-    )
-
-
 def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
     """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows)
@@ -162,11 +150,20 @@ def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
         group = structs.replace(group, left_out=group.left_out | again)
     return Grid(
         group=group,
-        columns=tuple(map(point_of, runs.itertuples())),
+        columns=tuple(map(_point, runs.itertuples())),
         cases=tuple(cases),
         logs=logs,
         resets=resets,
         reruns=reruns,
+    )
+
+
+def _point(run: Any) -> RunPoint:
+    return RunPoint(
+        run_id=run.run_id,
+        commit=run.commit,
+        committed_at=run.committed_at.to_pydatetime(),
+        started_at=run.started_at.to_pydatetime(),
     )
 
 

@@ -2,7 +2,7 @@
 whatever day. No files: rows come as frames, a machine at a time, and facts are asked for."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -12,22 +12,11 @@ from hostbench.core.arrays import Floats
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
-from hostbench.judge.grid import RunPoint, SeriesGroup, grids, point_of
+from hostbench.judge.grid import SeriesGroup, grids
 from hostbench.store.runs import StoredFile
 
 SPARKS = 40
 """Values of a series' small picture, at most."""
-
-
-class Stopped(Struct, frozen=True, kw_only=True):
-    """Of a series whose newest runs gave no number; a run that did not come to it says nothing."""
-
-    status: Literal["failed", "skipped"]
-    since: RunPoint
-    """The first run of those."""
-    num_runs: int
-    is_newest: bool
-    """The machine's newest run is one of them."""
 
 
 class Series(Struct, frozen=True, kw_only=True):
@@ -46,7 +35,6 @@ class Series(Struct, frozen=True, kw_only=True):
     reset."""
     sparkline: tuple[float, ...]
     """Up to SPARKS values in seconds, the oldest first."""
-    stopped: Stopped | None
 
     @property
     def id(self) -> str:
@@ -68,9 +56,9 @@ def judge_history(
     hardware = {name: run.identity for name, run in runs.items()}
     judged, series = list[JudgedGrid](), list[Series]()
     for machine, rows in tables:
-        for grid, own in grids(rows, machine, hardware):
+        for grid in grids(rows, machine, hardware):
             judged.append(judge_grid(grid))
-            series += _series(judged[-1], own)
+            series += _series(judged[-1])
     judged.sort(key=lambda own: (own.grid.group.machine, own.grid.group.name))
     explainer = Explainer(judged, runs, facts_of)
     events = [explainer.explain(event, own) for own in judged for event in own.events]
@@ -86,9 +74,8 @@ def judge_history(
     )
 
 
-def _series(judged: JudgedGrid, rows: pd.DataFrame) -> Iterator[Series]:
-    """Those of a grid; `rows`: all of its setting, of any status."""
-    grid, stopped = judged.grid, dict(_stopped(rows))
+def _series(judged: JudgedGrid) -> Iterator[Series]:
+    grid = judged.grid
     for case, logs, resets, judgement in zip(
         grid.cases, grid.logs, grid.resets, judged.machine.own, strict=True
     ):
@@ -101,29 +88,7 @@ def _series(judged: JudgedGrid, rows: pd.DataFrame) -> Iterator[Series]:
             judged=judgement.judged,
             detectable=judgement.detectable,
             sparkline=_sparkline(logs),
-            stopped=stopped.get(case),
         )
-
-
-def _stopped(rows: pd.DataFrame) -> Iterator[tuple[str, Stopped]]:
-    """The cases whose newest runs gave no number."""
-    is_dated = rows["commit"].notna() & rows["committed_at"].notna()
-    came = rows["status"].isin(("ok", "failed", "skipped")) & rows["scratch"].isna() & is_dated
-    rows = rows[came]
-    rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
-    rows = rows.sort_values(["committed_at", "started_at"], kind="stable")
-    newest = rows.drop_duplicates("case", keep="last")
-    over = newest.loc[newest["status"] != "ok", "case"]
-    for case, own in rows[rows["case"].isin(over)].groupby("case", observed=True):
-        status = own["status"].iloc[-1]
-        without = own[own["status"].eq(status)[::-1].cummin()[::-1]]
-        stopped = Stopped(
-            status=status,
-            since=point_of(without.iloc[0]),
-            num_runs=without["run_id"].nunique(),
-            is_newest=without["run_id"].iloc[-1] == rows["run_id"].iloc[-1],
-        )
-        yield str(case), stopped
 
 
 def _sparkline(logs: Floats) -> tuple[float, ...]:

@@ -87,15 +87,13 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
     def blocks() -> list[str | Table]:
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         more = [f"not listed: {rest}; --all lists them"] if rest else []
-        return [first, "", *_stopped(chosen), *_resets(chosen.events), *more, *summary(chosen)]
+        return [first, "", *_resets(chosen.events), *more, *summary(chosen)]
 
     def every_event() -> Table:
         return table(with_subjects(chosen.events, root))
 
     def document() -> dict[str, Any]:
-        series = (own for own in chosen.series if own.stopped)
-        stopped = [{"series": own.id, **to_builtins(own.stopped)} for own in series]
-        return {"events": values(every_event()), "stopped": stopped, "notes": summary(chosen)}
+        return {"events": values(every_event()), "notes": summary(chosen)}
 
     return Page(blocks=blocks, table=every_event, document=document)
 
@@ -106,18 +104,6 @@ def _is_listed(event: Event) -> bool:
     is_open = event.status == "ended" and event.recent
     stayed = event.status in ("confirmed", "provisional") or is_open
     return stayed and (event.effect > 0 or not event.case)
-
-
-def _stopped(chosen: History) -> list[str]:
-    """Series that had numbers and have none any more; those that fail first."""
-    lines = []
-    for series in chosen.series:
-        if end := series.stopped:
-            since = f"{end.since.commit[:8]} {end.since.committed_at:%Y-%m-%d}"
-            newest = ", the machine's newest among them" if end.is_newest else ""
-            runs = f"{number_of(end.num_runs, 'run')}{newest}"
-            lines.append(f"{end.status} since {since} ({runs}): {as_typed(series.id)}")
-    return sorted(lines, key=lambda line: line.startswith("skipped"))
 
 
 def _resets(events: Iterable[Event]) -> list[str]:

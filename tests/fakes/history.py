@@ -45,18 +45,6 @@ LevelOf = Callable[[int, NightlyRun], Any]
 """Times 1 ms; of `write` also `failed` or `skipped`."""
 
 
-def slower_and_failing(num: int) -> LevelOf:
-    """Case 3 is slower by 20 % from commit 30 on; case 5 fails in the last three of `num`
-    nights."""
-
-    def level(case: int, run: NightlyRun) -> float | str:
-        if case == 5 and run.day >= num - 3:
-            return "failed"
-        return 1.2 if case == 3 and run.commit >= 30 else 1.0
-
-    return level
-
-
 def sha(number: int) -> str:
     return f"{number:08x}" + "0" * 32
 
@@ -120,7 +108,7 @@ def grid(
     **noise: Any,
 ) -> Grid:
     """The only grid of these runs."""
-    ((only, _),) = grids(rows(runs, level, **noise), machine, hardware or {})
+    (only,) = grids(rows(runs, level, **noise), machine, hardware or {})
     return only
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from hostbench.judge.grid import Grid, grids, marked
-from hostbench.judge.history import judge_history
 from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha, versions
 
 
@@ -58,34 +57,6 @@ def test_what_is_left_out_is_counted() -> None:
     assert nothing.cases == () and nothing.group.left_out == {"of scratch runs": 10}
 
 
-def test_what_has_no_number_any_more() -> None:
-    """Series 0 never fails; 1 does at last; 2 is skipped at last; the newest run came not to 3; 4
-    failed once; 5 never had a number; 6 failed at an older commit, run last; 9 was not measured."""
-
-    def run(night: int, case: int, status: str) -> NightlyRun:
-        return NightlyRun(commit=night, day=night, cases=(case,), row={"status": status})
-
-    runs = [run(n, case, "ok") for n in range(6) for case in (0, 1, 2, 3, 4, 6, 9)]
-    runs += [run(n, 0, "ok") for n in range(6, 9)]
-    runs += [run(n, 1, "failed") for n in range(6, 9)]
-    runs += [run(6, 2, "failed"), run(7, 2, "skipped"), run(8, 2, "skipped")]
-    runs += [run(6, 3, "failed"), run(7, 3, "failed"), run(6, 4, "failed"), run(8, 4, "ok")]
-    runs += [run(n, 5, "failed") for n in range(9)] + [run(8, 9, "not measured")]
-    runs += [NightlyRun(commit=2, day=20, cases=(6,), row={"status": "failed"})]
-
-    history = judge_history([("box", rows(runs, flat))], {}, lambda run: {})
-    stopped = {
-        one.case: (end.status, end.since.commit, end.num_runs, end.is_newest)
-        for one in history.series
-        if (end := one.stopped)
-    }
-    assert stopped == {
-        str(CASES[1]): ("failed", sha(6), 3, True),
-        str(CASES[2]): ("skipped", sha(7), 2, True),
-        str(CASES[3]): ("failed", sha(6), 2, False),
-    }
-
-
 def test_a_new_version_resets_the_baseline() -> None:
     found = grid(versions(12, 6))
     assert found.resets == ({6: "version 1 -> 2"},) * len(CASES)
@@ -118,7 +89,7 @@ def test_environments_of_another_project_are_lines_of_their_own() -> None:
 
     def lines(*runs: NightlyRun) -> list[tuple[str, int]]:
         every = grids(rows(runs, flat), "box", {})
-        return [(own.group.name, len(own.columns)) for own, _ in every]
+        return [(own.group.name, len(own.columns)) for own in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
     assert lines(*one) == [("box", 3)]

@@ -14,11 +14,15 @@ from hostbench.report.history import history_of, with_subjects
 from hostbench.store import triage
 from hostbench.store.results import Results
 from tests.fakes import builders, histories
-from tests.fakes.history import CASES, NightlyRun, nightly, slower_and_failing, write
+from tests.fakes.history import CASES, NightlyRun, nightly, write
 
 NUM = 60
-LEVEL = slower_and_failing(NUM)
 TRIED = builders.copy_case(nbytes=1 << 21)
+
+
+def slower(case: int, run: NightlyRun) -> float:
+    """Case 3 is slower by 20 % from commit 30 on."""
+    return 1.2 if case == 3 and run.commit >= 30 else 1.0
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two machines; one has a case that was never measured, and a scratch run."""
     results = tmp_path_factory.mktemp("judged") / "results"
     for machine in ("one", "two"):
-        write(results, nightly(NUM), LEVEL, cases=CASES[:7], machine=machine)
+        write(results, nightly(NUM), slower, cases=CASES[:7], machine=machine)
     write(results, [NightlyRun(commit=9, day=99)], cases=[TRIED], machine="two", scratch="a try")
     history_of(Results(results))
     return results
@@ -42,12 +46,10 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
     history = history_of(Results(made))
     series = {one.id: one for one in history.series}
     assert len(series) == 14  # not the case of the scratch run alone
-    slower, failing = series[f"{CASES[3]}@one"], series[f"{CASES[5]}@one"]
-    assert (slower.judged, slower.points, slower.longest) == (True, NUM, NUM)
-    assert slower.stopped is None and len(slower.sparkline) == SPARKS * 3 / 4
-    assert slower.sparkline[-1] == pytest.approx(1.2e-3, rel=0.02)
-    assert failing.points == NUM - 3 and failing.stopped is not None
-    assert failing.stopped.since.committed_at.day == 27 and failing.stopped.num_runs == 3
+    step = series[f"{CASES[3]}@one"]
+    assert (step.judged, step.points, step.longest) == (True, NUM, NUM)
+    assert len(step.sparkline) == SPARKS * 3 / 4
+    assert step.sparkline[-1] == pytest.approx(1.2e-3, rel=0.02)
     (cause,) = causes(history.events)
     assert (cause.worst.state, cause.machines, cause.num_series) == (FAILS, ["one", "two"], 2)
     assert cause.sparkline(series) == list(series[cause.worst.id].sparkline)
@@ -68,7 +70,7 @@ def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
     (saved,) = (Results(results).beside / report.FOLDER).glob("*.msgpack")
     saved.write_bytes(saved.read_bytes()[:99])
     assert history_of(Results(results)) == first and len(asked) == 1
-    write(results, [NightlyRun(commit=NUM, day=NUM)], LEVEL, cases=CASES[:7], machine="two")
+    write(results, [NightlyRun(commit=NUM, day=NUM)], slower, cases=CASES[:7], machine="two")
     points = {one.id: one.points for one in history_of(Results(results)).series}
     assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
     assert len(asked) == 2 and len([*saved.parent.glob("*.msgpack")]) == 1
