@@ -23,7 +23,7 @@ def execute(
         warn(f"{path}: {text}")
     chosen = select(history_of(stored), series, machine)
     if not chosen.series:
-        left, asked = left_out(chosen.groups), " or ".join([*series, *filter(None, [machine])])
+        left, asked = left_out(chosen), " or ".join([*series, *filter(None, [machine])])
         raise NothingMeasured(
             f"no run {f'of {asked} ' if asked else ''}that may be judged is stored"
             f"{f': {left}' if left else '; `hostbench run` measures'}"

@@ -60,11 +60,11 @@ def _list(folder: Path, format: str) -> int:
 def _write(folder: Path, entry: Entry) -> None:
     """With the whole name of its commit, so that what is typed in two ways is one file; and show
     what it is about."""
-    history = History(events=(), series=(), groups=())
+    history = History(events=(), series=(), left_out={})
     if folder.is_dir():
         history = history_of(open_history(str(folder)))
-    known = [f"{own.case}@{own.group}" for own in history.series]
-    known += [f"machine:{group.name}" for group in history.groups]
+    known = [own.id for own in history.series]
+    known += sorted({f"machine:{own.group}" for own in history.series})
     if entry.series not in known:
         raise UsageError(
             f"{entry.series!r} is no series that is stored{did_you_mean(entry.series, known)}; "

@@ -140,17 +140,17 @@ class Explainer:
             return [one for one, (first, last) in spans if start < last and first < end]
 
         for other in self._judged:
-            if other.grid.group.machine == event.machine or event.case not in other.row_of:
+            if other.grid.machine == event.machine or event.case not in other.row_of:
                 continue
             near = beside(other, event.case)
             same = [e for e in near if e.kind == event.kind and e.effect * event.effect > 0]
             if same:
                 facts = self._across(same[0])[0].facts if changed else ()
                 is_shared = any((fact.name, fact.after) in changed for fact in facts)
-                (shared if is_shared else moved).append(other.grid.group.name)
+                (shared if is_shared else moved).append(other.grid.group)
             near += beside(other, "") if event.case else []
             if not near and _could_show(event, other, (start, end)):
-                passed.append(other.grid.group.name)
+                passed.append(other.grid.group)
         if moved:
             yield Clue(STRONG, "elsewhere", ", ".join(moved))
         if shared:

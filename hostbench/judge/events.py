@@ -249,9 +249,7 @@ class JudgedGrid:
 
 def judge_grid(grid: Grid) -> JudgedGrid:
     """Every event of a grid."""
-    machine = JudgedMachine(own=(), common=None)
-    if grid.cases:
-        machine = judge_machine(list(grid.logs), [sorted(own) for own in grid.resets])
+    machine = judge_machine(list(grid.logs), [sorted(own) for own in grid.resets])
     events = [event for row, own in enumerate(machine.own) for event in _events(grid, own, row)]
     if machine.common is not None:
         events += _events(grid, machine.common, None)
@@ -277,8 +275,8 @@ def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event
         around = columns[max(0, place - 1 - slack) : place + slack + 1]
         low, high = _interval(change, judgement.noise, place - start, end - place)
         yield Event(
-            machine=grid.group.machine,
-            group=grid.group.name,
+            machine=grid.machine,
+            group=grid.group,
             case="" if row is None else grid.cases[row],
             status=_status(change, changes[number + 1 :]),
             effect=change.effect,

@@ -10,19 +10,19 @@ every other. Pure functions of frames.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.changepoint.detector import log_seconds
-from hostbench.judge.changepoint.levels import Bools, Integers
+from hostbench.judge.changepoint.levels import Integers
 from hostbench.store.asv_tree import environment_of
 
 NEEDED = (
@@ -44,64 +44,37 @@ class RunPoint(Struct, frozen=True, kw_only=True):
     started_at: datetime
 
 
-class SeriesGroup(Struct, frozen=True, kw_only=True):
-    """The series of a machine, or of one of its settings."""
-
-    name: str
-    """What a series' id names after its case: the machine; machine/setting where it has several."""
-    machine: str
-    left_out: dict[str, int]
-    """Why points are not judged -> how many: `of scratch runs`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A group's series."""
+    """The series of a machine, or of one of its settings."""
 
-    group: SeriesGroup
-    columns: tuple[RunPoint, ...] = ()
-    cases: tuple[str, ...] = ()
-    logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    machine: str
+    group: str
+    """What a series' id names after its case: the machine; machine/setting where it has several."""
+    columns: tuple[RunPoint, ...]
+    cases: tuple[str, ...]
+    logs: Floats
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
-    resets: Resets = ()
+    resets: Resets
     """Baseline resets."""
-    reruns: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    reruns: Floats
     """Shaped as `logs`: points that stand beside their commit's own, the same code measured again
     later, as how far they are from the commit's first point; else NaN."""
 
 
 def grids(rows: pd.DataFrame, machine: str, hardware: HardwareOf) -> Iterator[Grid]:
-    """Of one machine's rows the grid of each of its settings."""
+    """Of one machine's rows the grid of each of its settings that has times of runs that may be
+    judged."""
     setting = settings(rows)
     names = sorted(setting.unique())
+    is_valid = rows["scratch"].isna() & (rows["status"] == "ok") & (rows["unit"] == "seconds")
+    is_valid &= rows["committed_at"].notna() & rows["commit"].notna() & (rows["seconds"] > 0)
+    is_valid &= ~of_few_launches(rows)
     for name in names:
-        own = rows[setting == name]
-        counts, left_out = _counted(own)
-        group = SeriesGroup(
-            name=f"{machine}/{name}" if name and len(names) > 1 else machine,
-            machine=machine,
-            left_out=left_out,
-        )
-        yield _grid(own[counts], group, hardware) if counts.any() else Grid(group=group)
-
-
-def _counted(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
-    """Which rows are valid times of runs that may be judged, and how many are left out, by why."""
-    ours, ok = rows["scratch"].isna(), rows["status"] == "ok"
-    left = {
-        "of scratch runs": int((~ours & ok).sum()),
-        "that failed": int((ours & (rows["status"] == "failed")).sum()),
-    }
-    counts = ours & ok
-    for why, bad in (
-        ("in other units than seconds", rows["unit"] != "seconds"),
-        ("without a dated commit", rows["committed_at"].isna() | rows["commit"].isna()),
-        (f"of fewer than {MIN_LAUNCHES} launches", of_few_launches(rows)),
-    ):
-        left[why] = int((counts & bad).sum())
-        counts &= ~bad
-    counts &= rows["seconds"] > 0
-    return counts.to_numpy(), {why: num for why, num in left.items() if num}
+        own = rows[is_valid & (setting == name)]
+        if len(own):
+            group = f"{machine}/{name}" if name and len(names) > 1 else machine
+            yield _grid(own, machine, group, hardware)
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +100,7 @@ def settings(rows: pd.DataFrame) -> pd.Series:
     return rows["run_id"].map(names).astype("category")
 
 
-def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
+def _grid(rows: pd.DataFrame, machine: str, group: str, hardware: HardwareOf) -> Grid:
     """Of rows that are the valid ones of one setting."""
     runs, column = _runs(rows)
     cases = sorted(rows["case"].cat.remove_unused_categories().cat.categories)
@@ -145,10 +118,8 @@ def _grid(rows: pd.DataFrame, group: SeriesGroup, hardware: HardwareOf) -> Grid:
         *_hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]]),
     ):
         resets[series][at] = why
-    if num := int(np.isfinite(reruns).sum()):
-        again = {"of older commits measured again, evidence only": num}
-        group = structs.replace(group, left_out=group.left_out | again)
     return Grid(
+        machine=machine,
         group=group,
         columns=tuple(map(_point, runs.itertuples())),
         cases=tuple(cases),

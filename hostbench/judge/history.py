@@ -12,7 +12,7 @@ from hostbench.core.arrays import Floats
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
-from hostbench.judge.grid import SeriesGroup, grids
+from hostbench.judge.grid import grids
 from hostbench.store.runs import StoredFile
 
 SPARKS = 40
@@ -46,7 +46,8 @@ class History(Struct, frozen=True, kw_only=True):
     """With their causes. The machines' own first, then what stayed before what is over, the largest
     first."""
     series: tuple[Series, ...]
-    groups: tuple[SeriesGroup, ...]
+    left_out: dict[str, int]
+    """Machine -> points, also of cases that failed, that are in no series."""
 
 
 def judge_history(
@@ -54,12 +55,14 @@ def judge_history(
 ) -> History:
     """`tables`: of each machine its rows, with the columns hostbench.judge.grid.NEEDED."""
     hardware = {name: run.identity for name, run in runs.items()}
-    judged, series = list[JudgedGrid](), list[Series]()
+    judged, series, left_out = list[JudgedGrid](), list[Series](), dict[str, int]()
     for machine, rows in tables:
+        left_out[machine] = int(rows["status"].isin(("ok", "failed")).sum())
         for grid in grids(rows, machine, hardware):
             judged.append(judge_grid(grid))
             series += _series(judged[-1])
-    judged.sort(key=lambda own: (own.grid.group.machine, own.grid.group.name))
+            left_out[machine] -= int(judged[-1].valid.sum())
+    judged.sort(key=lambda own: (own.grid.machine, own.grid.group))
     explainer = Explainer(judged, runs, facts_of)
     events = [explainer.explain(event, own) for own in judged for event in own.events]
 
@@ -70,7 +73,7 @@ def judge_history(
     return History(
         events=tuple(sorted(events, key=order)),
         series=tuple(sorted(series, key=lambda own: (own.machine, own.group, own.case))),
-        groups=tuple(own.grid.group for own in judged),
+        left_out=left_out,
     )
 
 
@@ -80,8 +83,8 @@ def _series(judged: JudgedGrid) -> Iterator[Series]:
         grid.cases, grid.logs, grid.resets, judged.machine.own, strict=True
     ):
         yield Series(
-            machine=grid.group.machine,
-            group=grid.group.name,
+            machine=grid.machine,
+            group=grid.group,
             case=case,
             points=int(np.isfinite(logs).sum()),
             longest=longest_piece(logs, [*resets]),

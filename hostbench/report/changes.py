@@ -15,11 +15,11 @@ from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import as_typed, parse_series
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import MACHINE, RESET, STATES, Event, EvidenceKind
-from hostbench.judge.grid import SeriesGroup
 from hostbench.judge.history import History, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
@@ -62,14 +62,14 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
         if machine in (None, series.machine)
         and (not texts or any(selector.selects_series(series.id) for selector in selectors))
     ]
-    names = {series.group for series in chosen}
-    if not texts:  # also groups without a series: what was left out of them is said
-        names |= {own.name for own in history.groups if machine in (None, own.machine)}
-    ids = {series.id for series in chosen} | {f"{MACHINE}{name}" for name in names}
+    ids = {name for series in chosen for name in (series.id, f"{MACHINE}{series.group}")}
+    machines = {series.machine for series in chosen}
+    if not texts:  # also those without a series: that something was left out of them is said
+        machines = {name for name in history.left_out if machine in (None, name)}
     return History(
         events=tuple(event for event in history.events if event.id in ids),
         series=tuple(chosen),
-        groups=tuple(group for group in history.groups if group.name in names),
+        left_out={name: num for name, num in history.left_out.items() if name in machines},
     )
 
 
@@ -133,17 +133,16 @@ def summary(chosen: History) -> list[str]:
         middle, worst = statistics.median(effects), effects[-1]
         line += f"; smallest detectable effect: median {middle:.1%}, worst {worst:.1%}"
     lines = [line]
-    if left := left_out(chosen.groups):
-        lines.append(f"left out: {left}")
+    if left := left_out(chosen):
+        lines.append(left)
     return lines
 
 
-def left_out(groups: Iterable[SeriesGroup]) -> str:
-    """`6 points of scratch runs, 1 point that failed`."""
-    left = Counter[str]()
-    for group in groups:
-        left.update(group.left_out)
-    return ", ".join(f"{number_of(num, 'point')} {why}" for why, num in left.items())
+def left_out(chosen: History) -> str:
+    """How many points are not judged, and why that may be; empty where none is."""
+    num = sum(chosen.left_out.values())
+    why = f"scratch, failed, of fewer than {MIN_LAUNCHES} launches, no times, or without a date"
+    return f"{number_of(num, 'point')} left out: {why}" if num else ""
 
 
 # ---- an event in words --------------------------------------------------------------------------

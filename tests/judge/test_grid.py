@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.judge.grid import Grid, grids, marked
+from hostbench.judge.history import judge_history
 from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha, versions
 
 
@@ -37,7 +38,7 @@ def test_a_backfill_fills_its_holes() -> None:
     assert np.isnan(found.reruns).all() and not np.isnan(found.logs).any()
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_what_may_not_be_judged_is_left_out() -> None:
     runs = [
         *nightly(5),
         NightlyRun(commit=5, day=5, row={"scratch": "quick"}),
@@ -45,16 +46,10 @@ def test_what_is_left_out_is_counted() -> None:
         NightlyRun(commit=7, day=7, cases=(3,), row={"unit": "bytes"}),
         NightlyRun(commit=8, day=8, cases=(0, 1), row={"num_samples": 3}),
     ]
-    found = grid(runs)
-    assert found.group.left_out == {
-        "of scratch runs": 10,
-        "that failed": 10,
-        "in other units than seconds": 1,
-        "of fewer than 7 launches": 2,
-    }
-    assert len(found.columns) == 5
-    nothing = grid([NightlyRun(commit=0, day=0, row={"scratch": "dirty"})])
-    assert nothing.cases == () and nothing.group.left_out == {"of scratch runs": 10}
+    assert len(grid(runs).columns) == 5
+    again = [*runs, NightlyRun(commit=1, day=9), NightlyRun(commit=9, day=9, row={"scratch": "x"})]
+    history = judge_history([("box", rows(again, flat))], {}, lambda run: {})
+    assert history.left_out == {"box": 10 + 10 + 1 + 2 + 10 + 10}
 
 
 def test_a_new_version_resets_the_baseline() -> None:
@@ -89,7 +84,7 @@ def test_environments_of_another_project_are_lines_of_their_own() -> None:
 
     def lines(*runs: NightlyRun) -> list[tuple[str, int]]:
         every = grids(rows(runs, flat), "box", {})
-        return [(own.group.name, len(own.columns)) for own in every]
+        return [(own.group, len(own.columns)) for own in every]
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
     assert lines(*one) == [("box", 3)]
