@@ -18,6 +18,7 @@ from hostbench.judge.events import Event
 from hostbench.judge.history import History, Series
 from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
+from hostbench.report.page import DEVICES
 from hostbench.report.sides import is_ours
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def _filters(store: Store) -> None:
     st.selectbox("Time range", list(RANGES), key="range", bind="query-params", width=140)
     counts = data.history(store).counts
     devices = set(counts["device"][counts["machine"].isin(machines(store))].unique())
-    labels = [text for device, text in words.DEVICES.items() if device in devices]
+    labels = [text for device, text in DEVICES.items() if device in devices]
     if labels:
         st.markdown(" ".join(f":violet-badge[:material/info: {text}]" for text in labels))
 

@@ -13,8 +13,6 @@ from hostbench.families.overlap import questions as overlap
 from hostbench.families.question import axis_word
 from hostbench.judge.events import Event
 
-DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
-"""Devices whose numbers nobody may take for a GPU's."""
 SHORT = {"host_to_device": "H2D", "device_to_host": "D2H"}
 WORDS: dict[str, dict[str, str]] = {
     "blocking": {"True": "sync", "False": "async"},

@@ -32,6 +32,7 @@ from hostbench.report.blocks import Page
 from hostbench.report.comparison import Comparisons, compared, table
 from hostbench.report.nightly import Tonight
 from hostbench.report.page import blocks as blocks_of_run
+from hostbench.report.page import header
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
@@ -101,7 +102,8 @@ class _Nightly:
         most = setup.plan.profile.launches if math.isfinite(self.budget_s) else None
         measured = measure(setup, budget_s=self._left_s(FOR_THE_RUN), most=most, tells_asv=True)
         (run,) = measured.runs
-        night.run, night.about = run, [report.about(run)]
+        what, how = header(run)
+        night.run, night.about = run, [what, f"{how} · run {run.run_id}"]
         if measured.asv_error:
             night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")
         if measured.end in ("interrupted", "device lost"):

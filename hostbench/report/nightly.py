@@ -23,7 +23,7 @@ from hostbench.report.history import history_of
 from hostbench.report.write import values
 from hostbench.store.nights import CONFIRMED, Night, NightChange
 from hostbench.store.results import Results
-from hostbench.store.runs import case_results, facts_by_when, launches_in_words
+from hostbench.store.runs import case_results, facts_by_when
 from hostbench.vcs import repo
 
 _LISTS = {
@@ -188,13 +188,6 @@ def concluded(night: Tonight, run: Run) -> Night:
 
 
 # ---- in words -----------------------------------------------------------------------------------
-
-
-def about(run: Run) -> str:
-    """The run itself in a line, `4 of 10 launches` in it."""
-    commit = f"commit {run.header.commit[:8]}" if run.header.commit else "no commit"
-    launches = launches_in_words(run.header.launches, run.measured_launches, True)
-    return f"run {run.run_id}: device {run.header.device}, {commit}, {launches}"
 
 
 def answer(night: Tonight) -> str:

@@ -13,13 +13,17 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
+from hostbench.core.clock import epoch_s
 from hostbench.core.records import PROOF_FAILED, Run
 from hostbench.core.units import number_of, one_line
+from hostbench.facts.record import busy, text_of
+from hostbench.facts.record import number_of as number_fact
 from hostbench.families import declared
 from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.questions import answers, rows_of
-from hostbench.store.runs import launches_in_words
+from hostbench.store.points import gpu_name
+from hostbench.store.runs import facts_of
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
@@ -30,7 +34,10 @@ _TERMS = (
 _STRUCK = f"{PROOF_FAILED}: the time is crossed out and counts for nothing"
 _FOLDED = ("skipped", "not measured")
 """Statuses of rows without any figure: their reason says all."""
-DEVICES = {"cpu": "cpu (no GPU: this says nothing about CUDA)", "simulated": "simulated"}
+DEVICES = {
+    "cpu": "no GPU: CPU threads stand in, not CUDA",
+    "simulated": "simulated: nothing here was measured",
+}
 """Said once, over all figures: numbers that are no accelerator's."""
 
 
@@ -45,7 +52,10 @@ def page(rows: pd.DataFrame, run: Run) -> Page:
 
 def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     """What is skipped or was not measured is a line for each reason."""
-    yield from _head(rows, run)
+    what, how = header(run)
+    yield Title(f"{what} · {run.header.started_at[:16]}Z")
+    yield f"{how} · run {run.run_id}"
+    yield from run.disturbed_launches()
     for family, group in groupby(answers(rows_of(rows)), key=attrgetter("family")):
         yield from ("", Heading(family))
         unanswered: dict[str, list[str]] = {}
@@ -122,24 +132,34 @@ def tracebacks(run: Run) -> str:
     return "\n".join(map(one_line, lines)) or "no case of this run failed with a traceback"
 
 
-def _head(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
-    """What ran where, and how."""
-    header = run.header
-    hardware, torch, driver = (
-        next(map(str, rows[name].dropna()), "") for name in ("hardware", "torch", "driver")
+def header(run: Run) -> tuple[str, str]:
+    """What ran where, and how: `shelf · NVIDIA H200 · torch 2.13.0 · driver 580.1` and `commit
+    1a2b3c4d · 1 of 10 launches, partial, 70 s · machine quiet · quick: not in the history`."""
+    header, facts = run.header, facts_of(run.facts_before)
+    cores = number_fact(facts, "host", "num_usable_cores")
+    cpu = text_of(facts, "host", "cpu_model") or "unknown CPU"
+    gpu = gpu_name(facts) if header.device != "cpu" else None
+    torch, driver = text_of(facts, "software", "torch"), text_of(facts, "nvml", "driver")
+    what = (
+        header.machine,
+        gpu or (f"{cpu}, {number_of(int(cores), 'core')}" if cores else cpu),
+        torch and f"torch {torch}",
+        gpu and driver and f"driver {driver}",
+        DEVICES.get(header.device),
     )
-    device = DEVICES.get(header.device, header.device)
-    where = f"{header.machine} ({hardware or 'unknown hardware'})"
-    yield Title(f"{where}, device {device}, {header.started_at[:16]}Z")
-    commit = header.commit[:8] if header.commit else "unknown"
-    launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    software = f"torch {torch or 'unknown'}{f', driver {driver}' if driver else ''}"
-    yield f"commit {commit}, {software}, {launches}, run {run.run_id}"
-    if header.device == "simulated":
-        yield "simulated: no figure here was measured"
-    yield from run.disturbed_launches()
-    if header.scratch:
-        yield f"scratch ({header.scratch}): kept and shown, never judged, not given to asv"
+    ends = [epoch_s(record.started_at) for record in run.winners().values()]
+    # each case may have a number of its own: the most that any has
+    planned = max(header.launches, run.measured_launches)
+    of = f"{run.measured_launches} of " if 0 < run.measured_launches < planned else ""
+    launches = f"{of}{planned} launch{'es' * (planned != 1)}{'' if run.is_whole else ', partial'}"
+    is_busy = busy(facts, facts_of(run.facts.get("during", {}))) or run.disturbed_launches()
+    how = (
+        f"commit {header.commit[:8]}" if header.commit else "no commit",
+        launches + (f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""),
+        "machine busy" if is_busy else "machine quiet",
+        header.scratch and f"{header.scratch}: not in the history",
+    )
+    return " · ".join(filter(None, what)), " · ".join(filter(None, how))
 
 
 _COLUMNS = (

@@ -13,17 +13,16 @@ from typing import TextIO
 
 import pandas as pd
 
-from hostbench.core.clock import epoch_s
 from hostbench.core.records import Run
 from hostbench.core.units import format_factor, number_of, one_line
-from hostbench.facts.record import Facts, busy, text_of
-from hostbench.facts.record import number_of as number_fact
+from hostbench.facts.record import busy
 from hostbench.families.question import Row
 from hostbench.report.answer import Answer, ScreenLine, factor, interval
+from hostbench.report.page import header
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
 from hostbench.report.write import StyledLine, draw
-from hostbench.store.runs import facts_of, launches_in_words
+from hostbench.store.runs import facts_of
 
 WIDTH = 100
 MOST_LEARNT = 3
@@ -34,10 +33,6 @@ MOST_VERDICT = 30
 """Characters of a verdict that always have their place behind the figures."""
 _LABEL = 15
 """Columns before the text of a last line."""
-_DEVICES = {
-    "cpu": "no GPU: CPU threads stand in, not CUDA",
-    "simulated": "simulated: nothing here was measured",
-}
 _COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
 
 
@@ -53,8 +48,7 @@ def screen(
     measures all."""
     rows = rows_of(frame)
     answers = answers_of(rows)
-    facts = facts_of(run.facts_before)
-    why = busy(facts, facts_of(run.facts.get("during", {})))
+    why = busy(facts_of(run.facts_before), facts_of(run.facts.get("during", {})))
     pairs = [*_rest(rows, answers)]
     if run.header.profile == "quick":
         pairs.append(("in a full run", f"more sizes and questions: {command}"))
@@ -63,7 +57,7 @@ def screen(
         pairs.append(("busy", f"{why}: {quiet}"))
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
     lines = [
-        *map(StyledLine, _header(run, facts, why)),
+        *(StyledLine(_clipped(line)) for line in header(run)),
         StyledLine(""),
         *(learnt and [*learnt, StyledLine("")]),
         *_table(answers, why and f", {why}"),
@@ -86,26 +80,6 @@ def _wrapped(label: str, text: str) -> Iterator[StyledLine]:
     yield StyledLine(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
     for rest in more:
         yield StyledLine(" " * _LABEL + rest)
-
-
-def _header(run: Run, facts: Facts, why_busy: str) -> Iterator[str]:
-    """What ran where, and how."""
-    header = run.header
-    cores = number_fact(facts, "host", "num_usable_cores")
-    cpu = text_of(facts, "host", "cpu_model") or "unknown CPU"
-    where = text_of(facts, "gpu0", "name") if header.device != "cpu" else None
-    hardware = where or (f"{cpu}, {number_of(int(cores), 'core')}" if cores else cpu)
-    torch = text_of(facts, "software", "torch")
-    device = _DEVICES.get(header.device, "")
-    named = [header.machine, hardware, f"torch {torch}" if torch else "", device]
-    yield _clipped(" · ".join(filter(None, named)))
-    commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
-    ends = [epoch_s(record.started_at) for record in run.winners().values()]
-    took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
-    launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    machine = "machine busy" if why_busy or run.disturbed_launches() else "machine quiet"
-    judged = f"{header.scratch}: not in the history" if header.scratch else ""
-    yield _clipped(" · ".join(filter(None, [commit, f"{launches}{took}", machine, judged])))
 
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:

@@ -98,7 +98,7 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
 
 
 def _rows_of_run(run: Run) -> Iterator[FrameRow]:
-    shared = _about_run(run, _gpu_name(facts_of(run.facts_before)))
+    shared = _about_run(run, gpu_name(facts_of(run.facts_before)))
     simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in case_results(run):
         yield {**shared, **_about_result(result), **simulated}
@@ -135,7 +135,7 @@ def _about_run(run: Run, gpu: str | None) -> FrameRow:
     }
 
 
-def _gpu_name(facts: Facts) -> str | None:
+def gpu_name(facts: Facts) -> str | None:
     """The model of the GPU that ran; `A or B` where that is one of several models."""
     ran = cuda_group(facts)
     names = {text_of(facts, group, "name") for group in ([ran] if ran else gpu_groups(facts))}

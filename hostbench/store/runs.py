@@ -110,14 +110,6 @@ def about_run(run: Run) -> dict[str, Any]:
     }
 
 
-def launches_in_words(planned: int, measured: int | None, is_whole: bool) -> str:
-    """`10 launches`, `1 of 10 launches, partial`. Where each case may have had its own number, the
-    most that any has."""
-    planned = max(planned, measured or 0)
-    of = f"{measured} of " if measured and measured < planned else ""
-    return f"{of}{planned} launch{'es' * (planned != 1)}{'' if is_whole else ', partial'}"
-
-
 def facts_of(stored: Any) -> Facts:
     """Stored facts that are odd say nothing; the run is shown all the same."""
     try:

@@ -95,14 +95,12 @@ def line_of(page_text: str, case: object) -> str:
 
 
 def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
-    first, second, third, *_ = shown(tmp_path, mixed(scratch="quick", facts=GPU_FACTS)).splitlines()
-    what = "shelf (NVIDIA H200), device cpu (no GPU: this says nothing about CUDA)"
-    assert first == f"{what}, 2026-11-21T12:00Z"
-    assert second == (
-        "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, partial, "
-        "run 20261121T120000Z-1a2b3c4d-0001"
-    )
-    assert third.startswith("scratch (quick)")
+    whole = mixed(scratch="quick", facts=GPU_FACTS, device="cuda")
+    first, second, *_ = shown(tmp_path, whole).splitlines()
+    software = "torch 2.13.0+cpu · driver 580.1"
+    assert first == f"shelf · NVIDIA H200 · {software} · 2026-11-21T12:00Z"
+    how = "2 launches, partial, 0 s · machine quiet · quick: not in the history"
+    assert second == f"commit 1a2b3c4d · {how} · run 20261121T120000Z-1a2b3c4d-0001"
 
 
 def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
@@ -176,13 +174,13 @@ def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
     stopped = Finish(at="2026-11-21T12:05:00.000Z", status="interrupted")
     part = run([record(came)], launches=10, planned=(str(came), str(never)), finish=stopped)
     for form in ("text", "html", "md"):
-        assert "1 of 10 launches, partial, run" in shown(tmp_path, part, form)
+        assert "1 of 10 launches, partial, 0 s" in shown(tmp_path, part, form)
     data = as_json(*read(tmp_path, part))
     assert (data["launches"], data["measured_launches"], data["partial"]) == (10, 1, True)
     unseen = [case["reason"] for case in data["cases"] if case["status"] == "not measured"]
     assert unseen == ["the run ended before it came to this case"]
     ended = run([record(came, n) for n in range(10)], launches=10)
-    assert "10 launches, run" in shown(tmp_path / "whole", ended)
+    assert " · 10 launches, 0 s · " in shown(tmp_path / "whole", ended)
 
 
 # ---- text from files, in each form ----
@@ -204,7 +202,7 @@ def test_hostile_text_is_one_line_in_text(tmp_path: Path) -> None:
 
 def test_hostile_text_stays_text_in_markdown(tmp_path: Path) -> None:
     page_text = shown(tmp_path, hostile(), "md")
-    assert page_text.startswith("## shelf (") and "\n### transfer\n" in page_text
+    assert page_text.startswith("## shelf · ") and "\n### transfer\n" in page_text
     assert all(line.isprintable() for line in page_text.split("\n"))
     page_text = re.sub(r"(?m)^\| `[^`]*`", "| code", page_text)
     page_text = re.sub(r"`hostbench [^`]*`", "code", page_text)
