@@ -60,7 +60,6 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     profile: str
     launches: Annotated[int, Meta(ge=1, le=MAX_LAUNCHES)]
     device: str
-    seed: int
     started_at: str
     hostbench: str
     planned: tuple[str, ...] = ()
@@ -91,17 +90,12 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Between two events on the device, over `depth`. Empty when `device_reason` says why."""
     device_reason: str | None = None
     """Why there is no device time; None when there is."""
-    first_s: Seconds | None = None
-    """The very first step with its synchronize: allocation, first touch, lazy loading."""
-    depth: Count | None = None
-    """Steps enqueued before one synchronize: fixed by the case."""
-    number: Count | None = None
-    """Repetitions of `depth` inside one timer reading; above 1 only for host-only steps."""
     findings: dict[str, FindingValue] = {}
     """What the case turned out to do; None where it could not be found out."""
     proofs: dict[str, Proof] = {}
     """Proof name to `passed`, `failed: why` or `unavailable: why`."""
     memory: dict[str, Count] = {}
+    """`peak_allocated`, in bytes, where the device counts."""
     ranks: dict[str, Seconds] = {}
     """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
     sent: dict[str, Count] = {}

@@ -2,9 +2,9 @@
 
 Three devices answer it: `cuda` (the real thing), `cpu` (real copies and compute on worker threads,
 for machines without an accelerator) and `simulated` (a virtual clock, exact). Code outside this
-package never asks which it is. A device refuses by default: what it does not define raises
+package never asks which it is. What some device cannot do is refused by default: it raises
 `Unavailable` with a reason, so that a new primitive costs only the devices that can do it.
-A device takes back only the streams and events that it made itself: those parameters are `Any`.
+A device takes back only the streams and events that it made itself: those are `Any` here.
 """
 
 import time
@@ -16,7 +16,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import format_seconds
 from hostbench.device.activity import Observation
-from hostbench.device.loading import Loader, Loading
+from hostbench.device.loading import Loading
 
 _READINGS, _MOST_STEPS = 7, 50
 _HEAD_START_S = 0.001
@@ -96,35 +96,10 @@ def learned(how: HostRead, number: float) -> Any:
     }.get(how)
 
 
-class DeviceEvent(Protocol):
-    """A mark in a stream."""
-
-    def record(self, stream: Any = None) -> None:
-        """Enqueue the mark on `stream`, or on the current stream."""
-
-    def synchronize(self) -> None:
-        """Block the host until the mark has been reached."""
-
-    def query(self) -> bool:
-        """Whether the mark has been reached; never blocks."""
-
-    def seconds_since(self, earlier: Any) -> float:
-        """Device seconds from `earlier` to this mark; both must have been reached."""
-
-
-class Stream(Protocol):
-    """An ordered queue of device work."""
-
-    def wait(self, event: Any) -> None:
-        """Let everything enqueued from now on wait for `event`; the host does not wait."""
-
-    def synchronize(self) -> None:
-        """Block the host until everything enqueued so far has finished."""
-
-
-class Device:
+class Device(Protocol):
     """See the module's docstring. All sizes are bytes, all times seconds. A device compares by
-    identity: what was calibrated on it is kept for its life."""
+    identity: what was calibrated on it is kept for its life. What is without a body each device
+    has to do, by the check of types."""
 
     name: ClassVar[str]
     lacks: Mapping[str, str]
@@ -157,6 +132,7 @@ class Device:
     def settle(self) -> None:
         """Once per launch, before anything is allocated: bind to the device's NUMA node where it
         has one, and wake link and clocks until they are steady."""
+        return
 
     def is_near(self) -> bool | None:
         """Whether this thread runs on the device's NUMA node alone; None where nobody knows, or the
@@ -166,6 +142,7 @@ class Device:
     def enter(self, case: Case) -> None:
         """Told which case's steps come next; it has been built. `reset` ends it. Only a device that
         can be told to be slower in some cases listens."""
+        return
 
     def refused_pinning(self, error: BaseException) -> Unavailable | None:
         """Where that error of a case means that memory cannot be pinned: so, as the reason."""
@@ -173,7 +150,6 @@ class Device:
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
-        raise self.refusal("host memory")
 
     def registered_buffer(self, nbytes: int, *, far: bool = False) -> Buffer:
         """Touched host memory with pages of its own, page-locked in place afterwards
@@ -183,7 +159,6 @@ class Device:
 
     def buffer(self, nbytes: int) -> Buffer:
         """Touched device memory."""
-        raise self.refusal("device memory")
 
     def second_buffer(self, nbytes: int, route: Route) -> Buffer:
         """Touched memory of a second device. Raises Unavailable where there is none, or no such
@@ -192,39 +167,31 @@ class Device:
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         """The same memory seen as `dtype`."""
-        raise self.refusal("typed buffers")
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         """Write values that depend on `seed`, and wait until they are there: any bytes, or whole
         numbers below 2048 where the buffer is typed as floats (exact in float16 too)."""
-        raise self.refusal("patterns")
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         """Whether two buffers, wherever they are, hold equal values now. Does not synchronize."""
-        raise self.refusal("comparison of buffers")
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         """Copy `source` into `target` on the current stream; direction follows from the two."""
-        raise self.refusal("copies")
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
         """What makes a new float32 tensor of `nbytes` in host memory, or directly on the device.
         As for all that is resolved once, a call of it costs no more than torch's own."""
-        raise self.refusal("tensors")
 
     def fill(self, buffer: Buffer, fill: Fill) -> None:
         """Write into a float32 buffer in host memory what `creator` has in a new one."""
-        raise self.refusal("fills in place")
 
     def touch(self, buffer: Buffer) -> None:
         """Touch each page of a buffer in host memory once, so that it is there."""
-        raise self.refusal("touch")
 
     def allocator(self, nbytes: int, memory: Memory) -> Callable[[], Buffer]:
         """What gives new memory with every page of it there, and nothing written into it:
         `pageable` has its pages from the system, whatever the C library has left. Raises
         Unavailable where it cannot be pinned, or the device has none of its own."""
-        raise self.refusal("memory")
 
     def pin(self, source: Buffer) -> Buffer:
         """`tensor.pin_memory()`: a copy in newly allocated pinned memory, from the cache where it
@@ -233,11 +200,9 @@ class Device:
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         """`tensor.to(device, non_blocking=not blocking)`: allocate on the device and copy."""
-        raise self.refusal("tensors")
 
     def fetcher(self, source: Buffer, *, blocking: bool = True) -> Callable[[], Buffer]:
         """`tensor.to("cpu", non_blocking=not blocking)`: allocate host memory and copy."""
-        raise self.refusal("tensors")
 
     def drop_caches(self) -> None:
         """Synchronize and give back what the device's and the pinned allocator cache. Raises
@@ -246,26 +211,33 @@ class Device:
 
     def keep_for(self, buffer: Buffer, stream: Any) -> None:
         """`tensor.record_stream(stream)`: not reused before what `stream` has now is done."""
-        raise self.refusal("record_stream")
 
     def compute(self, seconds: float) -> Step:
         """A calibrated step that keeps the device busy about `seconds` on the current stream.
         Raises Unavailable where none is that short."""
-        raise self.refusal("compute")
+
+    def event_time(
+        self, step: Step, count: int = 1, *, behind_s: float = 0.0, line_up: Step = lambda: None
+    ) -> float:
+        """Seconds of the device for a step, of so many between two events. They are enqueued behind
+        a delay, which hides the time that this takes the host; `line_up` behind it, before them."""
+        start, end = self.event(), self.event()
+        if behind_s:
+            self.delay(behind_s)
+        line_up()
+        start.record()
+        for _ in range(count):
+            step()
+        end.record()
+        self.synchronize()
+        seconds: float = end.seconds_since(start)
+        return seconds / count
 
     def device_times(self, step: Step) -> list[float]:
-        """Seconds of the device for a step, between two events behind a delay that hides the time
-        to enqueue it: several, after one to warm up. A short step is repeated in between."""
+        """Several of `event_time`, after one to warm up. A short step is repeated in between."""
         number, seconds = 1, list[float]()
         for _ in range(1 + _READINGS):
-            start, end = self.event(), self.event()
-            self.delay(_HEAD_START_S)
-            start.record()
-            for _ in range(number):
-                step()
-            end.record()
-            self.synchronize()
-            seconds.append(end.seconds_since(start) / number)
+            seconds.append(self.event_time(step, number, behind_s=_HEAD_START_S))
             number = max(1, min(_MOST_STEPS, int(_SHORT_S / max(seconds[-1], 1e-9))))
         return seconds[1:]
 
@@ -285,11 +257,11 @@ class Device:
 
     def delay(self, seconds: float) -> None:
         """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
-        raise self.refusal("delay")
 
-    def stream(self) -> Stream:
-        """A new stream."""
-        raise self.refusal("streams")
+    def stream(self) -> Any:
+        """A new stream, an ordered queue of the device's work. `wait(event)`: everything enqueued
+        from now on waits for it, the host does not. `synchronize()`: the host waits until all that
+        was enqueued so far has finished."""
 
     @contextmanager
     def on(self, stream: Any) -> Iterator[None]:
@@ -300,22 +272,24 @@ class Device:
         finally:
             self.current = before
 
-    def this_stream(self) -> Stream:
+    def this_stream(self) -> Any:
         """The current stream."""
-        return self.current  # type: ignore[no-any-return]
+        return self.current
 
-    def event(self, *, timing: bool = True, blocking: bool = False) -> DeviceEvent:
-        """A new event. `blocking`: who synchronizes with it sleeps, and does not spin."""
-        raise self.refusal("events")
+    def event(self, *, timing: bool = True, blocking: bool = False) -> Any:
+        """A new event, a mark in a stream. `record(stream=None)` enqueues it, on the current stream
+        where none is named; `synchronize()`: the host waits until it has been reached; `query()`:
+        whether it has, without waiting; `seconds_since(earlier)`: device seconds between two that
+        have. `blocking`: who synchronizes with it sleeps, and does not spin."""
 
-    def loader(self, loading: Loading) -> Loader:
-        """A DataLoader; `reset` closes it. Raises Unavailable where batches cannot be pinned, or
-        shared memory is too small for them."""
-        raise self.refusal("DataLoader")
+    def loader(self, loading: Loading) -> Any:
+        """A DataLoader; `reset` closes it. To iterate it is an epoch of host buffers, a batch each,
+        all items one after the other; it starts workers where none are there. `expected(batch)`: a
+        host buffer with what the batch of that number in an epoch holds, not loaded by it. Raises
+        Unavailable where batches cannot be pinned, or shared memory is too small for them."""
 
     def synchronize(self) -> None:
         """Block the host until all streams have finished. Raises what the device's work raised."""
-        raise self.refusal("synchronize")
 
     def spin(self, event: Any) -> None:
         """Ask an event until it has been reached: the host is busy all the while."""
@@ -324,16 +298,13 @@ class Device:
 
     def counter(self) -> Buffer:
         """A small tensor on the device: one float32, 0."""
-        raise self.refusal("tensors")
 
     def advance(self, counter: Buffer) -> None:
         """Enqueue adding 1 to a counter."""
-        raise self.refusal("tensors")
 
     def host_read(self, how: HostRead, counter: Buffer) -> Callable[[], Any]:
         """What a program does to a small tensor, as one call that is made over and over: it returns
         what the expression does. All but `shape` wait for the device."""
-        raise self.refusal("tensors that the host reads")
 
     def graph(self, work: Step) -> Step:
         """A step that replays, with one launch, all that `work` enqueues. `work` runs a few times
@@ -341,11 +312,12 @@ class Device:
         raise self.refusal("CUDA graphs")
 
     def memory_stats(self) -> dict[str, int]:
-        """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
+        """Bytes: `peak_allocated`; empty where nobody counts."""
         return {}
 
     def reset_peak(self) -> None:
         """Let `peak_allocated` begin at what is allocated now, where somebody counts."""
+        return
 
     def memory_of(self, work: Step) -> dict[str, int]:
         """Run `work` and a synchronize, and tell what device memory it took beyond what was there,
@@ -364,7 +336,6 @@ class Device:
         """Run `work` and a synchronize, and tell what the device did meanwhile; `ready` before it,
         each time that it is run. Changes timings: never inside a timer. Raises Unavailable where it
         cannot be seen."""
-        raise self.refusal("record of what it did")
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's
@@ -379,7 +350,7 @@ class Device:
 
     def reset(self) -> None:
         """Between cases: synchronize, drop caches of the device and the host, reset peaks."""
-        raise self.refusal("reset")
 
     def close(self) -> None:
         """Stop worker threads, where it has any; the device is not used again."""
+        return

@@ -107,7 +107,7 @@ class CudaDevice(TorchDevice):
         rounds: list[float] = []
         start_s = self.now()
         while not _is_settled(rounds, self.now() - start_s):
-            rounds.append(self._seconds(partial(self._settle_round, source, target)))
+            rounds.append(self.event_time(partial(self._settle_round, source, target)))
         del source, target
         self.reset()
 
@@ -205,13 +205,8 @@ class CudaDevice(TorchDevice):
 
     def memory_stats(self) -> dict[str, int]:
         """Without what `compute` holds, so that the order of the cases does not count."""
-        stats = torch.cuda.memory_stats(self.torch_device)
         held = self._factors.nbytes if "_factors" in self.__dict__ else 0
-        return {
-            "allocated": stats.get("allocated_bytes.all.current", 0) - held,
-            "peak_allocated": stats.get("allocated_bytes.all.peak", 0) - held,
-            "reserved": stats.get("reserved_bytes.all.current", 0) - held,
-        }
+        return {"peak_allocated": torch.cuda.max_memory_allocated(self.torch_device) - held}
 
     def memory_of(self, work: Step) -> dict[str, int]:
         self.synchronize()
@@ -286,18 +281,9 @@ class CudaDevice(TorchDevice):
     def _cycles_per_s(self) -> float:
         """SM clock as `_sleep` counts it: the median of several readings after one to wake up."""
         spin = partial(_cuda._sleep, _CALIBRATION_CYCLES)
-        self._seconds(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
-        readings = [self._seconds(spin) for _ in range(_CALIBRATION_READINGS)]
+        self.event_time(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
+        readings = [self.event_time(spin) for _ in range(_CALIBRATION_READINGS)]
         return _CALIBRATION_CYCLES / median(readings)
-
-    def _seconds(self, work: Step) -> float:
-        """Device seconds of `work`, with the host's gaps, if it has any; waits for it."""
-        start, end = self.event(), self.event()
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        return end.seconds_since(start)
 
     def stream(self) -> CudaStream:
         return CudaStream(self.torch_device)  # type: ignore[no-untyped-call]

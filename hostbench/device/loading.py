@@ -8,7 +8,6 @@ fewer cores than workers, workers take longer, as when they decode images.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, Protocol
 
 NUM_ITEMS = 4096
 """Of the dataset; then it begins again."""
@@ -54,16 +53,3 @@ class Loading:
     def items(self, batch: int) -> list[int]:
         first = batch * self.batch_size
         return [item % NUM_ITEMS for item in range(first, first + self.batch_size)]
-
-
-class Loader(Protocol):
-    """A device's DataLoader. Its batches are host buffers, all items one after the other."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """An epoch: starts workers where none are there."""
-
-    def expected(self, batch: int) -> Any:
-        """A host buffer with what the batch of that number in an epoch holds, not loaded by it."""
-
-    def close(self) -> None:
-        """End the workers, and wait for them."""

@@ -112,7 +112,7 @@ class Prepared:
 def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
     """Measure a prepared step on its device. Raises what running the step raises."""
     run = _Run(device, prepared)
-    first_s = run.once()[0]
+    run.once()
     warm_up(lambda _: [run.once()], num_page_faults, device.now, settings)
     number = _number(run) if prepared.host_only else 1
     device.reset_peak()
@@ -136,9 +136,6 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         call_s=tuple(call for _, call in timed),
         device_s=device_s,
         device_reason=device_reason,
-        first_s=first_s,
-        depth=prepared.depth,
-        number=number,
         findings={"asynchronous": asynchronous, **findings},
         proofs=proofs_of(prepared),
         memory=memory,
@@ -286,14 +283,7 @@ def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float,
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
         prepared.get_ready(device)
-        start, end = device.event(), device.event()
-        device.delay(delay_s)
-        start.record()
-        for _ in range(prepared.depth):
-            prepared.step()
-        end.record()
-        device.synchronize()
-        seconds.append(end.seconds_since(start) / prepared.depth)
+        seconds.append(device.event_time(prepared.step, prepared.depth, behind_s=delay_s))
     return tuple(seconds)
 
 

@@ -102,7 +102,6 @@ def _measured(
     device_reason: str | None = ask("build", case)[0]
     depth = work.options(case).depth
     per_rank: list[list[Reading]] = ask("iterate", 1)
-    ((first_s, _),) = slowest(per_rank)
 
     def take(seconds_left: float) -> list[Reading]:
         """As many iterations as fit, from 1 to CHUNK, by what the last ones took."""
@@ -123,7 +122,7 @@ def _measured(
     finished: list[Measurement] = ask("finish")
     proofs = _proofs(finished, names)
     if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
-        return Measurement(proofs=proofs, depth=depth)
+        return Measurement(proofs=proofs)
     about_sent, sent = _sent(finished)
     findings = {**findings, **finished[0].findings, **about_sent}
     return Measurement(
@@ -131,9 +130,6 @@ def _measured(
         call_s=tuple(call for _, call in timed),
         device_s=tuple(map(max, zip(*by_rank, strict=True))),
         device_reason=device_reason,
-        first_s=first_s,
-        depth=depth,
-        number=1,
         findings=findings,
         proofs=proofs,
         memory=finished[0].memory,

@@ -111,18 +111,15 @@ class Rank:
     def device_clock(self, count: int, delay_s: float) -> list[float]:
         """`count` readings on the device, seconds per step: between two events behind a delay in
         which every rank has enqueued its steps, and a sum at whose end they begin together."""
-        seconds = []
-        for _ in range(count):
+        step, depth, line_up = self.prepared.step, self.prepared.depth, self.group.line_up
+
+        def reading() -> float:
             self._meet()
-            start, end = self.device.event(), self.device.event()
-            self.device.delay(delay_s)
-            self.group.line_up()
-            start.record()
-            self._steps()
-            end.record()
+            seconds = self.device.event_time(step, depth, behind_s=delay_s, line_up=line_up)
             self.group.synchronize()
-            seconds.append(end.seconds_since(start) / self.prepared.depth)
-        return seconds
+            return seconds
+
+        return [reading() for _ in range(count)]
 
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the

@@ -27,6 +27,7 @@ from hostbench.store.runs import facts_of
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
+    "device: between two events, where the step waits for nothing and has one stream",
     "async: 1 - call / end to end",
     "spread: quartiles over the median of the launches",
     "sizes: 1MiB is 2^20 bytes",
@@ -162,9 +163,10 @@ def header(run: Run) -> tuple[str, str]:
     return " · ".join(filter(None, what)), " · ".join(filter(None, how))
 
 
+_FIGURES = ("time", "device", "rate", "async", "spread")
 _COLUMNS = (
     Column(("case",), "case", as_typed, code=True),
-    *(Column((name,), name, right=True) for name in ("time", "rate", "async", "spread")),
+    *(Column((name,), name, right=True) for name in _FIGURES),
     Column(("note",), ""),
 )
 
@@ -176,13 +178,15 @@ def _case(row: Mapping[Any, Any]) -> dict[str, str]:
     if status != "ok":
         reason = str(row["reason"])
         notes.insert(0, reason if reason.startswith(PROOF_FAILED) else f"{status}: {reason}")
-    words = dict.fromkeys(("time", "rate", "async", "spread"), "-")
+    words = dict.fromkeys(_FIGURES, "-")
     if not math.isnan(seconds):
         time = units.format_seconds(seconds)
         words["time"] = time if status == "ok" else Struck(time)
     if status == "ok" and seconds > 0:
         if not math.isnan(row["gb_per_s"]):
             words["rate"] = units.format_rate(row["gb_per_s"])
+        if not math.isnan(row["device_s"]):
+            words["device"] = units.format_seconds(row["device_s"])
         if not math.isnan(row["call_s"]):
             words["async"] = f"{1 - row['call_s'] / seconds:.2f}"
         if row["num_samples"] > 1:

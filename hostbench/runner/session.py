@@ -35,7 +35,6 @@ def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
         commit=commit,
         profile=plan.profile.name,
         launches=plan.profile.launches,
-        seed=plan.seed,
         started_at=now(),
         hostbench=__version__,
         planned=tuple(map(str, plan.cases)),

@@ -383,7 +383,7 @@ def test_a_device_is_its_own_whichever_is_the_current_one(floor: Machine) -> Non
         device.delay(0.01)
     device.this_stream().synchronize()
     assert floor.now_s - start_s > 0.019
-    assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
+    assert device.memory_stats()["peak_allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
     used = device.memory_of(device.creator("empty", MIB, on_host=False))
     assert used["peak_allocated"] == MIB
     counter = device.counter()

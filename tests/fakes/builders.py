@@ -75,7 +75,6 @@ def header(**changes: Any) -> RunHeader:
         "profile": "standard",
         "launches": 2,
         "device": "cpu",
-        "seed": 7,
         "started_at": STARTED,
         "hostbench": "0.1.0",
     }

@@ -213,7 +213,6 @@ def _run(story: Story, number: int, commit: int, launches: Floats) -> Run:
         profile="standard",
         launches=story.launches,
         device=MARK,
-        seed=story.seed,
         started_at=at,
         hostbench=__version__,
         planned=tuple(str(case) for _, case in story.works),

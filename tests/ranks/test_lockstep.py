@@ -122,7 +122,7 @@ def test_a_workload_that_asks_for_a_share_of_the_time_gets_no_more(ranks: Ranks)
 
 def test_the_measurement_is_of_the_slowest_rank(ranks: Ranks) -> None:
     result = measured(ranks)
-    assert result.first_s == 9.0 and set(result.end_to_end_s) == {2.0}
+    assert set(result.end_to_end_s) == {2.0}
     assert set(result.call_s) == {0.25}
     assert (result.device_s, result.device_reason) == ((), "it has none")
     assert result.ranks == {"0": 1.0, "1": 2.0}
@@ -168,10 +168,10 @@ def test_an_order_counts_all_steps_before_a_synchronize(
 ) -> None:
     """2 s a step: of 20 an iteration takes 40 s, and 100 s hold two of them."""
     monkeypatch.setattr(measure, "MAX_READINGS", 9)
-    result = measured(ranks, depth=depth, budget_s=100.0)
+    measured(ranks, depth=depth, budget_s=100.0)
     (pool,) = Script.made
     counts = [arguments[0] for order, *arguments in pool.orders if order == "iterate"]
-    assert (result.depth, counts[:5]) == (depth, [1, 1, 1, count, count])
+    assert counts[:5] == [1, 1, 1, count, count]
 
 
 def test_a_pool_lives_until_a_case_fails_or_wants_another(ranks: Ranks) -> None:

@@ -39,7 +39,7 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
         record(
             SURPRISE,
             expected={"asynchronous": True},
-            measurement={"call_s": [0.5], "findings": {"asynchronous": False}},
+            measurement={"call_s": [0.5], "device_s": [0.25], "findings": {"asynchronous": False}},
         ),
         skipped(SKIPPED, reason),
         failed(FAILED, f"proof failed: {reason}", seconds=2.0),
@@ -105,12 +105,14 @@ def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
 
 def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
     page_text = shown(tmp_path, mixed())
-    assert re.search(r"\s1 s\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(page_text, FINE))
+    assert re.search(r"\s1 s\s+-\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(page_text, FINE))
     assert "unexpected: asynchronous is False; 1 of 2 launches" in line_of(page_text, SURPRISE)
-    assert re.search(r"0\.00\s+-\s+unexpected", line_of(page_text, SURPRISE))  # no spread of 1
+    assert re.search(
+        r"s\s+250 ms\s.*0\.00\s+-\s+unexpected", line_of(page_text, SURPRISE)
+    )  # no spread of 1
     assert typed(SKIPPED) not in page_text and "skipped in 1 case: needs a GPU\n" in page_text
     assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(page_text, FAILED))
-    assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(page_text, create_case()))
+    assert re.search(r"(-\s+){5}failed: no number", line_of(page_text, create_case()))
     assert "not measured in 1 case: the run ended" in page_text
     counts = "2 ok, 1 skipped, 2 failed, 1 not measured, 1 with an unexpected finding.\n"
     assert counts in page_text and "proof failed: the time is crossed out" in page_text
