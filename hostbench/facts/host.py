@@ -207,11 +207,6 @@ def cpu_ticks(pid: int | None = None, root: Path = Path("/")) -> CpuTicks | None
     return CpuTicks(total, total - idle - steal, steal, own)
 
 
-def steal_share(root: Path) -> float | None:
-    ticks = cpu_ticks(root=root)
-    return None if ticks is None else ticks.steal / ticks.total
-
-
 def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
     """What others took in between, as shares of the whole machine's CPU time.
 

@@ -172,7 +172,6 @@ ROWS = (
     _software("asv", moved=None),
     _gpu("cuda_index", moved=None),
     _host("load_average_1min", lambda _: os.getloadavg()[0], moved=None),
-    _host("steal_share_since_boot", host.steal_share, why="no /proc/stat", moved=None),
     _gpu(
         "ecc_uncorrected_lifetime_total",
         lambda n, h: int(n.nvmlDeviceGetTotalEccErrors(h, 1, 1)),

@@ -23,8 +23,6 @@ Severity = Literal["broken", "warn", "note", "ok"]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
-STEAL_LIMIT = 0.01
-"""Above this share of stolen time, neighbours on the host show in the figures."""
 
 _ORDER = ("broken", "warn", "note", "ok")
 
@@ -140,16 +138,12 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
     governor = text_of(facts, "host", "cpu_governor") or ""
     load = number_of(facts, "host", "load_average_1min") or 0
     cores = number_of(facts, "host", "num_logical_cores") or math.inf
-    steal = number_of(facts, "host", "steal_share_since_boot") or 0
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
         yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
     if load > cores:
         text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
         yield Diagnosis("warn", text, "measure when it is idle")
-    if steal > STEAL_LIMIT:
-        text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
-        yield Diagnosis("warn", text, "use dedicated cores, or more launches")
     if value_of(facts, "host", "virtualized"):
         yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
     has_nvml = text_of(facts, "nvml", "driver") is not None

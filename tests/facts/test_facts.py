@@ -84,7 +84,6 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path: Path) -> None:
         "cpu_boost": True,
         "virtualized": False,
         "container": "none seen",
-        "steal_share_since_boot": 0.01,
         "numa_balancing": False,
         "smt": True,
         "pcie_aspm_policy": "default",
@@ -96,7 +95,7 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path: Path) -> None:
 
 def test_an_empty_tree_gives_reasons_not_numbers(tmp_path: Path) -> None:
     unread = {name: fact.why for name, fact in host(tmp_path).items() if fact.value is None}
-    assert {"cpu_model", "kernel", "smt", "steal_share_since_boot"} <= set(unread)
+    assert {"cpu_model", "kernel", "smt"} <= set(unread)
     assert all(unread.values())
 
 
