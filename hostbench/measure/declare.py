@@ -6,10 +6,8 @@ loads a file.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from msgspec import ValidationError
 
 from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_case
 from hostbench.core.errors import UsageError
@@ -74,7 +72,7 @@ def _check_axes(work: Workload) -> None:
     if parameters != tuple(work.axes):
         raise ValueError(f"{work.name}: axes {tuple(work.axes)} must equal parameters {parameters}")
     for axis, values in work.axes.items():
-        _check_values(f"{work.name}: {axis}", values)
+        _check_values(work.name, axis, values)
         if counts(axis) and not all(isinstance(value, int) for value in values):
             raise ValueError(f"{work.name}: {axis} counts, but {values} are not all whole numbers")
     wrong = {axis for axis, value in work.baseline.items() if value not in work.axes.get(axis, ())}
@@ -82,52 +80,41 @@ def _check_axes(work: Workload) -> None:
         raise ValueError(
             f"{work.name}: the baseline {dict(work.baseline)} is none of the axes' choices"
         )
+    if not isinstance(work.version, str) or not work.version:
+        raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
 
 
-def _check_values(axis: str, values: Iterable[object]) -> None:
+def _check_values(name: str, axis: str, values: Sequence[AxisValue]) -> None:
     """Raises ValueError for values that no case can be named by."""
-    seen: list[object] = []
-    for value in values:
+    for index, value in enumerate(values):
         if not isinstance(value, str | int):
             raise ValueError(
-                f"{axis} has {value!r}: a value is a text, a whole number, True or False"
+                f"{name}: {axis} has {value!r}: a value is a text, a whole number, True or False"
             )
-        if value in seen:
-            raise ValueError(f"{axis} has {value!r} twice")
-        seen.append(value)
-    if not seen:
-        raise ValueError(f"{axis} has no values: a case needs one")
+        if value in values[:index]:
+            raise ValueError(f"{name}: {axis} has {value!r} twice")
+        case = Case.of(name, {axis: value})
+        try:
+            parse_selector(str(case))
+            if read_case(str(case)) != case:
+                raise UsageError("it reads as another")
+        except UsageError as error:
+            raise ValueError(
+                f"{name}: {case} cannot be typed ({error}): names are of a-z, 0-9 and _, values "
+                "hold no commas, brackets and blanks at their ends, and are no numbers in quotes"
+            ) from error
+    if not values:
+        raise ValueError(f"{name}: {axis} has no values: a case needs one")
 
 
 def check(work: Workload) -> None:
     """Raises ValueError for what does not hold for each case."""
-    if not isinstance(work.version, str) or not work.version:
-        raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
-    for case in _cases_of(work):
-        for name in work.per_case:
-            try:
-                work.option(name, case)
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                raise ValueError(f"{work.name}: {name} fails for {case}: {why}") from error
-        try:
-            work.options(case)
-        except ValidationError as error:
-            raise ValueError(f"{work.name}: of {case}: {error}") from error
-
-
-def _cases_of(work: Workload) -> Iterator[Case]:
-    """Each can be named. Raises ValueError."""
     try:
-        for case in work.cases():
-            parse_selector(str(case))
-            if read_case(str(case)) != case:
-                raise UsageError("it reads as another")
-            yield case
-    except UsageError as error:
-        raise ValueError(
-            f"{work.name}: {case} cannot be typed ({error}): names are of a-z, 0-9 and _, values "
-            "hold no commas, brackets and blanks at their ends, and are no numbers in quotes"
-        ) from error
+        cases = [*work.cases()]
     except Exception as error:
         raise ValueError(f"{work.name}: only fails: {type(error).__name__}: {error}") from error
+    for case in cases:
+        try:
+            work.options(case)
+        except ValueError as error:
+            raise ValueError(f"{work.name}: of {case}: {error}") from error

@@ -111,16 +111,16 @@ class Workload:
             if self.only is None or self.only(**cell):
                 yield Case.of(self.name, cell)
 
-    def option(self, name: str, case: Case) -> Any:
-        """What is said of one case in one respect; None where nothing is."""
-        said = self.per_case.get(name)
-        return said(**case.values) if callable(said) else said
-
     def options(self, case: Case) -> CaseOptions:
-        """All that is said of one case. Raises ValidationError, and what the functions of the
-        declaration raise."""
+        """All that is said of one case. Raises ValueError where that is not what it may be, or a
+        function of the declaration fails."""
         backend = BACKENDS.get(str(case.values.get("device")), "gloo")
-        said = {name: self.option(name, case) for name in self.per_case}
+        said = dict(self.per_case)
+        for name, of_axes in said.items():
+            try:
+                said[name] = of_axes(**case.values) if callable(of_axes) else of_axes
+            except Exception as error:
+                raise ValueError(f"{name} fails: {type(error).__name__}: {error}") from error
         said["needs"] = tuple(said.get("needs") or ())  # also what a generator yields
         given = {name: value for name, value in said.items() if value is not None}
         return convert({"backend": backend, **given}, CaseOptions)

@@ -161,7 +161,7 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
         ({"values": (1, True)}, "size has True twice"),
         ({"values": ("1",)}, r"cannot be typed \(it reads as another\)"),
         ({"version": 1}, 'version is 1, no text such as "1"'),
-        ({"moves": lambda nbytes, **_: nbytes}, r"moves fails for .*: TypeError: .*'nbytes'"),
+        ({"moves": lambda nbytes, **_: nbytes}, r"of .*: moves fails: TypeError: .*'nbytes'"),
         ({"expects": lambda **_: {"synchronous": "no"}}, r"Expected `bool`, .* at `\$.expects"),
         ({"needs": lambda **_: ["GPU"]}, r"Invalid enum value 'GPU' - at `\$.needs"),
         ({"base_line": {}}, r"no option 'base_line' \(did you mean 'baseline'\?\)"),
