@@ -75,7 +75,7 @@ def compare_now(store: Store, why: str) -> NoReturn:
 
 
 def not_judged(series: Sequence[Series]) -> str:
-    longest = max((own.points for own in series), default=0)
+    longest = max((own.longest for own in series), default=0)
     return (
         f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that are neither quick nor "
         f"dirty; the longest has {longest}."

@@ -26,6 +26,7 @@ from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
+from hostbench.facts.differences import identity
 from hostbench.facts.record import to_json
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
@@ -42,6 +43,8 @@ _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 _REFUSED = re.compile(r"[\[\]^|\\]")
 """Characters of a path that the library takes for none of a URL: it panics."""
 _SHARED = "machine commit run_id hardware torch driver scratch source".split()
+_OF_HEADER = "started_at profile launches device by".split()
+"""Fields of a StoredFile: those of its points, and of a run's header."""
 
 
 def folder_of(results: Path) -> Path:
@@ -216,15 +219,16 @@ class _Update:
         rows = run.records and points.rows_of_run(self._results, run, warn)
         if not rows:
             return None, {"commit": run.header.commit}, None
+        facts = runs.facts_by_when(run.facts)
         about = {
             **{name: rows[0].get(name) for name in _SHARED},
+            **{name: getattr(run.header, name) for name in _OF_HEADER},
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
-            **runs.about_run(run),
+            "identity": identity(facts.get("before", {})),
         }
-        groups = runs.facts_by_when(run.facts)
-        facts = json.dumps({when: to_json(facts) for when, facts in groups.items()})
-        return table.of_run(rows, file), about, facts
+        as_json = json.dumps({when: to_json(own) for when, own in facts.items()})
+        return table.of_run(rows, file), about, as_json
 
 
 def _is_of_asv(file: str) -> bool:

@@ -98,7 +98,7 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
 
 
 def _rows_of_run(run: Run) -> Iterator[FrameRow]:
-    shared = _about_run(run, gpu_name(facts_of(run.facts_before)))
+    shared = _about_run(run)
     simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in case_results(run):
         yield {**shared, **_about_result(result), **simulated}
@@ -114,9 +114,9 @@ def _rows_of_run(run: Run) -> Iterator[FrameRow]:
         }
 
 
-def _about_run(run: Run, gpu: str | None) -> FrameRow:
-    header, facts = run.header, run.facts_before
-    hardware = gpu or _plain(facts.get("host", {}).get("cpu_model"))
+def _about_run(run: Run) -> FrameRow:
+    header, facts = run.header, facts_of(run.facts_before)
+    hardware = gpu_name(facts) or text_of(facts, "host", "cpu_model")
     if header.device == "simulated" and not str(hardware).startswith("Simulated"):
         hardware = "Simulated" if hardware is None else f"Simulated, on {hardware}"
     committed = header.committed_at
@@ -127,8 +127,8 @@ def _about_run(run: Run, gpu: str | None) -> FrameRow:
         "committed_at": committed and datetime.fromisoformat(committed),
         "run_id": run.run_id,
         "started_at": datetime.fromisoformat(header.started_at),
-        "torch": _plain(facts.get("software", {}).get("torch")),
-        "driver": _plain(facts.get("nvml", {}).get("driver")),
+        "torch": text_of(facts, "software", "torch"),
+        "driver": text_of(facts, "nvml", "driver"),
         "source": "archive" if run.archived else "journal",
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
@@ -140,11 +140,6 @@ def gpu_name(facts: Facts) -> str | None:
     ran = cuda_group(facts)
     names = {text_of(facts, group, "name") for group in ([ran] if ran else gpu_groups(facts))}
     return " or ".join(sorted(filter(None, names))) or None
-
-
-def _plain(fact: Any) -> str | None:
-    """A stored fact's value; None for one that is unknown."""
-    return None if fact is None or isinstance(fact, dict) else str(fact)
 
 
 def _about_result(result: CaseResult) -> FrameRow:

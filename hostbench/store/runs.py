@@ -10,7 +10,6 @@ from hostbench.core.case import Case
 from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
-from hostbench.facts import differences
 from hostbench.facts.record import Facts, from_json
 
 MAX_REASON = 4000
@@ -90,24 +89,8 @@ class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     launches: int = 0
     device: str = ""
     by: str = ""
-    complete: bool = False
-    """It ended by itself, and came to every case that it planned."""
-    measured: int = 0
-    """The most launches that any case has."""
     identity: dict[str, str] = {}
     """What makes it another machine (hostbench.facts.differences.identity)."""
-
-
-def about_run(run: Run) -> dict[str, Any]:
-    """The fields of a StoredFile that a run alone has."""
-    header, facts = run.header, facts_by_when(run.facts)
-    return {
-        **{name: getattr(header, name) for name in ("started_at", "profile", "launches", "device")},
-        "by": header.by,
-        "complete": run.is_whole,
-        "measured": run.measured_launches,
-        "identity": differences.identity(facts.get("before", {})),
-    }
 
 
 def facts_of(stored: Any) -> Facts:

@@ -36,50 +36,46 @@ class GitError(HostbenchError):
     """git is missing or refuses; the text is its first line."""
 
 
-def git(root: Path, *command: str, names: Sequence[str] = (), paths: Sequence[str] = ()) -> str:
-    """What a git command prints there, in no language but English. Raises GitError.
-
-    What a person or a file called a commit goes into `names`, where nothing is an option.
-    """
-    return run_git(root, *command, names=names, paths=paths).decode(errors="replace").strip()
-
-
-def run_git(
+def git(
     root: Path,
     *command: str,
     names: Sequence[str] = (),
     paths: Sequence[str] = (),
-    given: bytes = b"",
+    given: str = "",
     environ: Mapping[str, str] | None = None,
-) -> bytes:
-    """The same, as bytes, with standard input and variables of its own."""
+) -> str:
+    """What a git command prints there, in no language but English. Raises GitError.
+
+    What a person or a file called a commit goes into `names`, where nothing is an option. `given`:
+    its standard input; `environ`: variables of its own.
+    """
     for name in names:
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
     words = [*command, *names, *(["--", *paths] if paths else [])]
     code, out, err = _run(root, words, given, environ, is_captured=True)
     if code:
-        first = (err.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
+        first = (err.strip().splitlines() or ["git failed"])[0]
         if "dubious ownership" in first:
             first = "another user owns this repository: `git config --global --add safe.directory "
             first += "PATH`"
         raise GitError("no git repository" if "not a git repository" in first else first)
-    return out
+    return out.strip()
 
 
 def call_git(root: Path, *command: str) -> int:
     """The exit code of a git command of any length, which prints as it goes. Raises GitError."""
-    return _run(root, command, b"", None, is_captured=False)[0]
+    return _run(root, command, "", None, is_captured=False)[0]
 
 
 def _run(
     root: Path,
     words: Sequence[str],
-    given: bytes,
+    given: str,
     environ: Mapping[str, str] | None,
     *,
     is_captured: bool,
-) -> tuple[int, bytes, bytes]:
+) -> tuple[int, str, str]:
     """No other function of the package runs git. It has no terminal: it asks nobody for a password.
     Where it is interrupted, what it has started ends with it."""
     pipe = subprocess.PIPE if is_captured else None
@@ -94,6 +90,8 @@ def _run(
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,
+            encoding="utf-8",
+            errors="replace",
         )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -173,10 +171,10 @@ def known_commits(root: Path, commits: Iterable[str]) -> set[str]:
     """Those, by their 40 or 64 digits, that git has here."""
     hashes = [commit for commit in commits if _HASH.fullmatch(commit)]
     try:
-        lines = run_git(root, "cat-file", "--batch-check", given="\n".join(hashes).encode())
+        lines = git(root, "cat-file", "--batch-check", given="\n".join(hashes)).splitlines()
     except GitError:
         return set()
-    return {line.split()[0] for line in lines.decode().splitlines() if " commit " in line}
+    return {line.split()[0] for line in lines if " commit " in line}
 
 
 def about(root: Path, commit: str) -> str:
@@ -208,7 +206,7 @@ def check_out(root: Path, commit: str | None, folder: Path) -> None:
         "GIT_OBJECT_DIRECTORY": str(folder / ".git" / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
     }
-    run_git(top, "add", "--all", environ=environ)
+    git(top, "add", "--all", environ=environ)
     git(folder, "checkout-index", "--quiet", "--all")
 
 

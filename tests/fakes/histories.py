@@ -38,7 +38,7 @@ from hostbench.limits import links
 from hostbench.measure.workload import Workload
 from hostbench.runner.journal import run_id
 from hostbench.store import archive
-from hostbench.vcs.repo import run_git
+from hostbench.vcs.repo import git
 
 DAY_S, NIGHT_S = 86_400.0, 8 * 3600.0
 """From commit to commit, and from a commit to its run."""
@@ -254,12 +254,12 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
 
 def _repository(folder: Path, story: Story) -> None:
     """A repository of these commits, without files, and asv's configuration beside it."""
-    stream = b""
+    stream = ""
     for number, message in enumerate(story.messages()):
-        data, who = f"{message}\n".encode(), f"{WHO} {story.committed_s(number):.0f} +0000"
-        head = f"commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {len(data)}\n"
-        stream += head.encode() + data + b"\n"
-    run_git(folder, "init", "-q", "-b", "main")
-    run_git(folder, "fast-import", "--quiet", given=stream)
+        who, num = f"{WHO} {story.committed_s(number):.0f} +0000", len(f"{message}\n".encode())
+        head = f"commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {num}\n"
+        stream += f"{head}{message}\n\n"
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "fast-import", "--quiet", given=stream)
     asv = {"version": 1, "project": MARK, "repo": ".", "branches": ["main"], "dvcs": "git"}
     (folder / "asv.conf.json").write_text(json.dumps({**asv, "results_dir": "results"}) + "\n")
