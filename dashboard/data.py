@@ -260,7 +260,8 @@ def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
         format_level(None, level) if one.in_bytes else format_level(level, None)
         for level in (one.before, one.after)
     )
-    named = key[-2].partition("[")[0], words.case(key[-2]), "".join(key[:-2])
+    machine, case, _ = key
+    named = case.partition("[")[0], words.case(case), machine
     return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
 
 

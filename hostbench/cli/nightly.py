@@ -115,7 +115,7 @@ class _Nightly:
         if run.header.scratch is None:
             known = nights.of_machine(setup.results, setup.machine, warn)
             suspects = judge.suspects(night.compared)
-            before = report.run_before(stored, known, [key[-2] for key in suspects])
+            before = report.run_before(stored, known, [key[1] for key in suspects])
             if before is not None:
                 report.list_differences(night, before, run, Path.cwd())
                 night.moved = self._why_moved(run, before.header.commit, suspects)
@@ -140,7 +140,7 @@ class _Nightly:
         """What moved and why: what seems to have is measured again, interleaved with the commit
         `before`, or in a second run where both are the same code."""
         night, again = self.night, dict[Key, Comparison]()
-        names = {key[-2] for key in [*suspects][: judge.most_again(len(night.compared))]}
+        names = {key[1] for key in [*suspects][: judge.most_again(len(night.compared))]}
         cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
         is_same = before == run.header.commit
         try:
@@ -161,7 +161,7 @@ class _Nightly:
                 warn(f"measuring {number_of(len(cases), 'case')} a second time")
                 second = self._kept(measure(setup, budget_s=self._left_s(FOR_MEASURING)))
                 level = self._against_level([run.run_id, second.runs[0].run_id])
-                again = {key: one for key, one in level.items() if key[-2] in names}
+                again = {key: one for key, one in level.items() if key[1] in names}
         except Interrupted:
             raise
         except HostbenchError as error:  # also a shallow clone, which lacks the commit

@@ -111,15 +111,15 @@ def detectable(comparisons: Comparisons) -> float | None:
 def _notes(comparisons: Comparisons) -> Iterator[str]:
     """What has to be known to read the verdicts."""
     judged = of_verdicts(comparisons, *CHANGED, "same").values()
-    is_ours = any(declared(case.partition("[")[0]) for *_, case, _ in comparisons)
+    is_ours = any(declared(case.partition("[")[0]) for _, case, _ in comparisons)
     interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
     if in_bytes := sum(one.in_bytes for one in judged):
         series = number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
     of_machine = defaultdict[str, Counter[str]](Counter)
-    for (*machine, _, _), one in comparisons.items():
+    for (machine, _, _), one in comparisons.items():
         if machine and one.unit == "run" and one.effect is not None:
-            of_machine[machine[0]][one.verdict] += 1
+            of_machine[machine][one.verdict] += 1
     for (name, num), verdict in product(of_machine.items(), CHANGED):
         if num[verdict] >= max(MIN_SERIES, num.total() / 2):
             yield (
@@ -206,9 +206,9 @@ def table(comparisons: Comparisons) -> Table:
 
 def name_of(key: Key) -> str:
     """`case@machine`, or the case where machines are compared; other versions than 1 are named."""
-    *machine, case, version = key
+    machine, case, version = key
     name = case if version == "1" else f"{case} version {short_version(version)}"
-    return f"{name}@{machine[0]}" if machine else name
+    return f"{name}@{machine}" if machine else name
 
 
 def format_level(seconds: float | None, nbytes: float | None) -> str:

@@ -173,7 +173,7 @@ def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> No
 def concluded(night: Tonight, run: Run) -> Night:
     """What later nights need of it."""
     changes = (
-        NightChange(case=key[-2], version=key[-1], cause=one.why, effect=one.effect or 0.0)
+        NightChange(case=key[1], version=key[2], cause=one.why, effect=one.effect or 0.0)
         for key, one in night.moved.items()
     )
     return Night(
@@ -240,7 +240,7 @@ def _what_moved(night: Tonight) -> Iterator[str]:
             why = night.lists.get(_EVIDENCE.get(worst.why, ""), [])
             more = f" and {len(why) - 1} more" if len(why) > 1 else ""
             because = f"({': '.join((worst.why, *why[:1]))}{more})"
-            change_of = f"{as_typed(key[-2])} {units.format_change(worst.effect)}"
+            change_of = f"{as_typed(key[1])} {units.format_change(worst.effect)}"
             yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
 
 
@@ -252,7 +252,7 @@ def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
         shown = f"--run {night.run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
     for key, worst in [*night.slower.items()][:1]:
-        name, commit = f"'{key[-2]}@{night.machine}'", str(night.run.header.commit)[:8]
+        name, commit = f"'{key[1]}@{night.machine}'", str(night.run.header.commit)[:8]
         if worst.why == "code" and len(night.lists["landed"]) > 1:
             ends = f"--good {night.good[:8]} --bad {commit}"
             yield f"which commit it was: `{program} bisect {name} {ends}{where}`"

@@ -18,8 +18,8 @@ from hostbench.store import nights
 from hostbench.store.asv_tree import environment_of
 from hostbench.store.results import Results
 
-Key = tuple[str, ...]
-"""Where a series was measured, its case, its version."""
+Key = tuple[str, str, str]
+"""Where a series was measured, but where machines are compared; its case, its version."""
 StoredRow = dict[Any, Any]
 """Of the tidy frame."""
 Resolve = Callable[[str], str | None]
@@ -187,7 +187,7 @@ def read(
         levels = _levels(first, second, history)
     left = {key: list[StoredRow]() for key in levels} if first.is_level else numbers[0]
     right = numbers[1]
-    versions = [{key[:-1]: key[-1] for key in side} for side in (left, right)]
+    versions = [{key[:2]: key[2] for key in side} for side in (left, right)]
     series, lacking = dict[Key, TwoSides](), dict[Key, Comparison]()
     for key in dict.fromkeys([*left, *stored[0], *stored[1]]):
         newest = [side[key][-1] if key in side else None for side in stored]
@@ -225,7 +225,7 @@ def _rows(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, list[S
             where = where_of(str(machine), str(row["run_id"]))
             if side.column == "machine":
                 where = environment_of(str(row["run_id"])) or ""
-            series[*([where] if where else []), str(row["case"]), str(row["version"])].append(row)
+            series[where, str(row["case"]), str(row["version"])].append(row)
     return series
 
 
@@ -267,7 +267,7 @@ def _two_sides(
         first=[row["number"] for row in own],
         second=[row["number"] for row in other],
         interleaved=launches if all(launches) else None,
-        machine=key[0] if len(key) > 2 else "",
+        machine=key[0],
         in_bytes=other[0]["unit"] == "bytes",
         **level,
     )
@@ -302,11 +302,11 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
         series: Mapping[Any, Any] = points.groupby(
             ["where", "case", "version"], observed=True
         ).indices
-        for key, own in series.items():
+        for (index, case, version), own in series.items():
             last = own[-SEARCHED_RUNS:]  # arrays, no frame: series are many
             if not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS:
-                moved = runs.index[order[last]].isin(confirmed.get(key[1:], []))
-                levels[str(names[key[0]]), *key[1:]] = {
+                moved = runs.index[order[last]].isin(confirmed.get((case, version), []))
+                levels[str(names[index]), case, version] = {
                     "older": int(is_turned),
                     "before": numbers[last].tolist(),
                     "resets": np.flatnonzero(moved).tolist(),
@@ -347,7 +347,7 @@ def _why_lacking(
     key: Key,
     newest: Sequence[StoredRow | None],
     has_number: tuple[bool, bool],
-    versions: Sequence[Mapping[Key, str]],
+    versions: Sequence[Mapping[tuple[str, str], str]],
 ) -> tuple[Lacking, str] | None:
     """What there is to say of a series in place of a verdict; None where neither side has a number,
     or another version's row says it. `newest`: its newest row on each side; `versions`: of the
@@ -357,11 +357,11 @@ def _why_lacking(
     if second and second["status"] == "failed":
         return "failed", _why(second)
     if has_number[1]:
-        return None if key[:-1] in versions[0] else ("new", was)
+        return None if key[:2] in versions[0] else ("new", was)
     if second and second["status"] == "skipped":
         return "skipped", _why(second)
-    if has_number[0] and not second and (here := versions[1].get(key[:-1])):
-        return "other version", f"{key[-1]} there, {here} here"
+    if has_number[0] and not second and (here := versions[1].get(key[:2])):
+        return "other version", f"{key[2]} there, {here} here"
     if not second and (has_number[0] or was.startswith("failed")):
         return "not measured", was
     last = second or first

@@ -164,9 +164,13 @@ class Results:
         return self._ask(lambda table: table.of_files("facts"))
 
     def sides(self) -> pd.DataFrame:
-        """What can be said of a run as a whole, to choose what is compared, the oldest first."""
-        about = _frame(self._files).drop(columns=["file", "source"])
-        return about.drop_duplicates(ignore_index=True)
+        """What is the same in all points of a run (ABOUT), to choose what is compared; the oldest
+        first."""
+        names = ("file", "machine", "run_id", *ABOUT)
+        about = {own: [getattr(row, own) for row in self._files] for own in names}
+        at = pd.array([row.first_us for row in self._files], dtype="Int64")
+        times = pd.to_datetime(at, unit="us", utc=True).astype("datetime64[us, UTC]")
+        return pd.DataFrame(about, dtype=object).assign(started_at=times)
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -177,7 +181,7 @@ class Results:
         rows = self._ask(lambda table: table.ask(query, ["file", "family", "device"])).to_pandas()
         rows = rows.astype(dict.fromkeys(("file", "family", "device"), object))
         rows = rows.sort_values(["family", "device"], kind="stable")
-        return _frame(self._files).merge(rows, on="file").drop(columns="file")
+        return self.sides().merge(rows, on="file").drop(columns="file")
 
     # ---- points ---------------------------------------------------------------------------------
 
@@ -295,12 +299,3 @@ def damage(results: Results) -> list[str]:
 def _when(row: StoredFile) -> tuple[Any, ...]:
     """The oldest first, those without a time last; of one moment runs before asv."""
     return row.first_us is None, row.first_us or 0, row.source == "asv", row.file
-
-
-def _frame(files: Sequence[StoredFile]) -> pd.DataFrame:
-    """What is the same in all points of a file, a row for each."""
-    names = ("file", "machine", "run_id", "commit", "hardware", "torch", "driver", "scratch")
-    about = {name: [getattr(row, name) for row in files] for name in (*names, "source")}
-    at = pd.array([row.first_us for row in files], dtype="Int64")
-    times = pd.to_datetime(at, unit="us", utc=True).astype("datetime64[us, UTC]")
-    return pd.DataFrame(about, dtype=object).assign(started_at=times)
