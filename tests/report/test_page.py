@@ -5,12 +5,13 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 from msgspec import to_builtins
 
 from hostbench.core.case import Case
@@ -21,6 +22,7 @@ from hostbench.report.page import as_json, page
 from hostbench.report.questions import answers, rows_of
 from hostbench.report.write import WIDTH, text, write
 from hostbench.store import archive
+from tests import golden
 from tests.fakes.builders import GPU_FACTS, copy_case, create_case, failed, record, run, skipped
 from tests.stored import read_tree
 
@@ -81,108 +83,53 @@ def shown(folder: Path, part: Run, form: str = "text") -> str:
     return write(page(*read(folder, part)), form)
 
 
-def typed(case: object) -> str:
-    """As the page writes it, sizes with their unit."""
-    return str(case).replace("nbytes=1048576", "nbytes=1MiB")
+# ---- what is printed, as tests/data/page.txt has it ----
 
 
-def line_of(page_text: str, case: object) -> str:
-    (line,) = [line for line in page_text.splitlines() if line.startswith(typed(case))]
-    return line
-
-
-# ---- text ----
-
-
-def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
-    whole = mixed(scratch="quick", facts=GPU_FACTS, device="cuda")
-    first, second, *_ = shown(tmp_path, whole).splitlines()
-    software = "torch 2.13.0+cpu · driver 580.1"
-    assert first == f"shelf · NVIDIA H200 · {software} · 2026-11-21T12:00Z"
-    how = "2 launches, partial, 0 s · machine quiet · quick: not in the history"
-    assert second == f"commit 1a2b3c4d · {how} · run 20261121T120000Z-1a2b3c4d-0001"
-
-
-def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
-    page_text = shown(tmp_path, mixed())
-    assert re.search(r"\s1 s\s+-\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(page_text, FINE))
-    assert "unexpected: asynchronous is False; 1 of 2 launches" in line_of(page_text, SURPRISE)
-    assert re.search(
-        r"s\s+250 ms\s.*0\.00\s+-\s+unexpected", line_of(page_text, SURPRISE)
-    )  # no spread of 1
-    assert typed(SKIPPED) not in page_text and "skipped in 1 case: needs a GPU\n" in page_text
-    assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(page_text, FAILED))
-    assert re.search(r"(-\s+){5}failed: no number", line_of(page_text, create_case()))
-    assert "not measured in 1 case: the run ended" in page_text
-    counts = "2 ok, 1 skipped, 2 failed, 1 not measured, 1 with an unexpected finding.\n"
-    assert counts in page_text and "proof failed: the time is crossed out" in page_text
-
-
-STALE = [failed(FINE, "proof failed: stale", launch, seconds=0.5 + launch) for launch in range(2)]
-HUNG = [record(FINE), failed(FINE, "rank 0 did not answer", launch=1)]
-
-
-@pytest.mark.parametrize(
-    ("records", "cells"),
-    [
-        pytest.param(STALE, r"~~1 s~~\s+(-\s+){4}proof failed: stale", id="crossed out"),
-        pytest.param(HUNG, r"(-\s+){5}failed: rank 0 did not answer", id="no time"),
-    ],
-)
-def test_nothing_that_follows_from_a_failed_time_stands(
-    tmp_path: Path, records: list[CaseRecord], cells: str
-) -> None:
-    """Of a case that hung in its second launch the first one's time is no time of the case."""
-    assert re.search(rf"\s{cells}$", line_of(shown(tmp_path, run(records)), FINE))
-
-
-def test_what_a_rate_counts_has_a_line_of_its_own(tmp_path: Path) -> None:
+def pages(folder: Path) -> Iterator[str]:
     sums = Case.of("collectives.all_reduce", {"device": "cpu", "num_ranks": 2, "nbytes": 1 << 20})
-    lines = shown(tmp_path, run([record(sums, nbytes=1 << 20), record(FINE)])).splitlines()
-    first = lines.index("rate: bytes per step / time; 1 GB/s is 10^9 bytes a second")
-    assert lines[first + 1].startswith("rate of all_reduce counts one rank's buffer (algorithm")
-    assert lines[first + 2].startswith("device: ")
-
-
-def test_question_verdict_and_figures_and_what_is_not_answered(tmp_path: Path) -> None:
-    """The latter a line for each reason of a family."""
-    pages = {form: shown(tmp_path, run(answered("no CUDA"), device="cuda"), form)
-             for form in ("text", "md", "html")}  # fmt: skip
-    assert (
-        "  Does pinned memory pay?\n"
-        "      pinned is 5x faster than pageable\n"
-        "          pageable 500 ms; pinned 100 ms (5x faster than pageable)\n"
-        "          At 256MiB.\n"
-    ) in pages["text"]
-    assert (
-        "- **Does pinned memory pay?** pinned is 5x faster than pageable\n  - pageable 500 ms\n"
-    ) in pages["md"]
-    for page_text in pages.values():
-        assert page_text.count("Not answered (") == 2
-        assert page_text.count("or directly on the device?") == 2
-
-
-def test_an_answer_with_figures_is_shown_though_it_answers_nothing() -> None:
+    stale = [failed(FINE, "proof failed: stale", n, seconds=0.5 + n) for n in range(2)]
+    hung = [record(FINE), failed(FINE, "rank 0 did not answer", launch=1)]
+    for name, part in {
+        "a case of each status": mixed(scratch="quick", facts=GPU_FACTS, device="cuda"),
+        "nothing that follows from a failed time is shown": run(stale),
+        "a time of its first launch is none of a case that hung in its second": run(hung),
+        "what a rate counts": run([record(sums, nbytes=1 << 20), record(FINE)]),
+        "ten launches": run([record(FINE, n) for n in range(10)], launches=10),
+        "stopped after one launch, before its second case": STOPPED,
+    }.items():
+        yield f"==== {name}"
+        yield shown(folder / name, part)
+    for form in ("text", "md"):
+        yield f"==== what is answered, and why not, {form}"
+        yield shown(folder / form, run(answered("no CUDA"), device="cuda"), form)
+    named: Any = {"family": "f", "workload": "f.w", "question": "1?", "verdict": "no link"}
     figures = (Figure(label="a", value=1.0, unit="s"),)
-    more: Any = {"family": "f", "workload": "f.w", "verdict": "no link", "state": "unavailable"}
-    one, other = Answer(question="1?", figures=figures, **more), Answer(question="2?", **more)
-    assert one.is_answered and not other.is_answered
-    assert text([one]) == "  1?\n      no link\n          a 1 s"
+    own = Answer(state="unavailable", figures=figures, **named)
+    assert own.is_answered and not replace(own, figures=()).is_answered
+    yield "==== an answer with a figure is shown though it answers nothing"
+    yield text([own])
+
+
+STOPPED = run(
+    [record(copy_case(nbytes=1 << 10))],
+    launches=10,
+    planned=tuple(str(copy_case(nbytes=1 << power)) for power in (10, 20)),
+    finish=Finish(at="2026-11-21T12:05:00.000Z", status="interrupted"),
+)
+
+
+def test_what_is_printed(tmp_path: Path) -> None:
+    golden.check("page", pages(tmp_path))
 
 
 def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
-    """It was stopped after the first of ten launches, and had come to one of two cases."""
-    came, never = copy_case(nbytes=1 << 10), copy_case(nbytes=1 << 20)
-    stopped = Finish(at="2026-11-21T12:05:00.000Z", status="interrupted")
-    part = run([record(came)], launches=10, planned=(str(came), str(never)), finish=stopped)
-    for form in ("text", "html", "md"):
-        assert "1 of 10 launches, partial, 0 s" in shown(tmp_path, part, form)
-    data = as_json(*read(tmp_path, part))
+    for form in ("html", "md"):
+        assert "1 of 10 launches, partial, 0 s" in shown(tmp_path, STOPPED, form)
+    data = as_json(*read(tmp_path, STOPPED))
     assert (data["launches"], data["measured_launches"], data["partial"]) == (10, 1, True)
     unseen = [case["reason"] for case in data["cases"] if case["status"] == "not measured"]
     assert unseen == ["the run ended before it came to this case"]
-    ended = run([record(came, n) for n in range(10)], launches=10)
-    assert " · 10 launches, 0 s · " in shown(tmp_path / "whole", ended)
 
 
 # ---- text from files, in each form ----
@@ -231,6 +178,7 @@ class Tags(HTMLParser):
 
 def test_html_stands_alone_and_runs_nothing(tmp_path: Path) -> None:
     document = shown(tmp_path, hostile(answered(HOSTILE), device="cuda"), "html")
+    assert document.count("Not answered (") == 2  # a line for each reason of a family
     tags = Tags()
     tags.feed(document)
     assert {"svg", "table", "code"} <= tags.names
