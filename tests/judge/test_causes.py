@@ -1,16 +1,16 @@
 """Code, environment, the machine, the measurement, or unknown: from what moved and what did not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
-
-import pytest
 
 from hostbench.facts.record import known
 from hostbench.judge.causes import Explainer, commits_of
 from hostbench.judge.events import Commit, Event, JudgedGrid
 from hostbench.report.changes import evidence_lines as why
 from hostbench.store.runs import StoredFile
-from tests.fakes.history import CASES, NightlyRun, judged, nightly, sha, versions
+from tests import golden
+from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha, versions
 
 DriverOf = Callable[[str], str | None]
 """The driver of a run, by its id; None where no facts of it are stored."""
@@ -53,162 +53,101 @@ def explained(
     return Explainer(histories, runs, facts).explain(event or the_step(own), own)
 
 
-def test_a_step_at_the_same_commit_is_the_environments() -> None:
-    runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)]
-    found = judged(runs, lambda case, run: 1.1 if run.day >= 60 else 1.0)
-    event = explained(found, driver=new_from(60))
-    assert event.cause == "environment"
-    assert why(event) == ["the same commit on both sides", "driver: 580.1 -> 590.2"]
-    assert why(explained(found))[1] == "same driver, torch and hardware"
-    event = explained(found, launches=lambda id: 20 if id >= "run0060" else 10)
-    assert event.cause == "measurement changed"
-    assert why(event)[1] == "measured otherwise: launches 10 -> 20"
+def outing(until: int) -> Any:
+    """Series 3 is slower from night 45 on, until it is not."""
+    return lambda which, run: 1.15 if which == 3 and 45 <= run.commit < until else 1.0
 
 
-def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
-    event = explained(judged(nightly(120), step()))
-    assert event.cause == "code" and why(event)[0] == "same driver, torch and hardware"
-    assert why(event)[-1].startswith(f"most likely {sha(60)[:8]}; less likely ")
-    landed = [(sha(60), "Copy and wait; twice -> slower"), (sha(59), "Other")]
-    assert [*commits_of(event, landed)] == [
-        Commit(sha(60), "Copy and wait; twice -> slower", True),
-        Commit(sha(59), "Other", False),
-    ]
+def one_machine() -> Iterator[tuple[str, Event]]:
+    by_day: LevelOf = lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0  # noqa: E731
+    found = judged([NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)], by_day)
+    yield "the same commit and a new driver", explained(found, driver=new_from(60))
+    yield "the same commit and the same facts", explained(found)
+    more = lambda run_id: 20 if run_id >= "run0060" else 10  # noqa: E731
+    yield "the same commit and more launches", explained(found, launches=more)
+    here = judged(nightly(120), step())
+    yield "the same facts and new commits", explained(here)
+    yield "new commits and a new driver; one series moved", explained(here, driver=new_from(60))
+    again = [*nightly(120), *(NightlyRun(commit=n, day=200 + n) for n in (20, 30, 40))]
+    for name, level in (("they moved", by_day), ("they did not", step())):
+        event = explained(judged(again, level), driver=new_from(60))
+        yield f"older commits measured again under the new driver: {name}", event
+    runs = [*nightly(120), NightlyRun(commit=60, day=60.5)]
+    found = judged(runs, lambda case, run: 1.1 if case == 3 and run.day >= 60.5 else 1.0)
+    for driver, night in (("a new", 60.5), ("the same", 999)):
+        event = explained(found, driver=new_from(night))
+        yield f"between two runs of commit 60, {driver} driver", event
+    found = judged(versions(120, 60))
+    yield "a new version", explained(found, event=found.events[0])
 
 
-def test_both_changed_and_one_series_moved() -> None:
-    event = explained(judged(nightly(120), step()), driver=new_from(60))
-    assert event.cause == "code"
-    assert why(event)[:2] == [
-        "9 of 9 other series of this machine did not move",
-        "driver: 580.1 -> 590.2",
-    ]
-
-
-def test_both_changed_and_older_commits_were_measured_again() -> None:
-    """The same code, under the new driver: it moved, or it did not."""
-    runs = [*nightly(120), *(NightlyRun(commit=n, day=200 + n) for n in (20, 30, 40))]
-    slower = judged(runs, lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0)
-    event = explained(slower, driver=new_from(60))
-    assert event.cause == "environment"
-    assert why(event)[0] == "3 older points measured again since then have moved as well"
-    event = explained(judged(runs, step()), driver=new_from(60))
-    assert event.cause == "code"
-    assert why(event)[0] == "3 older points measured again since then have not moved"
-
-
-def test_other_machines_tell_code_from_environment() -> None:
+def other_machines() -> Iterator[tuple[str, Event]]:
     here = judged(nightly(120), step())
     both = judged(nightly(120), step(), machine="other", seed=1)
-    still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
-    young = judged(nightly(20), step(size=1.0), machine="young", seed=3)
-    event = explained(here, both, still)
-    assert event.cause == "code" and why(event)[0] == "also on other"
-    assert "still passed these commits without it" in why(explained(here, still, young))
-    event = explained(here, both, driver=lambda run_id: None)
-    assert event.cause == "code" and "no facts are stored for both sides" in why(event)
+    still = judged(nightly(120), machine="still", seed=2)
+    young = judged(nightly(20), machine="young", seed=3)
+    yield "another machine moved, and one did not", explained(here, both, still)
+    yield "one machine did not, and one was not there yet", explained(here, still, young)
+    no_facts = explained(here, both, driver=lambda run_id: None)
+    yield "another machine moved, and no facts are stored", no_facts
 
-
-@pytest.mark.parametrize(("night", "noise", "is_same"), [(57, 0.005, False), (58, 0.04, True)])
-def test_steps_of_two_machines_are_one_as_near_as_their_places_are_sure(
-    night: int, noise: float, is_same: bool
-) -> None:
-    here = judged(nightly(120), step(size=1.12, at=night), noise=noise, seed=1)
     other = judged(nightly(120), step(size=1.12), machine="other")
-    one, there = the_step(here), the_step(other)
-    apart = there.index - one.index
-    assert apart > 1 and (apart <= one.slack + there.slack) == is_same
-    lines = why(explained(here, other))
-    assert ("also on other" in lines) == is_same
-    assert ("other passed these commits without it" in lines) != is_same
+    yield "another machine, from commit 60 on", explained(other)
+    for night, noise in ((57, 0.005), (58, 0.04)):
+        near = judged(nightly(120), step(size=1.12, at=night), noise=noise, seed=1)
+        yield f"from commit {night} on, with a noise of {noise:.1%}", explained(near, other)
 
-
-def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_code() -> None:
     runs = {
         name: [NightlyRun(commit=n, day=n, row={"run_id": f"{name}{n}"}) for n in range(120)]
         for name in "ab"
     }
-    here, other = (judged(own, step(None, 1.04), machine=name) for name, own in runs.items())
+    all_of_a, all_of_b = (judged(own, step(None, 1.04), machine=n) for n, own in runs.items())
+    event = explained(all_of_a, all_of_b, driver=new_from(60))
+    yield "a driver that came to every machine that night is no evidence for the code", event
+    only_a = lambda run_id: new_from(60)(run_id) if run_id[0] == "a" else "1"  # noqa: E731
+    yield "a driver that came to one of them", explained(all_of_a, all_of_b, driver=only_a)
 
-    event = explained(here, other, driver=new_from(60))
-    assert event.cause == "environment"
-    assert why(event)[:2] == [
-        "10 of 10 series of this machine moved with it",
-        "also on b, where the same fact changed",
-    ]
-    only_here = lambda run_id: new_from(60)(run_id) if run_id[0] == "a" else "1"  # noqa: E731
-    assert explained(here, other, driver=only_here).cause == "code"
-
-
-@pytest.mark.parametrize(
-    ("changes_at", "label", "first"),
-    [
-        (60.5, "environment", "the same commit on both sides"),
-        (999, "code", "same driver, torch and hardware"),
-    ],
-)
-def test_a_step_between_two_runs_of_one_commit_is_the_environments(
-    changes_at: float, label: str, first: str
-) -> None:
-    """Commit 60 ran before the driver changed and after it; the neighbours are other commits."""
-    found = judged(
-        [*nightly(120), NightlyRun(commit=60, day=60.5)],
-        lambda case, run: 1.1 if case == 3 and run.day >= 60.5 else 1.0,
-    )
-    event = explained(found, driver=new_from(changes_at))
-    assert (event.cause, why(event)[0]) == (label, first)
-
-
-def test_where_the_machine_moved_too() -> None:
-    def level(case: int, run: NightlyRun) -> float:
-        return (1.3 if case == 3 else 1.05) if run.commit >= 60 else 1.0
-
+    level = lambda case, run: 1.0 if run.commit < 60 else (1.3 if case == 3 else 1.05)  # noqa: E731
     found = judged(nightly(120), level)
     (own,) = [one for one in found.events if one.case == str(CASES[3])]
-    event = explained(found, event=own)
-    assert event.cause == "machine-wide"
-    assert "the machine has an event of its own there; this goes beyond it" in why(event)
-    other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
-    assert explained(found, other, event=own).cause == "code"
+    yield "the machine moved too", explained(found, event=own)
+    larger = judged(nightly(120), step(size=1.3), machine="other", seed=1)
+    yield "the machine moved too, and another one by as much", explained(found, larger, event=own)
 
 
-def test_breaks_say_what_changed() -> None:
-    found = judged(versions(120, 60))
-    event = explained(found, event=found.events[0])
-    assert (event.cause, why(event)) == ("measurement changed", ["version 1 -> 2"])
-
-
-def outing(size: float = 1.15, until: int = 58) -> Any:
-    """Series 3 is slower from night 45 on, until it is not."""
-    return lambda which, run: size if which == 3 and 45 <= run.commit < until else 1.0
-
-
-def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
-    here = judged(nightly(120), outing())
-    (one,) = here.events
-    assert one.status == "temporary"
-    both = judged(nightly(120), outing(), machine="both", seed=1)
+def what_went_again() -> Iterator[tuple[str, Event]]:
     still = judged(nightly(120), machine="still", seed=2)
     gaps = [run for run in nightly(120) if not 47 < run.commit < 58]
-    away = judged(gaps, machine="away", seed=3)  # nobody measured it there
-    assert "also on both" in why(explained(here, both, still, away, event=one))
-    passed = why(explained(here, still, away, event=one))
-    assert "still passed these commits without it" in passed
-    stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
-    assert explained(here, stayed, event=one) == explained(here, event=one)
-    assert not {"also on both", "both passed these commits without it"} & {
-        *why(explained(stayed, both))
-    }
+    away = judged(gaps, machine="away", seed=3)
+    stayed = judged(nightly(120), outing(120), machine="stayed", seed=4)
+    for until in (58, 100):
+        here = judged(nightly(120), outing(until))
+        both = judged(nightly(120), outing(until), machine="both", seed=1)
+        said = partial(explained, here, event=here.events[0])
+        yield f"until {until}", said()
+        yield f"until {until}, on another machine as well", said(both, still, away)
+        yield f"until {until}, not on another one; one did not measure then", said(still, away)
+        yield f"until {until}, with a new driver", said(still, driver=new_from(45))
+        yield f"until {until}, where on another machine it stayed", said(stayed)
+        yield f"it stayed, where on another machine it went at {until}", explained(stayed, both)
 
 
-@pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])
-def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, status: str) -> None:
-    here = judged(nightly(120), outing(until=until))
-    still = judged(nightly(120), machine="still", seed=2)
-    both = judged(nightly(120), outing(until=until), machine="both", seed=1)
-    one = here.events[0]
-    assert one.status == status
-    assert explained(here, still, event=one).cause == "unknown"
-    assert explained(here, still, event=one, driver=new_from(45)).cause == "environment"
-    assert explained(here, still, both, event=one).cause == "code"
-    assert explained(here, event=one).cause == "code"
+def lines() -> Iterator[str]:
+    for events in (one_machine, other_machines, what_went_again):
+        for name, event in events():
+            place = f"at {event.index}, give or take {event.slack}"
+            yield f"{name}: {event.cause} ({event.status} {event.effect:+.0%} {place})"
+            yield from (f"    {line}" for line in why(event))
+
+
+def test_what_moved_a_series() -> None:
+    golden.check("causes", lines())
+
+
+def test_the_commits_that_landed() -> None:
+    landed = [(sha(60), "Copy and wait; twice -> slower"), (sha(59), "Other")]
+    event = explained(judged(nightly(120), step()))
+    assert [*commits_of(event, landed)] == [
+        Commit(sha(60), "Copy and wait; twice -> slower", True),
+        Commit(sha(59), "Other", False),
+    ]

@@ -1,5 +1,7 @@
 """Changes as events of a history: since when, from what to what, over or not, and their names."""
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,11 +9,8 @@ from msgspec import structs
 
 from hostbench.judge.events import FAILS, IN_TRIAGE, Event, JudgedGrid, assess
 from hostbench.store.triage import Entry
-from tests.fakes.history import CASES, LevelOf, NightlyRun, judged, nightly, sha, versions
-
-
-def own(found: JudgedGrid) -> list[Event]:
-    return [one for one in found.events if one.case]
+from tests import golden
+from tests.fakes.history import LevelOf, NightlyRun, judged, nightly, sha, versions
 
 
 def only(case: int, *steps: tuple[int, float]) -> LevelOf:
@@ -26,17 +25,60 @@ def only(case: int, *steps: tuple[int, float]) -> LevelOf:
     return level
 
 
-def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
-    (one,) = judged(nightly(80), only(3, (50, 1.1))).events
-    assert (one.id, one.commit) == (f"{CASES[3]}@box", sha(50))
-    assert one.status == "confirmed" and one.effect > 0
-    assert one.last is not None
-    assert (one.last.commit, one.first.commit) == (sha(49), sha(50))
-    assert one.before_s == pytest.approx(1e-3, rel=0.01)
-    assert one.after_s == pytest.approx(1.1e-3, rel=0.01)
-    assert one.low is not None and one.high is not None
-    assert one.low < 0.1 < one.high and one.high - one.low < 0.02
-    assert one.slack == 1 and one.detectable is not None and one.detectable < 0.03
+def another_gpu(night: int) -> dict[str, dict[str, str]]:
+    return {f"run{n:06.1f}": {"gpu": "A" if n < night else "B"} for n in range(120)}
+
+
+def from_60(size: float, *but: int) -> LevelOf:
+    """Every series but these is slower by so much from night 60 on."""
+    return lambda case, run: size if run.commit >= 60 and case not in but else 1.0
+
+
+def histories() -> dict[str, JudgedGrid]:
+    throttled = {15, 33, 34, *range(60, 69), 73, *range(93, 102), 107, 108}
+
+    def hidden(case: int, run: NightlyRun) -> float:
+        return (1.08 if run.commit in throttled else 1.0) * (0.97 if run.commit >= 60 else 1.0)
+
+    thin = [NightlyRun(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
+    again = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(60)]
+    return {
+        "a step": judged(nightly(80), only(3, (50, 1.1))),
+        "a step of a noisy series": judged(nightly(120), only(3, (60, 1.12)), noise=0.04),
+        "up and down again": judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))),
+        "up and half down": judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))),
+        "a break ends what was before it": judged(versions(120, 80), only(3, (40, 1.1))),
+        "a new version is a break and no regression": judged(versions(120, 60), from_60(1.3)),
+        "a new GPU as well": judged(nightly(120), from_60(1.3), hardware=another_gpu(60)),
+        "the machine moved, but series 7": judged(nightly(120), from_60(1.05, 7)),
+        "it is faster, and is throttled then, as now and again": judged(nightly(120), hidden),
+        "every second run holds a few series": judged(
+            thin, lambda case, run: 1.05 if run.commit >= 81 else 1.0
+        ),
+        "one commit, thirty times before the machine changed and after": judged(
+            again, lambda case, run: 1.1 if run.day >= 30 else 1.0
+        ),
+    }
+
+
+def lines() -> Iterator[str]:
+    """A line for each event, to two digits."""
+    for name, found in histories().items():
+        yield name
+        for one in found.events:
+            size = re.sub(r".*nbytes=(\d+).*@", r"\1@", one.id)
+            commits = f"{one.last.commit[:8] if one.last else '-'} -> {one.first.commit[:8]}"
+            texts = [f"{one.status} at {one.index}, give or take {one.slack} ({commits})"]
+            if one.before_s is not None and one.after_s is not None:
+                texts += [f"{one.before_s * 1e3:.2g} ms -> {one.after_s * 1e3:.2g} ms"]
+            texts += [f"{one.effect:+.2f} ({one.low:+.2f} to {one.high:+.2f})"]
+            texts += [f"{one.detectable:.2f} would be seen", one.why]
+            texts += [f"{one.moved[0]} of {one.moved[1]} moved"] if one.moved else []
+            yield f"  {size} {one.commit[:9]}: {', '.join(filter(None, texts))}"
+
+
+def test_events_of_histories() -> None:
+    golden.check("events", lines())
 
 
 def test_a_name_lasts_as_the_history_goes_on() -> None:
@@ -46,77 +88,6 @@ def test_a_name_lasts_as_the_history_goes_on() -> None:
         assert {one.commit, sha(50)} <= {*one.near}
         names.add((one.id, one.commit))
     assert len(names) == 1
-
-
-def test_a_noisy_place_is_known_to_some_points() -> None:
-    (one,) = judged(nightly(120), only(3, (60, 1.12)), noise=0.04).events
-    assert 1 <= one.slack <= 5 and abs(one.index - 60) <= one.slack
-    assert sha(60) in {column.commit for column in one.around}
-
-
-def test_recovered_stays_in_the_list() -> None:
-    up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).events
-    assert (up.status, down.status) == ("recovered", "confirmed")
-    assert up.effect > 0 > down.effect
-    up, half = judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))).events
-    assert (up.status, half.status) == ("confirmed", "confirmed")
-
-
-def test_a_break_ends_what_was_before_it() -> None:
-    events = own(judged(versions(120, 80), only(3, (40, 1.1))))
-    assert [one.status for one in events if one.case == str(CASES[3])] == ["ended", "break"]
-    assert {one.why for one in events if one.status == "break"} == {"version 1 -> 2"}
-
-
-@pytest.mark.parametrize("why", ["version 1 -> 2", "gpu: A -> B"])
-def test_another_version_or_machine_is_a_break_and_no_regression(why: str) -> None:
-    is_version = why.startswith("version")
-    hardware = {f"run{n:06.1f}": {"gpu": "A" if n < 60 or is_version else "B"} for n in range(120)}
-    runs = versions(120, 60) if is_version else nightly(120)
-    level = lambda case, run: 1.3 if run.commit >= 60 else 1.0  # noqa: E731
-    events = judged(runs, level, hardware=hardware).events
-    assert {(one.status, one.why) for one in events} == {("break", why)} and len(events) == 10
-    assert events[0].effect == pytest.approx(0.3, abs=0.02)
-
-
-def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
-    def level(case: int, run: NightlyRun) -> float:
-        return 1.05 if run.commit >= 60 and case != 7 else 1.0
-
-    found = judged(nightly(120), level)
-    (machine,) = [one for one in found.events if not one.case]
-    assert (machine.id, machine.commit) == ("machine:box", sha(60))
-    assert machine.moved == (9, 10) and machine.before_s is None
-    assert not [one for one in own(found) if one.case != str(CASES[7])]
-
-
-def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
-    """It gets faster, and is throttled then, as it is now and again."""
-    throttled = {15, 33, 34, *range(60, 69), 73, *range(93, 102), 107, 108}
-
-    def level(case: int, run: NightlyRun) -> float:
-        return (1.08 if run.commit in throttled else 1.0) * (0.97 if run.commit >= 60 else 1.0)
-
-    found = judged(nightly(120), level)
-    (machine,) = [one for one in found.events if one.status == "confirmed"]
-    assert not machine.case and machine.effect == pytest.approx(-0.03, abs=0.01)
-    assert machine.moved is None
-
-
-def test_partial_runs_do_not_blur_the_machine() -> None:
-    """Every second run holds only a few series; the machine still gets slower at its place."""
-    runs = [NightlyRun(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
-    found = judged(runs, lambda case, run: 1.05 if run.commit >= 81 else 1.0)
-    assert [one.id for one in found.events] == ["machine:box"]
-    assert abs(found.events[0].index - 81) <= 1
-
-
-def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
-    """Thirty runs of one commit before the machine changed, and thirty after."""
-    runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(60)]
-    (one,) = judged(runs, lambda case, run: 1.1 if run.day >= 30 else 1.0).events
-    assert one.commit == "run0030.0" and one.last
-    assert one.first.commit == one.last.commit == sha(0)
 
 
 def entry_for(event: Event, **changes: Any) -> Entry:
