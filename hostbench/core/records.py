@@ -231,13 +231,28 @@ class Archived(Run, frozen=True, kw_only=True):
     archived: ClassVar[bool] = True
 
 
+class Settings(Struct, frozen=True, kw_only=True):
+    """How long a case is measured in a launch."""
+
+    budget_s: float = 0.12
+    """Sampling time: as many samples as fit, and MIN_SAMPLES in any case."""
+    warmup_s: float = 0.5
+    """The most that warm-up after the first step may take; one more step it always is."""
+    device_samples: int = 3
+    """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
+
+    def shortened(self, share: float) -> Self:
+        """With that share of the time."""
+        times = {"budget_s": share * self.budget_s, "warmup_s": share * self.warmup_s}
+        return structs.replace(self, **times)
+
+
 class Launch(Struct, frozen=True, kw_only=True):
     """What a fresh worker is asked for: the cases of one family, or of several one after the other,
     in the order they are measured."""
 
     number: int = 0
-    settings: Mapping[str, Any]
-    """Of `hostbench.measure.measure.Settings`."""
+    settings: Settings = Settings()
     device: str | None = None
     """A device that stands in for the one each case names (`simulated`); None: as named."""
     deadline_s: float = 60.0

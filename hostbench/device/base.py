@@ -72,14 +72,19 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
         return _NOT_ON_CPU
     missing = {}
     if num_devices < 2:
-        units = "GPUs" if device == "cuda" else "devices"
-        missing["second device"] = f"needs 2 {units}, this machine has {num_devices}"
+        missing["second device"] = too_few(device, 2, num_devices)
     if device == "simulated":
         missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
         missing["training steps"] = "the simulated device multiplies no matrices"
         missing["far NUMA node"] = "the simulated device's host has one NUMA node"
         missing["tensors of torch"] = "the simulated device has no tensors of torch"
     return missing
+
+
+def too_few(device: str, needed: int, num_devices: int) -> str:
+    """Why a case that uses so many devices is skipped here."""
+    units = "GPUs" if device == "cuda" else "devices"
+    return f"needs {needed} {units}, this machine has {num_devices}"
 
 
 def learned(how: HostRead, number: float) -> Any:

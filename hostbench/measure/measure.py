@@ -8,13 +8,13 @@ import os
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import convert
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import FindingValue, Measurement
+from hostbench.core.records import FindingValue, Measurement, Settings
 from hostbench.core.samples import median
 from hostbench.device.base import Device, Step
 
@@ -41,22 +41,6 @@ allocator keeps a block's size after some nine frees, and blocks over 32 MiB nev
 
 Reading = tuple[float, float]
 """Seconds per step: end to end, and until the last call returned."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How long a case is measured in a launch."""
-
-    budget_s: float = 0.12
-    """Sampling time: as many samples as fit, and MIN_SAMPLES in any case."""
-    warmup_s: float = 0.5
-    """The most that warm-up after the first step may take; one more step it always is."""
-    device_samples: int = 3
-    """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
-
-    def shortened(self, share: float) -> "Settings":
-        """With that share of the time."""
-        return replace(self, budget_s=share * self.budget_s, warmup_s=share * self.warmup_s)
 
 
 BRIEF = Settings(budget_s=0.0, warmup_s=0.0)

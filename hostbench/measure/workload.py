@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, convert
 
 from hostbench.core.case import AxisValue, Case, counts_bytes
 from hostbench.core.errors import raised_at
-from hostbench.device.base import Ability, Device, Step, lacking
+from hostbench.device.base import Ability, Device, Step, lacking, too_few
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
 
@@ -139,7 +139,7 @@ class Workload:
         it will not. `prepare`, and ranks that join, raise the same."""
         device, options = str(case.values["device"]), self.options(case)
         if device == "cuda" and num_devices < (options.ranks or 0):
-            return f"needs {options.ranks} GPUs, this machine has {num_devices}"
+            return too_few(device, options.ranks or 0, num_devices)
         lacks = lacking(device, num_devices)
         return next((lacks[ability] for ability in options.needs if ability in lacks), None)
 

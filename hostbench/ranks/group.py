@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.device import num_devices, open_device
-from hostbench.device.base import Device, Step
+from hostbench.device.base import Device, Step, too_few
 from hostbench.measure.workload import ASYNCHRONOUS
 
 
@@ -139,7 +139,7 @@ def _lacks(group: GroupConfig, num_local: int) -> str | None:
     """Why there is no such group. Without any GPU the device itself says what is broken."""
     num = num_devices(group.device)
     if group.device == "cuda" and 0 < num < num_local:
-        return f"needs {num_local} GPUs, this machine has {num}"
+        return too_few(group.device, num_local, num)
     if not getattr(dist, f"is_{group.backend}_available", lambda: False)():
         return f"this torch is built without {group.backend}"
     if group.backend == "nccl" and group.device != "cuda":

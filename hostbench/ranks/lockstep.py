@@ -13,9 +13,9 @@ from msgspec import structs
 
 from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
-from hostbench.core.records import FindingValue, Measurement
+from hostbench.core.records import FindingValue, Measurement, Settings
 from hostbench.core.samples import median
-from hostbench.measure.measure import EVENT_DELAY_S, Reading, Settings, sample, warm_up
+from hostbench.measure.measure import EVENT_DELAY_S, Reading, sample, warm_up
 from hostbench.measure.workload import Workload
 from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import VARIABLE, Agents

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
+from hostbench.core.records import Settings
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.gpu import Hardware
 from hostbench.families import check_selects
-from hostbench.measure.measure import Settings
 from hostbench.measure.workload import Workload, registry
 
 

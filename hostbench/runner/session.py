@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -210,7 +210,7 @@ def launch_of(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> 
     return Launch(
         number=launch,
         cases=cases,
-        settings=asdict(plan.profile.settings),
+        settings=plan.profile.settings,
         device=plan.device_override,
         deadline_s=plan.profile.deadline_s,
         **more,

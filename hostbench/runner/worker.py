@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
@@ -17,6 +16,7 @@ from hostbench.core.records import (
     Launch,
     Measurement,
     Message,
+    Settings,
     Started,
     decoded,
     encoded,
@@ -44,7 +44,7 @@ def walk(launch: Launch, emit: Emit) -> None:
     """
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
     # What stands in is exact, and its clock may not see what a step does on the host.
-    settings = convert(launch.settings, measure.Settings) if launch.device is None else BRIEF
+    settings = launch.settings if launch.device is None else BRIEF
     worker = _Worker(launch, emit, settings)
     for position, case in enumerate(launch.cases):
         work = workloads.get(case.workload)
@@ -84,7 +84,7 @@ class _Worker:
 
     launch: Launch
     emit: Emit
-    settings: measure.Settings
+    settings: Settings
     _device: Device | None = field(default=None, init=False)
     _refusal: Unavailable | None = field(default=None, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)

@@ -22,6 +22,7 @@ from hostbench.core.records import (
     Launch,
     Measurement,
     Process,
+    Settings,
     Started,
     decoded,
     encoded,
@@ -117,7 +118,7 @@ WHOLE = Measurement(
 @pytest.mark.parametrize(
     "one",
     [
-        Launch(number=-1, settings={"s": 1.0}, deadline_s=9.0, cases=(CASE,)),
+        Launch(number=-1, settings=Settings(budget_s=1.0), deadline_s=9.0, cases=(CASE,)),
         Process(pid=7, hostbench="1.0"),
         Started(record=record(CASE), opening="cuda"),
         Done(record=record(CASE, measurement=WHOLE)),

@@ -22,6 +22,7 @@ from hostbench.device.link_counters import LinkCounters
 from hostbench.facts import host
 from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop
+from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
 from tests.fakes.builders import walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
@@ -43,8 +44,7 @@ def case_of(workload: str, **axes: object) -> Case:
 
 
 def launched(*cases: Case) -> list[CaseRecord]:
-    settings = {"budget_s": 0.0, "warmup_s": 0.0, "max_samples": 3}
-    return walked(Launch(number=0, cases=cases, settings=settings))
+    return walked(Launch(cases=cases, settings=BRIEF))
 
 
 # ---- starting CUDA ------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.families.allocation import sequence
 from hostbench.measure import evidence, measure
+from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import Workload, prepare
 from tests import own_project
 from tests.fakes.builders import walked
@@ -32,7 +33,6 @@ from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 COSTS = Costs()
 WORKS = {name: work for name, work in load().items() if not work.has_ranks}
 DEPTHS = WORKS["synchronization.loop"].build.__globals__["DEPTHS"]
-SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""
 BATCH = 2 * MIB
@@ -64,7 +64,7 @@ def smallest(work: Workload) -> Iterator[Case]:
 def outcomes(family: str, *, observe: bool) -> list[CaseRecord]:
     cases = [case for work in WORKS.values() if work.family == family for case in smallest(work)]
     launch = Launch(
-        number=0, cases=tuple(cases), settings=SHORT, device=None, observe=observe, deadline_s=60.0
+        number=0, cases=tuple(cases), settings=BRIEF, device=None, observe=observe, deadline_s=60.0
     )
     gc.collect()
     gc.freeze()  # as the server does: garbage is looked for after each case
@@ -236,7 +236,7 @@ def test_a_training_step_of_ones_own(
             for one in cases
             if one.values == {**one.values, "num_examples": 32, "device": device}
         )
-        launch = Launch(number=0, cases=chosen, settings=SHORT, deadline_s=60.0)
+        launch = Launch(number=0, cases=chosen, settings=BRIEF, deadline_s=60.0)
         found = walked(launch)
     assert [(one.status, one.reason) for one in found] == [("ok", None)] * len(chosen)
     assert len(chosen) == (2 if write is printed else 1)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import Measurement
+from hostbench.core.records import Measurement, Settings
 from hostbench.device.base import Step
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import measure
-from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared, Settings, summary_s
+from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared, summary_s
 
 LAUNCH, WAIT, LATENCY = 2.0**-10, 2.0**-9, 2.0**-8
 N = 1 << 20

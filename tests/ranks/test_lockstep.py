@@ -13,12 +13,12 @@ import torch.distributed as dist
 
 from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
-from hostbench.core.records import FindingValue, Measurement
+from hostbench.core.records import FindingValue, Measurement, Settings
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
 from hostbench.measure import measure
-from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared, Settings
+from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks import group, lockstep, pool, rank
 from hostbench.ranks.group import GroupConfig, RankConfig

@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.records import Settings
 from hostbench.core.units import MIB
 from hostbench.device import chrome
 from hostbench.device.collective_logs import NcclLog
@@ -17,7 +18,6 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.families.collectives import exchange
 from hostbench.families.collectives.operations import nccl_sends
-from hostbench.measure.measure import Settings
 from hostbench.ranks import group
 from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.lockstep import Ranks

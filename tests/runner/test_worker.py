@@ -58,7 +58,7 @@ def odd_family(monkeypatch: pytest.MonkeyPatch) -> None:
 def walk(*kinds: str, device: str | None = "simulated") -> list[Message]:
     messages: list[Message] = []
     cases = tuple(Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in kinds)
-    worker.walk(Launch(settings={}, device=device, cases=cases), messages.append)
+    worker.walk(Launch(device=device, cases=cases), messages.append)
     return messages
 
 
@@ -92,7 +92,7 @@ def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch)
     cases = tuple(
         Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips")
     )
-    launch = Launch(settings={}, device="simulated", cases=cases, observes_after=True)
+    launch = Launch(device="simulated", cases=cases, observes_after=True)
     worker.walk(launch, messages.append)
     done = [message.record for message in messages if isinstance(message, Done)]
     assert [(record.status, record.launch) for record in done] == [
@@ -205,7 +205,7 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
     with Launcher() as launcher:
         for device, there in (("simulated", False), (None, True), ("simulated", True)):
             cases = (Case.of("asking.torch", {"device": "cpu"}),)
-            launch = Launch(settings={}, device=device, cases=cases)
+            launch = Launch(device=device, cases=cases)
             (done,) = launcher.run(launch)
             assert done.reason == f"proof failed: imported: {there}"
 
@@ -246,7 +246,7 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
         said: dict[str, set[str]] = {}
         for number in range(2):
             for _, variables, walked in planned.workers(number):
-                launch = Launch(settings={}, device="simulated", cases=walked, variables=variables)
+                launch = Launch(device="simulated", cases=walked, variables=variables)
                 for done in launcher.run(launch):
                     said.setdefault(str(done.case.values["setting"]), set()).add(str(done.reason))
         return said
@@ -296,7 +296,7 @@ def test_a_worker_that_cannot_be_killed_is_told_and_left_behind(
     cases = [
         Case.of("hanging.go", {"device": "cpu", "kind": k}) for k in ("hangs", "stops", "fine")
     ]
-    launch = Launch(settings={}, device="simulated", cases=tuple(cases), deadline_s=1.0)
+    launch = Launch(device="simulated", cases=tuple(cases), deadline_s=1.0)
     with Launcher() as held:
         found = [(one.status, one.reason) for one in held.run(launch)]
     left = "missed its deadline of 1 s, and its process cannot be killed"
@@ -340,7 +340,7 @@ def test_a_device_that_hangs_or_dies_at_its_start_is_not_waited_for_again(
     (tmp_path / "starting.py").write_text(STARTING.format(start=start))
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     cases = tuple(Case.of("starting.go", {"device": "cpu", "size": size}) for size in (1, 2))
-    launch = Launch(settings={}, device="simulated", cases=cases, deadline_s=1.0)
+    launch = Launch(device="simulated", cases=cases, deadline_s=1.0)
     found: list[CaseRecord] = []
     with Launcher() as starting, pytest.raises(DeviceLost, match=f"^{why}$"):
         found += starting.run(launch)
@@ -359,7 +359,7 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     cases = (Case.of("asking.torch", {"device": "cpu"}),)
     wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
-        list(launcher.run(Launch(settings={}, cases=cases)))
+        list(launcher.run(Launch(cases=cases)))
 
 
 class Forking:
@@ -377,7 +377,7 @@ def test_a_child_that_comes_back_from_a_step_tells_nothing() -> None:
     there, out = os.pipe()
     worker = os.fork()
     if worker == 0:
-        server._work(Forking, out, Launch(settings={}, cases=()))
+        server._work(Forking, out, Launch(cases=()))
     os.close(out)
     os.waitpid(worker, 0)
     with os.fdopen(there, "rb") as lines:
