@@ -342,10 +342,9 @@ class Device(Protocol):
         each time that it is run. Changes timings: never inside a timer. Raises Unavailable where it
         cannot be seen."""
 
-    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
+    def bytes_counted(self) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's
-        own counters, everybody's; with `second`, the link of the device where `second_buffer`
-        is. Raises Unavailable where there are none."""
+        own counters, everybody's. Raises Unavailable where there are none."""
         raise self.refusal("counters of its link's bytes")
 
     def bytes_sent(self) -> int:

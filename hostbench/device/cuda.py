@@ -156,7 +156,8 @@ class CudaDevice(TorchDevice):
 
     def second_buffer(self, nbytes: int, route: Route) -> Buffer:
         self.require("second device")
-        here, other = self.torch_device.index or 0, self._second.index
+        here = self.torch_device.index or 0
+        other = (here + 1) % torch.cuda.device_count()
         is_direct = torch.cuda.can_device_access_peer(here, other)
         if route == "peer" and not is_direct:
             raise Unavailable(
@@ -164,7 +165,7 @@ class CudaDevice(TorchDevice):
             )
         if route == "staged" and is_direct:
             raise Unavailable(f"GPU {here} has direct access to GPU {other}: nothing is staged")
-        return torch.empty(nbytes, dtype=torch.uint8, device=self._second).fill_(0)
+        return torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", other)).fill_(0)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         super().fill_pattern(buffer, seed)
@@ -332,8 +333,8 @@ class CudaDevice(TorchDevice):
         self.synchronize()
         return Profiler(self.delay, self.synchronize, lambda is_so: self.agree(is_so))
 
-    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
-        return (self._second_counters if second else self._counters).read()
+    def bytes_counted(self) -> tuple[int, int]:
+        return self._counters.read()
 
     def bytes_sent(self) -> int:
         return self._counters.sent()
@@ -341,16 +342,6 @@ class CudaDevice(TorchDevice):
     @cached_property
     def _counters(self) -> LinkCounters:
         return LinkCounters(uuid_of(self.torch_device))
-
-    @cached_property
-    def _second_counters(self) -> LinkCounters:
-        return LinkCounters(uuid_of(self._second))
-
-    @property
-    def _second(self) -> torch.device:
-        """The next GPU; the only one itself."""
-        here = self.torch_device.index or 0
-        return torch.device("cuda", (here + 1) % torch.cuda.device_count())
 
     def reset(self) -> None:
         self._close_loaders()

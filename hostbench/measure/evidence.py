@@ -120,16 +120,12 @@ def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
     ]
     if not any(asked):
         return {}
+    if prepared.to_second_device:
+        return {"link_bytes": "unavailable: the bytes cross the links of two devices"}
     try:
         return {"link_bytes": _counted(device, prepared, asked)}
     except Unavailable as reason:
         return {"link_bytes": f"unavailable: {reason}"}
-
-
-def _read(device: Device, prepared: Prepared) -> tuple[int, int]:
-    """The counters of the links that the step's bytes cross: (into, out of)."""
-    into, out_of = device.bytes_counted()
-    return device.bytes_counted(second=True)[0] if prepared.to_second_device else into, out_of
 
 
 def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
@@ -152,9 +148,7 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
     first, second = parts
     if abs(second - first) > SAME_SHARE:
         return f"unavailable: the counters are late: they saw {first:.0%}, then {second:.0%}"
-    target = "the second device" if prepared.to_second_device else "the device"
-    out_of = "the first" if prepared.to_second_device else "it"
-    why = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
+    why = f"{grown[0]} bytes into the device and {grown[1]} out of it"
     return f"failed: the link's counters saw {why}, the steps copied {wanted[0]} and {wanted[1]}"
 
 
@@ -163,14 +157,14 @@ def _growth(
 ) -> tuple[int, ...]:
     """Of the counters (into, out of) while the step is repeated: as soon as it is enough, or after
     they had time to catch up."""
-    start = _read(device, prepared)
+    start = device.bytes_counted()
     for _ in range(repeats):
         prepared.get_ready(device)
         prepared.step()
         device.synchronize()
     deadline_s = time.monotonic() + COUNTER_WAIT_S
     while True:
-        grown = tuple(now - then for now, then in zip(_read(device, prepared), start, strict=True))
+        grown = tuple(now - then for now, then in zip(device.bytes_counted(), start, strict=True))
         enough = all(n >= COUNTED_SHARE * most for n, most in zip(grown, wanted, strict=True))
         if enough or time.monotonic() > deadline_s:
             return grown

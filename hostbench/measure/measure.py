@@ -69,7 +69,7 @@ class Prepared:
     """Bytes that one step copies, by kind (`{"H2D pinned": 65536}`; see `device.activity`): held
     against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
     to_second_device: bool = False
-    """What it copies `H2D` goes into the second device, over that one's link."""
+    """What it copies `H2D` goes into the second device, over that one's link: not counted."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""

@@ -7,11 +7,9 @@ import pytest
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
 from hostbench.device.activity import Activity, Observation, busy, copied, length, shared
-from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
-from hostbench.families import load
+from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import prepare
 
 
 def piece(what: str, start_s: float, end_s: float, nbytes: int = 0) -> Activity:
@@ -41,8 +39,7 @@ class Counting(SimulatedDevice):
         self.share, self.wraps = share, wraps
         self.readings = 0
 
-    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
-        assert not second, "one device alone copies here"
+    def bytes_counted(self) -> tuple[int, int]:
         self.readings += 1
         moved = copied(self._seen)
         if self.wraps and self.readings > 1:
@@ -83,7 +80,7 @@ def test_the_link_counters_are_a_proof(
 
 def test_counters_that_come_late_are_waited_for() -> None:
     class Late(Counting):
-        def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
+        def bytes_counted(self) -> tuple[int, int]:
             self.share = float(self.readings > 1)  # one reading before, one too early
             return super().bytes_counted()
 
@@ -94,7 +91,7 @@ def test_counters_that_come_late_are_waited_for() -> None:
 
 def test_a_counter_that_lags_fails_nothing(patience: None) -> None:
     class Lagging(Counting):
-        def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
+        def bytes_counted(self) -> tuple[int, int]:
             self.share = 0.3 if self.readings < 3 else 0.6
             return super().bytes_counted()
 
@@ -107,48 +104,6 @@ def test_small_copies_are_not_held_against_a_coarse_counter(patience: None) -> N
     device = Counting()
     said = evidence.gather(device, copy_case(device, 4 * KIB)).proofs["link_bytes"]
     assert said == "unavailable: 4KiB is too little for the link's counters"
-
-
-class TwoLinks(SimulatedDevice):
-    """Two devices with counters of their own. What is copied into the second may go astray."""
-
-    def __init__(self, into: int = 1) -> None:
-        super().__init__()
-        self.into = into
-        self.counted = [[1 << 40, 1 << 41], [1 << 42, 1 << 43]]
-
-    def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
-        if source.on_host:
-            self.counted[self.into if target.device else 0][0] += source.nbytes
-        else:
-            self.counted[source.device][1] += source.nbytes
-        super().copy(target, source, blocking=blocking)
-
-    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
-        into, out_of = self.counted[second]
-        return into, out_of
-
-
-@pytest.mark.parametrize(
-    ("into", "said"),
-    [
-        (1, "passed"),
-        (
-            0,
-            "failed: the link's counters saw 0 bytes into the second device and "
-            f"{256 * MIB} out of the first, the steps copied {256 * MIB} and {256 * MIB}",
-        ),
-    ],
-)
-def test_bytes_through_the_host_are_looked_for_on_the_second_devices_link(
-    patience: None, into: int, said: str
-) -> None:
-    work = load(("transfer",))["transfer.between_devices"]
-    route = {"device": "cuda", "nbytes": 64 * MIB, "route": "through_host"}
-    case = next(one for one in work.cases() if one.values == route)
-    device = TwoLinks(into)
-    proofs = evidence.gather(device, prepare(work, device, case)).proofs
-    assert proofs == {"copies": "passed", "link_bytes": said}
 
 
 def test_a_copy_of_another_kind_than_declared_is_a_failed_proof() -> None:
