@@ -3,7 +3,7 @@ both, or why there is nothing to judge."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 _OF_SIDES = [
     *("case", "version", "status", "reason", "unit", "seconds", "value", "launches", "run_id"),
-    *("num_samples", "commit", "interleaved_with"),
+    *("num_samples", "interleaved_with"),
 ]
 _OF_LEVEL = [
     *("case", "version", "status", "unit", "seconds", "value", "run_id", "num_samples"),
@@ -77,7 +77,8 @@ def chosen(
     runs: pd.DataFrame, names: tuple[str, str], resolve: Resolve
 ) -> tuple[SideRuns, SideRuns]:
     """For each name the runs that may be judged; a run by its id may be scratch, too. A first name
-    LEVEL stands for the runs before the second side, a commit or a run.
+    LEVEL stands for the runs before the second side, a commit or a run. Of two machines these are
+    the runs of commits that both measured, where there are any.
 
     Raises UsageError for a name that means nothing and for sides that are not alike, then
     NothingMeasured for one that no run has.
@@ -99,6 +100,12 @@ def chosen(
         raise UsageError(
             f"{first.text!r} and {second.text!r} share {num} runs: name sides that share none, or "
             "single runs by run:ID"
+        )
+    commits = {*first.rows["commit"].dropna()} & {*second.rows["commit"].dropna()}
+    if first.column == "machine" and commits:
+        first, second = (
+            replace(side, rows=side.rows[side.rows["commit"].isin(commits)])
+            for side in (first, second)
         )
     return first, second
 
@@ -175,8 +182,7 @@ def read(
     first: SideRuns, second: SideRuns, history: Results
 ) -> tuple[dict[Key, TwoSides], dict[Key, Comparison]]:
     """(the series that both sides have, those of which there is nothing to judge). A series is a
-    case, its version and its machine, unless machines are compared: of these only the commits that
-    both measured are taken, where there are any."""
+    case, its version and its machine, unless machines are compared."""
     stored = _rows(first, second, history), _rows(second, first, history)
     numbers = [
         {key: own for key, rows in side.items() if (own := [r for r in rows if r["number"] > 0])}
@@ -194,7 +200,15 @@ def read(
         failed = newest[1] is not None and newest[1]["status"] == "failed"
         own, other, level = left.get(key, []), right.get(key, []), levels.get(key, {})
         if key in left and key in right and not failed:
-            series[key] = _two_sides(key, first.column, own, other, level)
+            launches = _launches(own), _launches(other)
+            series[key] = TwoSides(
+                first=[row["number"] for row in own],
+                second=[row["number"] for row in other],
+                interleaved=launches if all(launches) else None,
+                machine=key[0],
+                in_bytes=other[0]["unit"] == "bytes",
+                **level,
+            )
         elif why := _why_lacking(key, newest, (key in left, key in right), versions):
             begins = max(level.get("resets", ()), default=0)
             before_s = [row["number"] for row in own] or level.get("before", [])[begins:]
@@ -247,30 +261,6 @@ def _launches(rows: Sequence[StoredRow]) -> list[float]:
     """Those that were interleaved with the other side's."""
     paired = (row["launches"].values() for row in rows if row["paired"])
     return [float(seconds) for launches in paired for seconds in launches]
-
-
-def _two_sides(
-    key: Key,
-    compared: str,
-    own: Sequence[StoredRow],
-    other: Sequence[StoredRow],
-    level: Mapping[str, Any],
-) -> TwoSides:
-    """`compared`: the column that the sides are named by; `level`: of `_levels`."""
-    if compared == "machine":
-        commits = {row["commit"] for row in own} & {row["commit"] for row in other}
-        own, other = (
-            [row for row in rows if row["commit"] in commits] or rows for rows in (own, other)
-        )
-    launches = _launches(own), _launches(other)
-    return TwoSides(
-        first=[row["number"] for row in own],
-        second=[row["number"] for row in other],
-        interleaved=launches if all(launches) else None,
-        machine=key[0],
-        in_bytes=other[0]["unit"] == "bytes",
-        **level,
-    )
 
 
 def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, dict[str, Any]]:
