@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, median
+from statistics import median
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hostbench.core.arrays import Floats
 ALPHA = 0.01
 """Of the interval, unless another is asked for."""
 EXACT_UP_TO = 30
-"""Samples up to this size are judged by the exact distribution."""
+"""Samples up to this size are judged by the exact distribution, larger ones by the normal one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,61 +39,45 @@ def shift(first: Sequence[float], second: Sequence[float], alpha: float = ALPHA)
     """`alpha`: how often the interval may miss. Raises ValueError for an empty sample."""
     if not first or not second:
         raise ValueError("a shift needs numbers on both sides")
+    num, total = len(first), len(first) + len(second)
     differences = sorted(b - a for a in first for b in second)
-    rank = _interval_rank(len(first), len(second), alpha)
+    ranks = _midranks([*first, *second])
+    shares, middle = _rank_sums(tuple(sorted(ranks)), num), num * sum(ranks) / total
+    is_far = np.abs(np.arange(len(shares)) - middle) >= abs(sum(ranks[:num]) - middle)
+    # The interval ends at the differences of this rank from either end; 0 where they are too few.
+    below = np.cumsum(_rank_sums(tuple(range(1, total + 1)), num)[num * (num + 1) // 2 :])
+    rank = int(np.count_nonzero(2 * below <= alpha))
     return Shift(
         estimate=median(differences),
-        low=differences[rank - 1] if rank > 0 else -math.inf,
-        high=differences[-rank] if rank > 0 else math.inf,
-        p_value=_p_value(_doubled_midranks([*first, *second]), len(first)),
+        low=differences[rank - 1] if rank else -math.inf,
+        high=differences[-rank] if rank else math.inf,
+        p_value=min(1.0, float(shares[is_far].sum())),
     )
 
 
-def _p_value(ranks: Sequence[int], num: int) -> float:
-    """The share of all ways to deal out these ranks in which the sum of `num` of them is as far
-    from the middle as that of the first `num` is."""
-    total = len(ranks)
-    off = abs(sum(ranks[:num]) - num * (total + 1))
-    if max(num, total - num) <= EXACT_UP_TO:
-        shares = _rank_sums(tuple(sorted(ranks)), num)
-        far = np.abs(np.arange(len(shares)) - num * (total + 1)) >= off
-        return min(1.0, float(shares[far].sum()))
-    spread = _spread(ranks, num)
-    # A pair more or less moves the doubled sum by 2: half of that is the continuity correction.
-    return math.erfc(max(0, off - 1) / spread / math.sqrt(2)) if spread else 1.0
-
-
-def _interval_rank(num: int, other: int, alpha: float) -> int:
-    """The interval begins at the difference of this rank and ends at that from the other end; 0
-    where the samples are too small for one."""
-    ranks = range(2, 2 * (num + other) + 1, 2)
-    if max(num, other) <= EXACT_UP_TO:
-        below = np.cumsum(_rank_sums(tuple(ranks), num)[num * (num + 1) :: 2])
-        return int(np.count_nonzero(2 * below <= alpha))
-    quantile = NormalDist().inv_cdf(1 - alpha / 2)
-    return max(0, math.floor(num * other / 2 - quantile * _spread(ranks, num) / 2))
-
-
-def _doubled_midranks(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value, 1 for the smallest; equal values share the mean of theirs."""
+def _midranks(values: Sequence[float]) -> list[int]:
+    """The rank of each value, 1 for the smallest; equal values share the mean of theirs, and where
+    any are equal all ranks are doubled, so that they are whole."""
     ordered = np.sort(values)
     below, up_to = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
-    doubled: list[int] = (below + up_to + 1).tolist()
-    return doubled
+    is_tied = (up_to - below > 1).any()
+    ranks: list[int] = (below + up_to + 1 if is_tied else up_to).tolist()
+    return ranks
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)  # without ties every series asks for the same
 def _rank_sums(ranks: tuple[int, ...], num: int) -> Floats:
     """Of all ways to deal out `num` of these ranks the share that has each sum, 0 and up."""
-    ways = np.zeros((num + 1, sum(ranks) + 1))  # counts up to 10^17, in sums of like sign
-    ways[0, 0] = 1.0
-    for rank in ranks:
-        ways[1:, rank:] += ways[:-1, :-rank]
-    shares: Floats = ways[num] / ways[num].sum()
-    return shares
-
-
-def _spread(ranks: Sequence[int], num: int) -> float:
-    """Standard deviation of the sum of `num` of these ranks, of all ways to deal them out."""
     total = len(ranks)
-    return math.sqrt(num * (total - num) / (total - 1) * float(np.var(ranks)))
+    if max(num, total - num) > EXACT_UP_TO:
+        spread = math.sqrt(num * (total - num) / (total - 1) * float(np.var(ranks))) or 1e-9
+        off = np.arange(sum(ranks) + 1) - num * sum(ranks) / total
+        weights = np.exp(-((off / spread) ** 2) / 2)
+    else:
+        ways = np.zeros((num + 1, sum(ranks) + 1))  # counts up to 10^17, in sums of like sign
+        ways[0, 0] = 1.0
+        for rank in ranks:
+            ways[1:, rank:] += ways[:-1, :-rank]
+        weights = ways[num]
+    shares: Floats = weights / weights.sum()
+    return shares

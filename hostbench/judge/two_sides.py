@@ -119,7 +119,7 @@ class Comparison:
 
 def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
     """Judge all series of a table together."""
-    logs = dict(zip(table, _logs_of([*table.values()]), strict=True))
+    logs = _logs_of(table)
     judged, of_machine = dict[KeyT, Comparison](), defaultdict[str, list[KeyT]](list)
     for key, sides in table.items():
         judged[key] = one = _observed(sides, logs[key])
@@ -145,27 +145,27 @@ _Logs = tuple[Floats, ...]
 """The observations of each side, then the runs of each earlier level; logarithms."""
 
 
-def _logs_of(table: Sequence[TwoSides]) -> Iterator[_Logs]:
+def _logs_of(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, _Logs]:
     """Where the older side has too few runs for a level those before it join them, from the last
     step on; the levels before that say only how much runs differ."""
-    ends, wide, resets = list[_Logs](), list[Floats](), list[list[int]]()
-    for sides in table:
-        first, second = map(_logs, sides.interleaved or (sides.first, sides.second))
-        before = _logs(sides.before)[-SEARCHED_RUNS:]
-        left_out = len(sides.before) - len(before)
-        ends.append((first, second))
-        wide.append(np.concatenate([before, ends[-1][sides.older]]))
-        resets.append([index - left_out for index in sides.resets if index > left_out])
-    for sides, own, logs, known, judgement in zip(
-        table, ends, wide, resets, judge(wide, resets), strict=True
+    logs, wide, resets = dict[KeyT, _Logs](), dict[KeyT, Floats](), list[list[int]]()
+    for key, sides in table.items():
+        logs[key] = tuple(map(_logs, sides.interleaved or (sides.first, sides.second)))
+        older = logs[key][sides.older]
+        if sides.interleaved is None and len(older) < LEAST_RUNS:
+            before = _logs(sides.before)[-SEARCHED_RUNS:]
+            left_out = len(sides.before) - len(before)
+            wide[key] = np.concatenate([before, older])
+            resets.append([index - left_out for index in sides.resets if index > left_out])
+    for (key, runs), known, judgement in zip(
+        wide.items(), resets, judge([*wide.values()], resets), strict=True
     ):
-        if sides.interleaved is not None or len(own[sides.older]) >= LEAST_RUNS:
-            yield own
-            continue
         steps = {index for step in judgement.changes for index in (step.index, step.until) if index}
-        *earlier, level = np.split(logs, sorted(steps.union(known)))
-        level = level[-LEVEL_RUNS:]
-        yield (own[0], level, *earlier) if sides.older else (level, own[1], *earlier)
+        *earlier, level = np.split(runs, sorted(steps.union(known)))
+        ends = [*logs[key]]
+        ends[table[key].older] = level[-LEVEL_RUNS:]
+        logs[key] = (*ends, *earlier)
+    return logs
 
 
 def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
