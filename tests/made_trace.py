@@ -2,7 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from hostbench.idle.report import idle_report
+from hostbench.idle.trace import read_trace
+from hostbench.idle.words import blocks
+from hostbench.report.write import text
 
 H2D, H2D_PAGEABLE = "Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD (Pageable -> Device)"
 D2H_PAGEABLE = "Memcpy DtoH (Device -> Pageable)"
@@ -56,3 +62,10 @@ class MadeTrace:
     def write(self, path: Path) -> Path:
         path.write_text(json.dumps({**self.facts, "traceEvents": self.events}))
         return path
+
+
+def answer(*paths: Path) -> tuple[Any, str]:
+    """What `hostbench idle` says of these traces: its JSON, with attributes, and its text."""
+    report = idle_report([read_trace(path) for path in paths])
+    words = json.dumps(report.document())
+    return json.loads(words, object_hook=lambda row: SimpleNamespace(**row)), text(blocks(report))

@@ -1,7 +1,6 @@
 """`hostbench idle`: is the GPU idle, and why? From traces, or from a script that it records."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from shlex import join
 
@@ -16,7 +15,7 @@ from hostbench.core.errors import (
 from hostbench.core.units import number_of
 from hostbench.idle.child import RecordedRun, recorded
 from hostbench.idle.recording import RecordedProcess
-from hostbench.idle.summary import summary
+from hostbench.idle.report import idle_report
 from hostbench.idle.trace import Trace, read_trace
 from hostbench.idle.words import advice_table, blocks, overhead
 from hostbench.report.blocks import Page
@@ -61,14 +60,14 @@ def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProces
     notes = [
         overhead(own.free_s, own.recorded_s) for own in processes if own.free_s and own.recorded_s
     ][:1]
-    report = summary(_read(files))
+    report = idle_report(_read(files))
     page = Page(
-        blocks=lambda: [*blocks(report), *(notes if report.devices else ())],
+        blocks=lambda: [*blocks(report), *(notes if len(report.devices) else ())],
         table=lambda: advice_table(report.advice),
-        document=lambda: {**asdict(report), "recorded_steps": steps_s},
+        document=lambda: {**report.document(), "recorded_steps": steps_s},
     )
     show_page(format, page)
-    return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
+    return EXIT_OK if len(report.devices) else EXIT_NOTHING_MEASURED
 
 
 def _read(paths: Sequence[Path]) -> list[Trace]:

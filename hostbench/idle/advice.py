@@ -1,7 +1,8 @@
 """What costs time, in words, and what helps."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +16,6 @@ from hostbench.idle.causes import (
     QUEUED,
     SLOW_LAUNCH,
 )
-from hostbench.idle.report import CopyWay, WaitingLine
 from hostbench.idle.trace import KERNEL
 
 _TINY_S = 5e-6
@@ -62,30 +62,33 @@ Costly = tuple[float, str, str]
 """Seconds that something costs, what it is, and what helps."""
 
 
-def of_wait(wait: WaitingLine, num_steps: int) -> Costly:
+def of_wait(wait: Mapping[str, Any], num_steps: int) -> Costly:
     """A line at which the host waits."""
-    where = f"{wait.file}:{wait.line}" if wait.file else "a line that the trace lacks"
-    where += f" ({wait.function})" if wait.function else ""
-    call, outside = _SPOKEN.get(wait.call, wait.call), wait.count - wait.num_in_steps
-    times = number_of(wait.count, "time", "times")
-    if num_steps:
-        each = f"{wait.num_in_steps / num_steps:.3g} a step"
-        rest = f"{number_of(outside, 'time', 'times')} outside the steps"
-        times = " and ".join([each] * (wait.num_in_steps > 0) + [rest] * (outside > 0))
-    if wait.nbytes:
-        size = format_bytes(wait.nbytes / wait.count)
-        what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
-        return wait.idle_s, what, _PIN
-    return wait.idle_s, f"{where}: {call} waits for the device, {times}", remedy_of(wait.call)
+    where = "a line that the trace lacks"
+    if wait["file"] is not None:
+        where = f"{wait['file']}:{wait['line']} ({wait['function']})"
+    call, count, num_in_steps = wait["call"], wait["count"], wait["num_in_steps"]
+    times = number_of(count, "time", "times")
+    if num_steps and num_in_steps:
+        times = f"{num_in_steps / num_steps:.3g} a step"
+    if num_steps and num_in_steps < count:
+        outside = f"{number_of(count - num_in_steps, 'time', 'times')} outside the steps"
+        times = f"{times} and {outside}" if num_in_steps else outside
+    what = f"{where}: {_SPOKEN.get(call, call)}"
+    if wait["nbytes"]:
+        size = format_bytes(wait["nbytes"] / count)
+        return wait["idle_s"], f"{what}, non_blocking from pageable memory, {size}, {times}", _PIN
+    return wait["idle_s"], f"{what} waits for the device, {times}", remedy_of(call)
 
 
-def of_copies(copies: Sequence[CopyWay], collective_s: float) -> Iterator[Costly]:
+def of_copies(copies: Sequence[Mapping[str, Any]], collective_s: float) -> Iterator[Costly]:
     """What ran while nothing was computed."""
     for copy in copies:
-        size = f"{format_bytes(copy.nbytes / copy.count)} on average"
-        of_size = size if copy.nbytes else "a size that the trace lacks"
-        what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
-        yield copy.not_hidden_s, what, _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
+        size = f"{format_bytes(copy['nbytes'] / copy['count'])} on average"
+        of_size = size if copy["nbytes"] else "a size that the trace lacks"
+        what = f"copies not hidden: {copy['way']}, {copy['count']:,} of {of_size}"
+        remedy = _READ_LATER if copy["way"].startswith("D2H") else _OVERLAP
+        yield copy["not_hidden_s"], what, remedy
     yield collective_s, "collectives not hidden", _ALONE
 
 

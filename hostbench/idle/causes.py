@@ -8,15 +8,14 @@ had only just launched something else, and `host_late` where it had not; what li
 `launch_bound`, or `slow_launch` where the call is a long one.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hostbench.idle.intervals import union
+from hostbench.core.arrays import Floats
+from hostbench.idle.intervals import Ints, union
 from hostbench.idle.trace import COLLECTIVE, COPY, INSIDE, KERNEL, NONE, Trace
 from hostbench.idle.waits import waits_of
 
@@ -46,25 +45,14 @@ QUEUE_DEPTH = 1024
 _ALLOCATION = "Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap"
 
 
-class DeviceTime(NamedTuple):
-    """One device, from its first activity to the end of its last."""
-
-    device: int
-    start_s: float
-    end_s: float
-    busy_s: float
-    copy_s: float
-    """In which copies ran, and nothing was computed."""
-    collective_s: float
-    """In which collectives ran, and nothing was computed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessTime:
     """What the devices of one trace did, and why they idled."""
 
     trace: Trace
-    devices: Sequence[DeviceTime]
+    devices: pd.DataFrame
+    """device, rank, file; start_s, of its first activity, and end_s, of its last; busy_s; copy_s
+    and collective_s, in which those ran and nothing was computed."""
     work: pd.DataFrame
     """As of the trace, with seconds, and not_hidden_s: those in which nothing was computed."""
     idle: pd.DataFrame
@@ -75,47 +63,36 @@ class ProcessTime:
     `waits_of` has."""
 
 
-class IdlePiece(NamedTuple):
-    cause: str
-    seconds: float
-    wait: int = NONE
-    start_s: float = 0.0
-    end_s: float = 0.0
-    """Of a late host: between what it was late."""
-
-
 def process_time(trace: Trace) -> ProcessTime:
     """Of a trace with work of a device: divides every gap of each."""
     calls, launched = trace.calls, trace.work[trace.work["call"] != NONE]
     kernels = launched[launched["kind"].isin((KERNEL, COLLECTIVE))]
-    threads = (
-        calls["thread"].iloc[(kernels if len(kernels) else launched)["call"]].unique().tolist()
-    )
+    threads = calls["thread"].iloc[(kernels if len(kernels) else launched)["call"]].unique()
     launches = calls.iloc[np.unique(launched["call"])]
     launches = launches[launches["thread"].isin(threads)].sort_values("start_s", kind="stable")
-    waits = waits_of(trace, launches, threads).reset_index(drop=True)
-    devices, work, pieces = list[DeviceTime](), [], list[IdlePiece]()
-    for _, rows in trace.work.groupby("device"):
+    waits = waits_of(trace, launches, threads.tolist()).reset_index(drop=True)
+    devices, work, pieces = [], [], []
+    for device, rows in trace.work.groupby("device"):
         busy, firsts = union(rows)
         gaps = rows.iloc[firsts[1:]].assign(start_s=busy.ends[:-1], end_s=busy.starts[1:])
-        pieces += _Gaps(calls, launches, waits).divide(gaps)
+        pieces.append(_pieces(gaps, calls, launches, waits))
         # In which anything ran that neither copies nor talks to other devices.
         computing, _ = union(rows[rows["kind"].isin((KERNEL, INSIDE))])
         seconds = rows["end_s"] - rows["start_s"]
         hidden_s = computing.within(rows["start_s"], rows["end_s"])
         work.append(rows.assign(seconds=seconds, not_hidden_s=seconds - hidden_s))
-        alone_s = (
-            alone.length - float(computing.within(*alone).sum())
-            for alone in (union(rows[rows["kind"] == kind])[0] for kind in (COPY, COLLECTIVE))
-        )
-        span = (float(busy.starts[0]), float(busy.ends[-1]), busy.length)
-        devices.append(DeviceTime(int(rows["device"].iloc[0]), *span, *alone_s))
-    idle = pd.DataFrame(pieces, columns=list(IdlePiece._fields))
+        row = {"device": device, "rank": trace.rank, "file": trace.file}
+        row |= {"start_s": busy.starts[0], "end_s": busy.ends[-1], "busy_s": busy.length}
+        for kind in (COPY, COLLECTIVE):
+            alone, _ = union(rows[rows["kind"] == kind])
+            row[f"{kind}_s"] = alone.length - computing.within(*alone).sum()
+        devices.append(row)
+    idle = pd.concat(pieces)
     allocating, _ = union(calls[calls["name"].str.contains(_ALLOCATION)])
     idle_s = idle.groupby("wait")["seconds"].sum()
     return ProcessTime(
         trace=trace,
-        devices=devices,
+        devices=pd.DataFrame(devices),
         work=pd.concat(work),
         idle=idle.assign(
             loading_s=trace.loads.within(idle["start_s"], idle["end_s"]),
@@ -129,67 +106,67 @@ def process_time(trace: Trace) -> ProcessTime:
     )
 
 
-class _Gaps:
-    """The gaps of one device, in the order of time."""
+def _pieces(
+    gaps: pd.DataFrame, calls: pd.DataFrame, launches: pd.DataFrame, waits: pd.DataFrame
+) -> pd.DataFrame:
+    """Of the gaps of one device, in the order of time: cause, seconds, wait; of a late host also
+    start_s and end_s, between which it was late."""
+    other, gaps = gaps[gaps["call"] == NONE], gaps[gaps["call"] != NONE]
+    start_s, end_s = gaps["start_s"].to_numpy(), gaps["end_s"].to_numpy()
+    called_s, returned_s = calls[["start_s", "end_s"]].to_numpy()[gaps["call"]].T
+    called_s = np.minimum(called_s, end_s)
+    # The call of a copy may last until the copy is done: had it begun before the gap, it does not
+    # keep the device waiting.
+    is_under_way = (gaps["kind"] == COPY) & (called_s < start_s)
+    returned_s = np.where(is_under_way, called_s, returned_s).clip(start_s, end_s)
+    launch = launches["start_s"].searchsorted(called_s)
+    num_over = np.maximum.accumulate(waits["end_s"].searchsorted(called_s, side="right"))
+    rest_s = returned_s - start_s
+    charges = _charges(rest_s, launch, num_over, launches, waits)
+    np.subtract.at(rest_s, charges["gap"], charges["seconds"])
+    in_call_s = np.minimum(rest_s, returned_s - np.maximum(called_s, start_s))
+    is_slow = returned_s - called_s > LAUNCH_S
+    launched_s = np.append(launches["end_s"].cummax(), -np.inf)[launch - 1]
+    waited_s = np.append(waits["end_s"], -np.inf)[num_over - 1]
+    is_late = called_s - np.maximum(launched_s, waited_s) > LAUNCH_S
+    is_late &= rest_s > in_call_s
+    pieces = (
+        {"cause": OTHER, "seconds": other["end_s"] - other["start_s"]},
+        {"cause": QUEUED, "seconds": end_s - returned_s},
+        {"cause": SYNCHRONIZATION, "seconds": charges["seconds"], "wait": charges["wait"]},
+        {"cause": np.where(is_slow, SLOW_LAUNCH, LAUNCH_BOUND), "seconds": in_call_s},
+        {
+            "cause": np.where(is_late, HOST_LATE, LAUNCH_BOUND),
+            "seconds": rest_s - in_call_s,
+            "start_s": np.where(is_late, start_s, 0.0),
+            "end_s": np.where(is_late, called_s, 0.0),
+        },
+    )
+    table = pd.concat(map(pd.DataFrame, pieces), ignore_index=True)
+    return table.fillna({"wait": NONE, "start_s": 0.0, "end_s": 0.0}).astype({"wait": int})
 
-    def __init__(self, calls: pd.DataFrame, launches: pd.DataFrame, waits: pd.DataFrame) -> None:
-        self._calls = list(zip(calls["start_s"], calls["end_s"], strict=True))
-        self._launch_starts = launches["start_s"].tolist()
-        self._launch_ends = launches["end_s"].cummax().tolist()
-        self._waits = list(zip(waits["start_s"], waits["end_s"], strict=True))
-        self._num_over = 0
-        self._owed: list[tuple[int, int, float]] = []
-        """Of waits that are over: which, the first launch behind it, seconds not yet used up."""
 
-    def divide(self, gaps: pd.DataFrame) -> Iterator[IdlePiece]:
-        is_copy = gaps["kind"] == COPY
-        for start_s, end_s, call, copies in zip(
-            gaps["start_s"], gaps["end_s"], gaps["call"], is_copy, strict=True
-        ):
-            if call == NONE:
-                yield IdlePiece(OTHER, end_s - start_s)
-            else:
-                yield from self._pieces(start_s, end_s, self._calls[call], copies)
-
-    def _pieces(
-        self, start_s: float, end_s: float, call: tuple[float, float], is_copy: bool
-    ) -> Iterator[IdlePiece]:
-        """Of one gap. The call of a copy may last until the copy is done: had it begun before the
-        gap, it does not keep the device waiting."""
-        called_s, returned_s = min(call[0], end_s), call[1]
-        if is_copy and called_s < start_s:
-            returned_s = called_s
-        returned_s = min(max(returned_s, start_s), end_s)
-        yield IdlePiece(QUEUED, end_s - returned_s)
-        index = bisect_left(self._launch_starts, called_s)
-        self._settle(called_s, index)
-        rest_s = returned_s - start_s
-        while self._owed and rest_s > 0:  # charged to waits, the latest first
-            wait, launch, owed_s = self._owed.pop()
-            used_s = min(rest_s, owed_s)
-            yield IdlePiece(SYNCHRONIZATION, used_s, wait)
-            rest_s -= used_s
-            if owed_s > used_s:
-                self._owed.append((wait, launch, owed_s - used_s))
-        in_call_s = min(rest_s, returned_s - max(called_s, start_s))
-        if in_call_s > 0:
-            is_slow = returned_s - called_s > LAUNCH_S
-            yield IdlePiece(SLOW_LAUNCH if is_slow else LAUNCH_BOUND, in_call_s)
-        if rest_s <= in_call_s:
-            return
-        launched_s = self._launch_ends[index - 1] if index else -np.inf
-        waited_s = self._waits[self._num_over - 1][1] if self._num_over else -np.inf
-        if called_s - max(launched_s, waited_s) > LAUNCH_S:
-            yield IdlePiece(HOST_LATE, rest_s - in_call_s, NONE, start_s, called_s)
-        else:
-            yield IdlePiece(LAUNCH_BOUND, rest_s - in_call_s)
-
-    def _settle(self, called_s: float, index: int) -> None:
-        """Take in the waits that are over, and forget those that lie too far back."""
-        while self._num_over < len(self._waits) and self._waits[self._num_over][1] <= called_s:
-            start_s, end_s = self._waits[self._num_over]
-            launch = bisect_left(self._launch_starts, end_s)
-            self._owed.append((self._num_over, launch, end_s - start_s))
-            self._num_over += 1
-        while self._owed and index - self._owed[0][1] > QUEUE_DEPTH:
-            del self._owed[0]
+def _charges(
+    rest_s: Floats, launch: Ints, num_over: Ints, launches: pd.DataFrame, waits: pd.DataFrame
+) -> pd.DataFrame:
+    """Of each gap what goes to waits before it, the latest first: gap, wait, seconds. A wait takes
+    no more blame than it lasted, and none for gaps that lie QUEUE_DEPTH launches behind it."""
+    left_s = (waits["end_s"] - waits["start_s"]).tolist()
+    launch_behind = launches["start_s"].searchsorted(waits["end_s"]).tolist()
+    owing, taken, charges = deque[int](), 0, []
+    gaps = zip(rest_s.tolist(), launch.tolist(), num_over.tolist(), strict=True)
+    for gap, (uncharged_s, index, over) in enumerate(gaps):
+        owing.extend(range(taken, over))
+        taken = over
+        while owing and index - launch_behind[owing[0]] > QUEUE_DEPTH:
+            owing.popleft()
+        while owing and uncharged_s > 0:
+            wait = owing[-1]
+            seconds = min(uncharged_s, left_s[wait])
+            charges.append((gap, wait, seconds))
+            uncharged_s -= seconds
+            left_s[wait] -= seconds
+            if not left_s[wait]:
+                owing.pop()
+    columns = {"gap": int, "wait": int, "seconds": float}
+    return pd.DataFrame(charges, columns=[*columns]).astype(columns)

@@ -17,10 +17,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 MARK = "hostbench line "
 """Begins the annotation without length that is written behind a wait."""
+MARK_FIELDS = rf"^{MARK}(?P<line>\d+) (?P<call>\S*) (?P<function>\S+) (?P<file>.+)$"
+"""The call is empty for a wait, and named where it would wait if there were a GPU."""
 BORDER = "hostbench step"
 """Where one step ends and the next begins: a step that is under way at the end is none."""
 
@@ -38,21 +40,6 @@ _WOULD_WAIT = {
 }
 """Methods of a tensor, and what a program calls, which waits if the tensor is on a GPU; `to` if it
 goes there from memory that is not pinned."""
-
-
-class CodeLine(NamedTuple):
-    """A line of a user's code."""
-
-    file: str
-    line: int
-    function: str
-
-
-def read_mark(text: str) -> tuple[CodeLine | None, str]:
-    """The line, None where it is none, and the call that would wait if there were a GPU."""
-    line, call, function, file = (*text.removeprefix(MARK).split(" ", 3), "", "", "", "")[:4]
-    is_line = line.isdecimal() and file
-    return CodeLine(file, int(line), function) if is_line else None, call
 
 
 @contextmanager

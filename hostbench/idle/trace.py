@@ -9,7 +9,7 @@ import pandas as pd
 from hostbench.core.units import number_of
 from hostbench.device.chrome import EventArgs, TraceEvent, copy_way, is_collective, read_chrome
 from hostbench.idle.intervals import Intervals, union
-from hostbench.idle.lines import BORDER, MARK, read_mark
+from hostbench.idle.lines import BORDER, MARK, MARK_FIELDS
 
 NONE = -1
 """In a column of whole numbers: there is none."""
@@ -30,8 +30,9 @@ _COLUMNS = {
     **dict.fromkeys(("kind", "name", "thread"), "str"),
     **dict.fromkeys(("start_us", "length_us"), "float"),
     **dict.fromkeys(("device", "nbytes", "correlation"), "int64"),
-    "line": "object",
 }
+LINE = ("file", "line", "function")
+"""The columns of a line of a user's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,8 @@ class Trace:
     ops: pd.DataFrame
     """Operations of torch: start_s, end_s, name, thread."""
     marks: pd.DataFrame
-    """What hostbench writes behind a wait: start_s, thread, line, a CodeLine; the name is the call
-    that would wait if there were a GPU, else empty."""
+    """What hostbench writes behind a wait: start_s, thread, file, line, function; call, what would
+    wait if there were a GPU, else empty."""
     steps: Intervals
     """The annotations ProfilerStep#N, or what lies between two of our own marks; they may touch."""
     loads: Intervals
@@ -75,7 +76,7 @@ def read_trace(path: Path) -> Trace:
     caller = {
         number: row for row, number in reversed([*calls["correlation"].items()]) if number > 0
     }
-    marks = table[is_mark & table["line"].notna()]
+    marks = table[is_mark].join(name[is_mark].str.extract(MARK_FIELDS)).dropna(subset=["file"])
     num_left_out = chrome.num_left_out + len(counted) - len(whole)
     warning = (
         f"{path.name}: {number_of(num_left_out, 'event')} left out: times or numbers that are "
@@ -88,7 +89,7 @@ def read_trace(path: Path) -> Trace:
         work=work.assign(call=work["correlation"].map(caller).fillna(NONE).astype("int64")),
         calls=calls,
         ops=table[(kind == _OP) & ~is_step & ~is_mark & (name != BORDER)],
-        marks=marks.assign(name=marks["name"].str.removeprefix(MARK)),
+        marks=marks.astype({"line": int}),
         steps=_steps(table[is_step], table.loc[name == BORDER, "start_s"]),
         loads=union(table[is_load])[0],
     )
@@ -96,16 +97,13 @@ def read_trace(path: Path) -> Trace:
 
 def _row(event: TraceEvent) -> tuple[Any, ...]:
     """As _COLUMNS names it."""
-    kind, name, line = _KINDS[str(event.cat)], str(event.name), None
+    kind, name = _KINDS[str(event.cat)], str(event.name)
     args = event.args or EventArgs()
     if kind == COPY:
         name = copy_way(name)
         kind = INSIDE if name == "D2D" else COPY
     elif kind == KERNEL and is_collective(name):
         kind = COLLECTIVE
-    elif name.startswith(MARK):
-        line, call = read_mark(name)
-        name = MARK + call
     device = args.device if args.device is not None else event.pid
     return (
         kind,
@@ -116,7 +114,6 @@ def _row(event: TraceEvent) -> tuple[Any, ...]:
         device if isinstance(device, int) else 0,
         args.nbytes or 0,
         args.correlation or 0,
-        line,
     )
 
 

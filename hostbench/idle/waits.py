@@ -1,12 +1,13 @@
 """Where the host stood still until a device had done something, and in whose line."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hostbench.idle.intervals import Intervals, union
-from hostbench.idle.trace import COPY, NONE, Trace
+from hostbench.idle.trace import COPY, LINE, NONE, Trace
 
 _SYNC = (
     r"^(?:cuda|hip|cu)(?:(?:Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(?:Async|Peer|DtoD)))"
@@ -15,13 +16,17 @@ _QUERY = "Query|IsCapturing|GetCapture|LastError|GetDevice"
 """Calls that neither enqueue nor wait."""
 _FREE = r"^(?:cuda|hip|cuMem)(?:Free(?:Host|Array)?|HostUnregister)(?:_v2)?$"
 """They wait for the device, and do not say so."""
-_COLUMNS = {"start_s": float, "end_s": float, "call": object, "line": object, "nbytes": float}
+_COLUMNS: Any = {"start_s": float, "end_s": float, "call": "str", "nbytes": "int64"} | {
+    "file": "str",
+    "line": float,
+    "function": "str",
+}
 
 
 def waits_of(trace: Trace, launches: pd.DataFrame, threads: Sequence[str]) -> pd.DataFrame:
     """The waits of these threads, in the order of their ends: start_s, end_s; call, the operation
-    of torch, else the call of CUDA; line, a CodeLine or None; nbytes, of a copy from pageable
-    memory that was called with non_blocking, 0 of all others."""
+    of torch, else the call of CUDA; file, line and function, where there is a mark; nbytes, of a
+    copy from pageable memory that was called with non_blocking, 0 of all others."""
     waits = [_of_thread(trace, thread) for thread in threads]
     none = pd.DataFrame(columns=list(_COLUMNS)).astype(_COLUMNS)
     table = pd.concat([none, *(rows for rows in waits if len(rows))])
@@ -100,6 +105,5 @@ def _with_lines(waits: pd.DataFrame, calls: pd.DataFrame, marks: pd.DataFrame) -
     next_call_s = called_s[np.searchsorted(called_s, done_s)]
     index = np.searchsorted(marks["start_s"], waits["end_s"])
     is_its = np.append(marks["start_s"], np.inf)[index] <= next_call_s
-    lines = [*marks["line"], None]
-    of_waits = [lines[at] if its else None for at, its in zip(index, is_its, strict=True)]
-    return waits.assign(line=pd.Series(of_waits, waits.index, object))[list(_COLUMNS)]
+    lines = marks[[*LINE]].reset_index(drop=True).reindex(np.where(is_its, index, NONE))
+    return waits.join(lines.set_axis(waits.index))[[*_COLUMNS]]

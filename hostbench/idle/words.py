@@ -1,12 +1,12 @@
 """What `hostbench idle` says: a page, a table, a document."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
+
+import pandas as pd
 
 from hostbench.core.units import format_seconds, format_share, number_of
 from hostbench.idle.causes import COPY_NOT_HIDDEN, IDLE_CAUSES
-from hostbench.idle.report import Advice, IdleReport
-from hostbench.idle.summary import MOSTLY
+from hostbench.idle.report import MOSTLY, IdleReport, records
 from hostbench.report.blocks import Block, Column, Heading, Table
 
 _SHOWN = 8
@@ -52,12 +52,12 @@ _LIKELY_COLUMNS = (
 def blocks(report: IdleReport) -> Iterator[Block]:
     """The page: of devices, else of the lines that would wait for one."""
     yield from report.warnings
-    yield from _idleness(report) if report.devices else _likely_waits(report)
+    yield from _idleness(report) if len(report.devices) else _likely_waits(report)
 
 
-def advice_table(advice: Sequence[Advice]) -> Table:
+def advice_table(advice: pd.DataFrame) -> Table:
     columns = (*_COST_COLUMNS, Column(("what",), "what"), _REMEDY)
-    return Table(columns, list(map(asdict, advice)))
+    return Table(columns, records(advice))
 
 
 def overhead(free_s: float, recorded_s: float) -> str:
@@ -71,14 +71,14 @@ def overhead(free_s: float, recorded_s: float) -> str:
 
 def _likely_waits(report: IdleReport) -> Iterator[Block]:
     yield "No work of a GPU is in the trace: whether one idled cannot be seen."
-    if not report.likely_waits:
+    if not len(report.likely_waits):
         yield (
             "Idle time, copies and waits need a run on a GPU, with ProfilerActivity.CUDA, where "
             "CUPTI is installed and permitted."
         )
         return
     yield from ("", Heading("These lines would make the host wait for a GPU"))
-    yield Table(_LIKELY_COLUMNS, [asdict(wait) for wait in report.likely_waits])
+    yield Table(_LIKELY_COLUMNS, records(report.likely_waits))
     yield ""
     yield (
         "Counted by their calls, without a GPU: no time is known, and a tensor kept on the "
@@ -89,26 +89,26 @@ def _likely_waits(report: IdleReport) -> Iterator[Block]:
 def _idleness(report: IdleReport) -> Iterator[Block]:
     yield _headline(report)
     if len(report.devices) > 1:
-        yield Table(_DEVICE_COLUMNS, list(map(asdict, report.devices)))
+        yield Table(_DEVICE_COLUMNS, records(report.devices))
     yield from ("", Heading("Where the time goes"))
-    yield Table(_CAUSE_COLUMNS, [asdict(cause) for cause in report.causes if cause.seconds > 0])
+    yield Table(_CAUSE_COLUMNS, records(report.causes[report.causes["seconds"] > 0]))
     yield from ("", Heading("What to do, the worst first"))
-    shown = [item for item in report.advice if item.share >= _WORTH][:_SHOWN]
-    yield advice_table(shown) if shown else f"Nothing costs {_WORTH:.1%} of the time."
+    shown = report.advice[report.advice["share"] >= _WORTH][:_SHOWN]
+    yield advice_table(shown) if len(shown) else f"Nothing costs {_WORTH:.1%} of the time."
     if num_left := len(report.advice) - len(shown):
         yield f"{num_left} more that cost less; --format json lists them"
-    if any(wait.line is None for wait in report.waits):
+    if report.waits["line"].isna().any():
         yield ""
         yield "Some waits have no line: `hostbench idle -- python SCRIPT` records them with theirs."
 
 
 def _headline(report: IdleReport) -> str:
-    span_s = sum(device.span_s for device in report.devices)
-    idle_s = span_s - sum(device.busy_s for device in report.devices)
+    span_s = report.devices["span_s"].sum()
+    idle_s = span_s - report.devices["busy_s"].sum()
     idle = f"idle {format_share(idle_s / span_s if span_s else 0.0)} of"
     if len(report.devices) > 1:
         return f"{len(report.devices)} GPUs: {idle} their time."
-    text = f"GPU {report.devices[0].device}: {idle} {format_seconds(span_s)}"
+    text = f"GPU {report.devices['device'].iloc[0]}: {idle} {format_seconds(span_s)}"
     if report.step_s is None or report.steps_share is None:
         return f"{text} (no steps are marked; profile.step() marks them)."
     steps = f"{number_of(report.num_steps, 'step')} of {format_seconds(report.step_s)}"

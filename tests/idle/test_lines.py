@@ -12,9 +12,8 @@ import torch
 
 from hostbench.idle import lines
 from hostbench.idle.recording import Session
-from hostbench.idle.report import IdleReport
-from hostbench.idle.summary import idle_report
 from tests.fakes.fake_cuda import cuda_machine
+from tests.made_trace import answer
 
 HERE = Path(__file__)
 STEPS = 4
@@ -34,7 +33,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def record(work: Callable[[], Any], folder: Path) -> IdleReport:
+def record(work: Callable[[], Any], folder: Path) -> Any:
     """Of some steps, each with a few kernels before the work."""
     left = torch.ones(256, 256, device="cuda")
     session = Session()
@@ -44,7 +43,7 @@ def record(work: Callable[[], Any], folder: Path) -> IdleReport:
         work()
         session.step()
     session.stop(folder / "trace.json")
-    return idle_report([folder / "trace.json"])
+    return answer(folder / "trace.json")[0]
 
 
 def line_of(function: Callable[..., Any], text: str) -> int:

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from hostbench.idle.causes import HOST_LATE, SYNCHRONIZATION
-from hostbench.idle.summary import idle_report
-from hostbench.idle.words import blocks
-from hostbench.report.write import text
+from tests.made_trace import answer
 
 FOLDER = Path(__file__).parent.parent / "data" / "traces"
 WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
@@ -38,7 +36,7 @@ def slow_idle_fraction(name: str) -> float:
     "name", ("resnet50.json.gz", "recommender-rank-3.json.gz", "distributed-rank-0.json.gz")
 )
 def test_idle_fraction_is_that_of_the_slow_computation(name: str) -> None:
-    report = idle_report([FOLDER / name])
+    report, _ = answer(FOLDER / name)
     (device,) = report.devices
     assert device.idle_fraction == pytest.approx(slow_idle_fraction(name), abs=1e-4)
     idle_s = sum(each.seconds for each in report.causes if each.is_idle)
@@ -48,7 +46,7 @@ def test_idle_fraction_is_that_of_the_slow_computation(name: str) -> None:
 
 
 def test_copies_and_waits_of_a_step() -> None:
-    report = idle_report([FOLDER / "resnet50.json.gz"])
+    report, _ = answer(FOLDER / "resnet50.json.gz")
     (line,) = report.waits
     assert (line.call, line.count, line.num_in_steps) == ("aten::to", 2, 2)
     assert [copy.way for copy in report.copies] == ["H2D pageable"]
@@ -57,16 +55,16 @@ def test_copies_and_waits_of_a_step() -> None:
 
 
 def test_a_step_is_as_long_as_its_annotation() -> None:
-    report = idle_report([FOLDER / "resnet50.json.gz"])
+    report, page = answer(FOLDER / "resnet50.json.gz")
     assert report.step_s == pytest.approx(176e-3, abs=1e-3)
-    assert "1 step of 176 ms" in text(blocks(report))
-    report = idle_report([FOLDER / "distributed-rank-0.json.gz"])
+    assert "1 step of 176 ms" in page
+    report, page = answer(FOLDER / "distributed-rank-0.json.gz")
     assert report.step_s == pytest.approx(72.1e-3, abs=1e-4)
     assert report.steps_share == pytest.approx(1)
 
 
 def test_every_item_of_a_step_is_counted() -> None:
-    report = idle_report([FOLDER / "recommender-rank-3.json.gz"])
+    report, _ = answer(FOLDER / "recommender-rank-3.json.gz")
     items = [line for line in report.waits if line.call == "aten::item"]
     calls = [e for e in events("recommender-rank-3.json.gz") if e["name"] == "aten::item"]
     waits = [e for e in events("recommender-rank-3.json.gz") if "Synchronize" in e["name"]]

@@ -15,10 +15,8 @@ import pytest
 from hostbench.cli import main
 from hostbench.idle.child import processes_of
 from hostbench.idle.recording import RecordedProcess
-from hostbench.idle.summary import idle_report
 from hostbench.idle.trace import read_trace
-from hostbench.idle.words import blocks
-from hostbench.report.write import text
+from tests.made_trace import answer
 
 QUICKLY = """
 import atexit, gc
@@ -125,8 +123,7 @@ def test_lines_that_would_wait_for_a_gpu(forked: Forked) -> None:
     process = forked("record(warmup=0, steps=4)\ntrain.work(5)  # of the last, nothing is recorded")
     assert process is not None and process.trace is not None
     assert len(read_trace(Path(process.trace)).steps.starts) == 4
-    report = idle_report([Path(process.trace)])
-    page = text(blocks(report))
+    report, page = answer(Path(process.trace))
     assert page.startswith("No work of a GPU is in the trace")
     assert f"1 a step  train.py:{line_of('batch = ')} (work)  .to(device)" in page
     assert {
@@ -150,12 +147,12 @@ def test_without_an_optimizer_it_goes_by_the_clock(forked: Forked) -> None:
     trace = read_trace(Path(process.trace))
     assert len(trace.ops) > 0
     assert len(trace.steps.starts) == 0
-    found = idle_report([Path(process.trace)]).likely_waits
-    assert {wait.call for wait in found} == {
+    report, _ = answer(Path(process.trace))
+    assert {wait.call for wait in report.likely_waits} == {
         *("bool(t)", "int(t)", "float(t)", "index(t)", "print(t)"),
         *(".tolist()", ".cpu()", ".nonzero()"),
     }
-    assert {wait.per_step for wait in found} == {None}
+    assert {wait.per_step for wait in report.likely_waits} == {None}
 
 
 def test_an_end_in_the_middle_keeps_what_was_recorded(forked: Forked) -> None:

@@ -1,19 +1,16 @@
 """What is told of a step: its length, its waits, and what lies outside of all."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hostbench.idle.report import IdleReport
-from hostbench.idle.summary import idle_report
-from hostbench.idle.words import blocks
-from hostbench.report.write import text
+from tests import made_trace
 from tests.made_trace import MadeTrace
 
 
-def answer(made: MadeTrace, folder: Path) -> tuple[IdleReport, str]:
-    report = idle_report([made.write(folder / "trace.json")])
-    return report, text(blocks(report))
+def answer(made: MadeTrace, folder: Path) -> tuple[Any, str]:
+    return made_trace.answer(made.write(folder / "trace.json"))
 
 
 def test_one_process_with_several_devices(tmp_path: Path) -> None:
