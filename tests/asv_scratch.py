@@ -8,7 +8,7 @@ from typing import Any
 from tests.scratch import Scratch
 
 WORKER = "hostbench/runner/worker.py"
-MEDIAN = "measure.summary_s(measurement)"
+MEDIAN = "median(measurement.end_to_end_s)"
 H2D = "transfer.HostToDevice.track_seconds"
 D2H = "transfer.DeviceToHost.track_seconds"
 FAST = {"HOSTBENCH_LAUNCHES": "8"}
@@ -19,8 +19,8 @@ def small(checkout: Scratch, seconds: float) -> None:
     imports torch."""
     checkout.plain_copies()
     checkout.without_torch()
-    checkout.set_number("hostbench/measure/measure.py", "budget_s: float", 0.0)
-    checkout.set_number("hostbench/measure/measure.py", "warmup_s: float", 0.0)
+    checkout.set_number("hostbench/core/records.py", "budget_s: float", 0.0)
+    checkout.set_number("hostbench/core/records.py", "warmup_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "PROBE_DELAY_S", 0.002)
     checkout.edit(WORKER, MEDIAN, str(seconds))
     checkout.only_families("transfer")

@@ -59,7 +59,9 @@ class Profiler:
             trace = self._trace(work, head_s)
             events = chrome.decode(trace).events
             is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
-            if self._agree(sum(map(_is_short_wait, events)) == 2):
+            waits = [event for event in events if chrome.is_delay(event)]
+            num_short = sum(wait.end_s - wait.start_s < 100 * _SHORT_S for wait in waits)
+            if self._agree(num_short == 2):
                 return Observation(
                     activities=sorted(chrome.activities(events), key=lambda seen: seen.start_s),
                     num_waits=chrome.count_waits(events, _WORK),
@@ -107,7 +109,3 @@ def _exported(profile: Any) -> bytes:
 def _all_events(trace: bytes) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = json.loads(trace)["traceEvents"]
     return events
-
-
-def _is_short_wait(event: chrome.TraceEvent) -> bool:
-    return chrome.is_delay(event) and event.end_s - event.start_s < 100 * _SHORT_S

@@ -25,7 +25,7 @@ PROBES = 2
 EVENT_DELAY_S = 0.002
 """How much longer than its calls took the stream is held back, so that what the host does for a
 step is outside the device clock."""
-HOST_ONLY_READING_S = 200e-6
+READING_S = 200e-6
 """Host-only steps are repeated until one timer reading is at least this long."""
 MAX_NUMBER = 10_000
 MIN_SAMPLES = 7
@@ -95,26 +95,37 @@ class Prepared:
 
 def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
     """Measure a prepared step on its device. Raises what running the step raises."""
-    run = _Run(device, prepared)
-    run.once()
-    warm_up(lambda _: [run.once()], num_page_faults, device.now, settings)
-    number = _number(run) if prepared.host_only else 1
+
+    def once(number: int = 1) -> Reading:
+        prepared.get_ready(device)
+        return reading(prepared.step, prepared.depth * number, device.now, device.synchronize)
+
+    once()
+    warm_up(lambda _: [once()], num_page_faults, device.now, settings)
+    number = 1
+    if prepared.host_only:  # so often that a reading is long enough for the clock
+        while number < MAX_NUMBER and once(number)[0] * number * prepared.depth < READING_S:
+            number = min(2 * number, MAX_NUMBER)
     device.reset_peak()
     start = noise()
-    timed = sample(lambda _: [run.once(number)], device.now, settings)
+    timed = sample(lambda _: [once(number)], device.now, settings)
     noise_meanwhile = noise_since(start)
     memory = device.memory_stats()
     findings = findings_of(prepared)
-    device_reason = _no_device_clock(prepared)
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
-    if device_reason is None:
-        call_s = max(call for _, call in timed)
-        asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
-        if asynchronous:
-            device_s = _device_clock(run, settings, EVENT_DELAY_S + call_s * prepared.depth)
-        else:
-            device_reason = "the step waits: its device clock would hold the host's time"
+    device_reason: str | None
+    call_s = max(call for _, call in timed)
+    if prepared.host_only:
+        device_reason = "the step enqueues nothing on the device"
+    elif not prepared.one_stream:
+        device_reason = "the step has streams of its own"
+    else:
+        asynchronous = any(_returns_early(device, prepared, call_s) for _ in range(PROBES))
+        device_reason = "the step waits: its device clock would hold the host's time"
+    if asynchronous:
+        delay_s = EVENT_DELAY_S + call_s * prepared.depth
+        device_s, device_reason = _device_clock(device, prepared, settings, delay_s), None
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -125,17 +136,6 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         memory=memory,
         noise=noise_meanwhile,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    device: Device
-    prepared: Prepared
-
-    def once(self, number: int = 1) -> Reading:
-        self.prepared.get_ready(self.device)
-        count, device = self.prepared.depth * number, self.device
-        return reading(self.prepared.step, count, device.now, device.synchronize)
 
 
 def reading(step: Step, count: int, now: Callable[[], float], synchronize: Step) -> Reading:
@@ -216,16 +216,7 @@ def _words(path: str) -> list[str]:
         return []
 
 
-def _number(run: _Run) -> int:
-    """Repetitions that make one reading of a host-only step long enough for the clock."""
-    number = 1
-    depth = run.prepared.depth
-    while number < MAX_NUMBER and run.once(number)[0] * number * depth < HOST_ONLY_READING_S:
-        number = min(2 * number, MAX_NUMBER)
-    return number
-
-
-def _returns_early(run: _Run, usual_call_s: float) -> bool:
+def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> bool:
     """The delay probe: with the stream kept busy, does the call come back before it is free?
 
     The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call returns early
@@ -233,7 +224,6 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
     Source: the observation in torch's pinned-memory tutorial that an unpinned non_blocking copy
     waits for its stream; here it is measured, at every size.
     """
-    device, prepared = run.device, run.prepared
     prepared.get_ready(device)
     device.delay(usual_call_s + PROBE_DELAY_S)
     start_s = device.now()
@@ -254,15 +244,10 @@ def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
     return convert(plain, dict[str, FindingValue])
 
 
-def _no_device_clock(prepared: Prepared) -> str | None:
-    if prepared.host_only:
-        return "the step enqueues nothing on the device"
-    return None if prepared.one_stream else "the step has streams of its own"
-
-
-def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float, ...]:
+def _device_clock(
+    device: Device, prepared: Prepared, settings: Settings, delay_s: float
+) -> tuple[float, ...]:
     """Seconds per step between two events, behind a delay that hides the time to enqueue them."""
-    device, prepared = run.device, run.prepared
     seconds: list[float] = []
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
@@ -283,8 +268,3 @@ def _outcome(check: Callable[[], str | None]) -> str:
     except Unavailable as reason:
         return f"unavailable: {reason}"
     return "passed" if wrong is None else f"failed: {wrong}"
-
-
-def summary_s(measurement: Measurement) -> float:
-    """The one number of a launch: the median of its end-to-end samples, in seconds per step."""
-    return median(measurement.end_to_end_s)

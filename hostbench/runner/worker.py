@@ -21,6 +21,7 @@ from hostbench.core.records import (
     decoded,
     encoded,
 )
+from hostbench.core.samples import median
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
@@ -122,7 +123,7 @@ class _Worker:
                 record,
                 status="failed" if failed else "ok",
                 reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
-                seconds=measure.summary_s(measurement) if measurement.end_to_end_s else None,
+                seconds=median(measurement.end_to_end_s) if measurement.end_to_end_s else None,
                 measurement=measurement.thinned(),
             )
             as_read = decoded(encoded(measured), CaseRecord)  # it may not be readable

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.synchronization import DEPTHS, FREE, TRAPS
 from hostbench.core.case import Case
 from hostbench.core.records import FindingValue
+from hostbench.core.samples import median
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
@@ -14,7 +15,7 @@ from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.families.synchronization.steps import counted_steps
 from hostbench.measure import evidence
-from hostbench.measure.measure import BRIEF, measure, summary_s
+from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import Workload, prepare
 from tests.fakes.fake_cuda import Machine
 
@@ -38,7 +39,8 @@ def test_a_graph_costs_one_launch_a_step() -> None:
 
     def step_s(trap: str) -> float:
         device = SimulatedDevice(slow)
-        return summary_s(measure(device, prepare(LOOP, device, case_of(LOOP, trap=trap)), BRIEF))
+        prepared = prepare(LOOP, device, case_of(LOOP, trap=trap))
+        return median(measure(device, prepared, BRIEF).end_to_end_s)
 
     slow = Link(launch_s=30e-6)
     per_loop_s = (slow.wait_s + 10e-6) / DEPTHS[10]

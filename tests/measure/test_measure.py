@@ -11,7 +11,7 @@ from hostbench.core.records import Measurement, Settings
 from hostbench.device.base import Step
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import measure
-from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared, summary_s
+from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared
 
 LAUNCH, WAIT, LATENCY = 2.0**-10, 2.0**-9, 2.0**-8
 N = 1 << 20
@@ -56,7 +56,6 @@ def test_three_clocks_of_an_asynchronous_copy() -> None:
     assert result.device_reason is None
     assert result.findings == {"asynchronous": True}
     assert result.proofs == {"data": "passed"}
-    assert summary_s(result) == end_s
 
 
 @pytest.mark.parametrize(
