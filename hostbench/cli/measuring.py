@@ -5,7 +5,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,6 @@ from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Inter
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
-from hostbench.core.user_project import another_installed
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, source, user_families
@@ -127,7 +126,7 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
                 "asv.conf.json names: name another with --results"
             )
     sources = {family: source(family) for family in dict.fromkeys(case.family for case in cases)}
-    look_again = partial(look, root, results, sources)
+    look = partial(checkout, root, results, sources)
     host_facts, collect = _facts(device, simulation)
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
@@ -140,8 +139,8 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
         results=results,
         machine=_machine(options.machine, device, host_facts),
         host=Host(before=host_facts, collect=collect, is_made_up=simulation is not None),
-        checkout=look_again(),
-        look=look_again,
+        checkout=look(),
+        look=look,
         device=device,
         workloads=workloads,
         plan=plan,
@@ -202,14 +201,6 @@ def _facts(
     if wrong is not None:
         raise BrokenError(f"{wrong.text}; {wrong.remedy}")
     return host_facts, collect
-
-
-def look(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
-    """The checkout under the measurement."""
-    code = checkout(root, results, sources)
-    if root is not None and code.commit is not None and code.scratch is None:
-        return replace(code, scratch=another_installed(root))
-    return code
 
 
 # ---- measuring ----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ SHORTEST = TEMPORARY_POINTS[0]
 """Points that it needs within a temporary event to have passed that."""
 CERTAIN = 1
 """Points by which the place of a step may be off, at most, to be taken for the right one."""
-MEASURING = ("launches", "profile", "device", "by")
+MEASURING = ("launches", "by")
 """What a run's header says of how it was measured."""
 
 FactsOf = Callable[[StoredFile], RunFacts]

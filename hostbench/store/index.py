@@ -43,7 +43,7 @@ _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 _REFUSED = re.compile(r"[\[\]^|\\]")
 """Characters of a path that the library takes for none of a URL: it panics."""
 _SHARED = "machine commit run_id hardware torch driver scratch source".split()
-_OF_HEADER = "started_at profile launches device by".split()
+_OF_HEADER = ("started_at", "launches", "by")
 """Fields of a StoredFile: those of its points, and of a run's header."""
 
 

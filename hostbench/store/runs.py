@@ -85,9 +85,7 @@ class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When its first point began, in microseconds since the epoch."""
     started_at: str = ""
     """Of a run alone, as all that follows."""
-    profile: str = ""
     launches: int = 0
-    device: str = ""
     by: str = ""
     identity: dict[str, str] = {}
     """What makes it another machine (hostbench.facts.differences.identity)."""

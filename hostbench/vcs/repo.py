@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hostbench.core.clock import epoch_s, is_storable
 from hostbench.core.errors import HostbenchError
 from hostbench.core.units import one_line
+from hostbench.core.user_project import another_installed
 
 MOST_LANDED = 100
 TIMEOUT_S = 60.0
@@ -108,8 +109,8 @@ def _run(
 
 
 def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:
-    """The state of the checkout at `root`, if nothing is measured but families that are in its
-    commit. `sources` is the file of each, which git has not where it lies outside."""
+    """The state of the checkout at `root`, where what is measured is in its commit: the families,
+    whose files `sources` names, and the package, of which no other copy is installed."""
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json here or above")
     tree = working_tree(root, results)
@@ -119,6 +120,8 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> C
         except GitError:
             why = f"the commit lacks the family {family}"
             return Checkout(commit=None, committed_at=None, scratch=why)
+    if tree.commit and tree.scratch is None:
+        return replace(tree, scratch=another_installed(root))
     return tree
 
 

@@ -17,7 +17,7 @@ from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
-from hostbench.cli import measuring, two_codes
+from hostbench.cli import two_codes
 from hostbench.cli.entry import main
 from hostbench.core import own_package, user_project
 from hostbench.core.asv_config import build_commands
@@ -164,7 +164,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("NUM_BYTES = 1\n")
     monkeypatch.syspath_prepend(str(site))
-    code = partial(measuring.look, root, root / "results", {})
+    code = partial(repo.checkout, root, root / "results", {})
     before = code()
     assert before.scratch == "uncommitted changes"
     git(root, "add", "-A")
