@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostbench.core.arrays import Floats
+from hostbench.judge.changepoint.change import Judgement
 from hostbench.judge.two_sides import TwoSides, compare
 
 FAMILIES = ("gauss", "heavy", "drift", "bimodal", "session")
@@ -102,6 +103,18 @@ def shared(
             log = common + rng.normal(0.0, 0.01, num)
             rows.append(with_steps(log, (own,) if i < 2 else ()))
         yield rows, driver
+
+
+def as_text(judgement: Judgement) -> str:
+    """To two digits."""
+    texts = [
+        f"{one.index}{f' to {one.until}' if one.until else ''} {one.kind} {one.state} "
+        f"{one.effect:+.2f}"
+        for one in judgement.changes
+    ]
+    finest = judgement.detectable
+    seen = "not judged" if finest is None else f"{finest:.2g} would be seen"
+    return f"{'; '.join(texts) or 'no change'} ({seen})"
 
 
 def drifting(
