@@ -5,6 +5,7 @@ is what else moved, or did not: the same series on other machines, the other ser
 and the same commit measured again. No files: the facts of runs are asked for.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, get_args
@@ -13,23 +14,26 @@ import numpy as np
 from msgspec import structs
 
 from hostbench.facts.differences import Difference, RunFacts, possible
+from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
-from hostbench.judge.events import Commit, Event, Evidence, EvidenceKind, JudgedGrid, Label
+from hostbench.judge.events import (
+    MOVED_SHARE,
+    Commit,
+    Event,
+    Evidence,
+    EvidenceKind,
+    JudgedGrid,
+    Label,
+)
 from hostbench.judge.grid import RunPoint
 from hostbench.store.runs import StoredFile
 
-FEWEST_SERIES = 6
-"""Other series that must have points before their standing still says anything."""
 MANY, FEW = 0.5, 0.1
 """Share of the machine's other series that move along when the environment does, and at most when
 it is plainly one thing that was touched."""
 STRONG, UNCHANGED, PLAIN, SLIGHT = 4, 3, 2, 1
-HALF = 0.5
-"""Of the step: what a point measured again must show of it to have moved as well."""
 EACH_SIDE = 8
 """Points that a series on another machine needs on both sides to have passed a commit."""
-SHORTEST = TEMPORARY_POINTS[0]
-"""Points that it needs within a temporary event to have passed that."""
 CERTAIN = 1
 """Points by which the place of a step may be off, at most, to be taken for the right one."""
 MEASURING = ("launches", "by")
@@ -39,8 +43,6 @@ FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
 ORDER = get_args(EvidenceKind)
 """Of evidence that weighs the same."""
-Dates = tuple[float, float]
-"""From one commit's date to another's, in seconds since the epoch."""
 
 
 class Clue(NamedTuple):
@@ -86,23 +88,22 @@ class Explainer:
             reset = Evidence(kind="reset", text=event.why)
             return structs.replace(event, cause=label, evidence=(reset,))
         differ, commits = self._across(event)
-        label, clues = differ.label, [Clue(0, "same commit")]
+        clues, of_same_facts = [Clue(0, "same commit")], 0
         if commits:
             clues = [*self._elsewhere(event, own, differ), *_measured_again(event, own)]
             clues += _beside(event, own)
             is_own = event.case and "machine moved" not in {clue.kind for clue in clues}
-            if differ.are_known and not differ.any:
-                clues.append(Clue(UNCHANGED if is_own else 0, "same facts"))
-            label = _weighed(event, clues, differ)
-        clues.sort(key=lambda clue: (-abs(clue.weight), ORDER.index(clue.kind)))
-        evidence = [Evidence(kind=clue.kind, text=clue.text) for clue in clues]
-        evidence += (Evidence(kind="fact", text=str(fact)) for fact in differ.facts)
-        evidence += (Evidence(kind="measuring", text=text) for text in differ.measuring)
+            of_same_facts = UNCHANGED if is_own else 0
+        clues += (Clue(0, "fact", str(fact)) for fact in differ.facts)
+        clues += (Clue(0, "measuring", text) for text in differ.measuring)
         if not differ.are_known:
-            evidence.append(Evidence(kind="no facts"))
-        elif not (differ.any or commits):
-            evidence.append(Evidence(kind="same facts"))
-        return structs.replace(event, cause=label, evidence=tuple(evidence), commits=commits)
+            clues.append(Clue(0, "no facts"))
+        elif not differ.any:
+            clues.append(Clue(of_same_facts, "same facts"))
+        label = _weighed(event, clues, differ) if commits else differ.label
+        clues.sort(key=lambda clue: (-abs(clue.weight), ORDER.index(clue.kind)))
+        evidence = tuple(Evidence(kind=clue.kind, text=clue.text) for clue in clues)
+        return structs.replace(event, cause=label, evidence=evidence, commits=commits)
 
     def _across(self, event: Event) -> tuple[_Differences, tuple[Commit, ...]]:
         """What differs across an event, and the commits that landed: between the two points beside
@@ -130,26 +131,23 @@ class Explainer:
         """Other machines: those where the same series moved the same way at the same commits; those
         of them to which the same fact came, which is no evidence for the code; and those whose same
         series passed these commits and could have shown such a step."""
-        moved, shared, passed = list[str](), list[str](), list[str]()
         start, end = _span(event, own)
         changed = {(fact.name, fact.after) for fact in differ.facts}
-
-        def beside(other: JudgedGrid, case: str) -> list[Event]:
-            """At commits as near as both places are sure."""
-            spans = [(one, _span(one, other)) for one in other.of_case[case]]
-            return [one for one, (first, last) in spans if start < last and first < end]
-
+        moved, shared, passed = list[str](), list[str](), list[str]()
         for other in self._judged:
             if other.grid.machine == event.machine or event.case not in other.row_of:
                 continue
-            near = beside(other, event.case)
-            same = [e for e in near if e.kind == event.kind and e.effect * event.effect > 0]
-            if same:
-                facts = self._across(same[0])[0].facts if changed else ()
+            spans = [(e, _span(e, other)) for case in {event.case, ""} for e in other.of_case[case]]
+            near = [e for e, (first, last) in spans if start < last and first < end]
+            same = [
+                (e.case, e.kind, e.effect > 0) == (event.case, event.kind, event.effect > 0)
+                for e in near
+            ]
+            if any(same):
+                facts = self._across(near[same.index(True)])[0].facts if changed else ()
                 is_shared = any((fact.name, fact.after) in changed for fact in facts)
                 (shared if is_shared else moved).append(other.grid.group)
-            near += beside(other, "") if event.case else []
-            if not near and _could_show(event, other, (start, end)):
+            elif not near and _could_show(event, other, start, end):
                 passed.append(other.grid.group)
         if moved:
             yield Clue(STRONG, "elsewhere", ", ".join(moved))
@@ -166,11 +164,9 @@ def commits_of(
 ) -> tuple[Commit, ...]:
     """The commits that an event may have begun with: what `landed`, with its subjects, the newest
     first, else those that were measured. First those between the two points beside it."""
-    old, new = ends_of(event)
-    if new is None:
-        return ()
     measured = dict.fromkeys(point.commit for point in reversed(event.around))
-    listed = landed or [(commit, None) for commit in measured if commit != old]
+    measured.pop(event.around[0].commit)
+    listed = landed or [(commit, None) for commit in measured]
     order = [commit for commit, _ in listed]
     newest, oldest = (
         order.index(point.commit) if point and point.commit in order else end
@@ -187,18 +183,17 @@ def ends_of(event: Event) -> tuple[str, str | None]:
 
 
 def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label:
-    """Commits landed: was it them, or the environment?"""
-    kinds = {clue.kind for clue in clues}
-    code = sum(clue.weight for clue in clues if clue.weight > 0)
-    environment = -sum(clue.weight for clue in clues if clue.weight < 0)
-    is_machine = not event.case
+    """Commits landed: was it them, or the environment? Without facts a slight clue alone says
+    nothing."""
+    kinds, weights = {clue.kind for clue in clues}, [clue.weight for clue in clues]
+    is_machine, balance = not event.case, sum(weights)
     if is_machine and not differ.any:
         return "code" if "elsewhere" in kinds else "machine-wide"
     if "machine moved" in kinds:
-        return "code" if code > environment else "machine-wide"
-    if code == environment or not (differ.are_known or max(code, environment) >= PLAIN):
+        return "code" if balance > 0 else "machine-wide"
+    if not balance or not (differ.are_known or max(map(abs, weights)) >= PLAIN):
         return "machine-wide" if is_machine else "unknown"
-    return "code" if code > environment else differ.label
+    return "code" if balance > 0 else differ.label
 
 
 # ---- what else moved, and what did not ----------------------------------------------------------
@@ -220,7 +215,7 @@ def _beside(event: Event, own: JudgedGrid) -> Iterator[Clue]:
         first, last = own.ends
         num = int(((first < event.index) & (last >= event.index)).sum()) - 1
     touched = along + against
-    if num >= FEWEST_SERIES and touched < MANY * num:
+    if num >= MIN_SERIES and touched < MANY * num:
         weight = PLAIN if touched <= FEW * num else SLIGHT
         yield Clue(weight, "others stayed", f"{num - touched} of {num}")
         if against:
@@ -233,12 +228,10 @@ def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Clue]:
     """Whether points of commits from before the step, measured again after it, have moved, too."""
     newest = event.around[0].committed_at
     since = max(point.started_at for point in event.around)
-    columns = [
-        point.committed_at <= newest and point.started_at >= since for point in own.grid.columns
-    ]
+    columns = [run.committed_at <= newest and run.started_at >= since for run in own.grid.columns]
     rows = [own.row_of[event.case]] if event.case else slice(None)
     reruns = own.grid.reruns[rows][:, columns]
-    moved = int((reruns / event.height >= HALF).sum())
+    moved = int((reruns / event.height >= MOVED_SHARE).sum())
     stayed = int(np.isfinite(reruns).sum()) - moved
     if stayed > moved:
         yield Clue(STRONG, "again stayed", str(stayed))
@@ -246,25 +239,19 @@ def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Clue]:
         yield Clue(-STRONG, "again moved", str(moved))
 
 
-def _span(event: Event, own: JudgedGrid) -> Dates:
-    """Of the points that it lies among; a temporary event lasts until it is over."""
-    dates = [point.committed_at for point in event.around]
-    until = event.until_index
-    end = max(dates) if until is None else own.grid.columns[until].committed_at
-    return min(dates).timestamp(), end.timestamp()
+def _span(event: Event, own: JudgedGrid) -> tuple[float, float]:
+    """The dates of the commits that it lies among; a temporary event lasts until it is over."""
+    start, end = event.bounds
+    return own.dates[start], own.dates[event.until_index or end]
 
 
-def _could_show(event: Event, other: JudgedGrid, span: Dates) -> bool:
+def _could_show(event: Event, other: JudgedGrid, start: float, end: float) -> bool:
     """Whether a step of that size would have been seen on another machine."""
     row = other.row_of[event.case]
     judgement = other.machine.own[row] if event.case else other.machine.common
-    if judgement is None or judgement.detectable is None:
+    if judgement is None or (judgement.detectable or math.inf) > abs(event.effect):
         return False
-    if judgement.detectable > abs(event.effect):
-        return False
-    valid = other.valid[row] if event.case else other.valid.any(axis=0)
-    dates, (start, end) = other.dates[valid], span
-    each_side = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
-    within = np.count_nonzero((start < dates) & (dates < end))
-    is_measured = event.until_index is None or within >= SHORTEST
-    return bool(is_measured and min(each_side) >= EACH_SIDE)
+    dates = other.dates[other.valid[row] if event.case else other.valid.any(axis=0)]
+    before, after = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
+    is_measured = event.until_index is None or len(dates) - before - after >= TEMPORARY_POINTS[0]
+    return bool(is_measured and min(before, after) >= EACH_SIDE)
