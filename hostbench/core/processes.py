@@ -77,13 +77,12 @@ def with_descendants(pids: set[int]) -> list[int]:
     return family
 
 
-def kill_strays(keep: set[int]) -> int:
+def kill_strays(keep: set[int]) -> None:
     """Kill and reap every child that is not in `keep`, and what those leave behind in turn.
 
-    Returns how many were killed. Meant for a subreaper, between launches and at the end. Gives up
-    after a second: a process stuck in a driver dies when the driver lets it go.
+    Meant for a subreaper, between launches and at the end. Gives up after a second: a process stuck
+    in a driver dies when the driver lets it go.
     """
-    killed: set[int] = set()
     for _ in range(200):
         strays = children() - keep
         if not strays:
@@ -93,9 +92,7 @@ def kill_strays(keep: set[int]) -> int:
                 done, _ = os.waitpid(pid, os.WNOHANG)
                 if not done:
                     os.kill(pid, signal.SIGKILL)
-                    killed.add(pid)
         time.sleep(0.005)
-    return len(killed)
 
 
 def kill_group(pid: int) -> None:

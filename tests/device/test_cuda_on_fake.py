@@ -86,17 +86,6 @@ def test_a_cuda_that_does_not_start_names_the_remedy(
 # ---- calibration ------------------------------------------------------------------------------
 
 
-def device_seconds(device: CudaDevice, work: object) -> float:
-    """On the device, with the host's launches hidden."""
-    start, end = device.event(), device.event()
-    device.delay(0.01)
-    start.record()
-    work()  # type: ignore[operator]
-    end.record()
-    device.synchronize()
-    return end.seconds_since(start)
-
-
 @pytest.mark.parametrize("seconds", [20e-6, 200e-6, 5e-3])
 @pytest.mark.parametrize("launch_s", [4e-6, 20e-6])
 def test_compute_takes_what_was_asked_for_however_slow_the_host(
@@ -105,14 +94,14 @@ def test_compute_takes_what_was_asked_for_however_slow_the_host(
     """The host's launch gap is no part of the calibration: 1:4 of 80 us is 20 us."""
     with cuda_machine(costs=Costs(launch_s=launch_s)):
         device = CudaDevice()
-        assert device_seconds(device, device.compute(seconds)) == pytest.approx(seconds, rel=0.1)
+        took_s = device.event_time(device.compute(seconds), behind_s=0.01)
+        assert took_s == pytest.approx(seconds, rel=0.1)
 
 
 def test_a_delay_takes_what_was_asked_for(floor: Machine) -> None:
     device = CudaDevice()
-    device.delay(0.001)
-    device.synchronize()
-    assert device_seconds(device, lambda: device.delay(0.003)) == pytest.approx(0.003, rel=0.005)
+    took_s = device.event_time(lambda: device.delay(0.003), behind_s=0.01)
+    assert took_s == pytest.approx(0.003, rel=0.005)
 
 
 def test_a_compute_makes_no_tensor_but_its_result(floor: Machine) -> None:

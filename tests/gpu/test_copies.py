@@ -20,7 +20,7 @@ NBYTES = 256 * MIB
 PUBLISHED_GB_PER_S = {"H2D": 55.43, "D2H": 55.06}
 """8x H200, PCIe Gen5: ml-engineering, network/README."""
 IDLE_S = 3.0
-_COPIES, _READINGS = 8, 9
+_COPIES = 8
 
 
 def ends(cuda: CudaDevice, way: str, memory: str, nbytes: int) -> tuple[Buffer, Buffer]:
@@ -28,24 +28,10 @@ def ends(cuda: CudaDevice, way: str, memory: str, nbytes: int) -> tuple[Buffer, 
     return (there, host) if way == "H2D" else (host, there)
 
 
-def seconds_of_copies(cuda: CudaDevice, target: Buffer, source: Buffer) -> list[float]:
-    """Per copy, between two events behind a delay; several readings after one to warm up."""
-    readings = []
-    for _ in range(1 + _READINGS):
-        start, end = cuda.event(), cuda.event()
-        cuda.delay(0.002)
-        start.record()
-        for _ in range(_COPIES):
-            cuda.copy(target, source, blocking=False)
-        end.record()
-        cuda.synchronize()
-        readings.append(end.seconds_since(start) / _COPIES)
-    return readings[1:]
-
-
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
 def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> None:
-    seconds = seconds_of_copies(cuda, *ends(cuda, way, "pinned", NBYTES))
+    target, source = ends(cuda, way, "pinned", NBYTES)
+    seconds = cuda.device_times(lambda: cuda.copy(target, source, blocking=False))
     rate = units.gb_per_s(NBYTES, median(seconds))
     print(
         f"pinned, 256MiB, by events: {way} {units.format_rate(rate)} "
