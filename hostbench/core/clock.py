@@ -15,12 +15,6 @@ def now() -> str:
     return iso(time.time())
 
 
-def stamp(at: str | None = None) -> str:
-    """A time as `iso` writes it, or now, for a file name: `20261121T120805Z`."""
-    seconds = time.time() if at is None else epoch_s(at)
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
-
-
 def epoch_s(text: str) -> float:
     """The inverse of `iso`. Raises ValueError for anything else."""
     at = datetime.datetime.fromisoformat(text)

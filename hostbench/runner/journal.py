@@ -12,13 +12,13 @@ import io
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert, structs, to_builtins
 
-from hostbench.core.clock import stamp
 from hostbench.core.errors import BrokenError, DataError, UsageError
 from hostbench.core.files import open_stored, read_stored
 from hostbench.core.records import (
@@ -38,10 +38,11 @@ JOURNALS = ".journals"
 SUFFIX = ".journal.jsonl"
 
 
-def run_id(commit: str | None, at: str | None = None, digits: str | None = None) -> str:
-    """`20261121T120805Z-1a2b3c4d-9f3e`: UTC start (`at` or now), commit, 4 digits (or random ones)
+def run_id(commit: str | None) -> str:
+    """Of a run that starts now, `20261121T120805Z-1a2b3c4d-9f3e`: UTC, commit, 4 random digits
     against collisions."""
-    return f"{stamp(at)}-{commit[:8] if commit else 'nogit'}-{digits or secrets.token_hex(2)}"
+    began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return f"{began}-{commit[:8] if commit else 'nogit'}-{secrets.token_hex(2)}"
 
 
 def journal_path(results: Path, run: str) -> Path:

@@ -14,6 +14,7 @@ an event are the fields of `Machine` and `Event`. The same story gives the same 
 import hashlib
 import json
 import math
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,7 +37,6 @@ from hostbench.facts.record import known
 from hostbench.families import load as load_workloads
 from hostbench.limits import links
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import run_id
 from hostbench.store import archive
 from hostbench.vcs.repo import git
 
@@ -200,12 +200,13 @@ def _run(story: Story, number: int, commit: int, launches: Floats) -> Run:
     machine = story.machines[number]
     started_s = story.committed_s(commit) + NIGHT_S + APART_S * number
     at, sha = iso(started_s), story.shas[commit]
+    began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_s))
     digits = hashlib.sha256(f"{story.seed} {machine.name} {at}".encode()).hexdigest()[:4]
     events = [event for event in story.of(machine) if event.lasts(commit)]
     facts = {event.fact: event.value for event in events if event.kind == "environment"}
     records = _records(story, events, launches, at)
     header = RunHeader(
-        run_id=run_id(sha, at, digits),
+        run_id=f"{began}-{sha[:8]}-{digits}",
         machine=machine.name,
         commit=sha,
         committed_at=iso(story.committed_s(commit)),

@@ -86,8 +86,6 @@ def rows(
             "unit": "seconds",
             "seconds": 1e-3 * level(case, run) * np.exp(rng.normal(0, noise)),
             "scratch": None,
-            "source": "archive",
-            "device": "cpu",
             "num_samples": 10,
             **run.row,
         }
