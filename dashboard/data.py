@@ -26,7 +26,7 @@ from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.charts import Spec, drawn
+from hostbench.report.charts import Spec, drawn, svg
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
@@ -45,6 +45,7 @@ DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_
 FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
+SMALL_HEIGHT = 170
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
@@ -145,10 +146,11 @@ def prepared(
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def small_picture(
-    store: Store, name: str, keys: tuple[tuple[str, str], ...], height: int
-) -> tuple[Spec | None, str]:
-    """A question (curves.QUESTIONS) of these runs (machine, id) as one chart, of its first unit and
-    usual values; what it is measured by."""
+    store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
+) -> tuple[str, str]:
+    """A question (curves.QUESTIONS) of these runs (machine, id) as one SVG, of its first unit and
+    usual values, empty where there is nothing to draw; what it is measured by. Four charts of
+    vega's would take longer than the rest of the page."""
     question = curves.QUESTIONS[name]
     rows = prepared(store, keys, question.workloads[:1])
     measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
@@ -161,10 +163,8 @@ def small_picture(
     unit = (curves.units_of(rows, question) or ["time"])[0]
     points = curves.lines(rows, x, unit)
     if points.empty:
-        return None, measured
-    chart = curves.chart(points, x, unit)
-    still = tuple(replace(point, about={}) for point in chart.points)  # takes no clicks: quicker
-    return drawn(replace(chart, points=still), height), measured
+        return "", measured
+    return svg(drawn(curves.chart(points, x, unit), SMALL_HEIGHT), ink), measured
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -2,8 +2,10 @@
 
 import shlex
 import textwrap
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from typing import Any, NoReturn, TypeVar
 
 import data
@@ -237,8 +239,19 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
 
 def draw(spec: Spec, says: str, **look: Any) -> Any:
     """A chart in the colours of the theme, described for who cannot see it."""
-    ink = INKS.get(st.context.theme.type or "", GREY)
-    return st.vega_lite_chart(in_ink(spec, ink), alt=says, width="stretch", **look)
+    return st.vega_lite_chart(in_ink(spec, ink()), alt=says, width="stretch", **look)
+
+
+def ink() -> str:
+    """The colour of a chart's texts in the theme that is shown."""
+    return INKS.get(st.context.theme.type or "", GREY)
+
+
+def picture(svg: str, says: str) -> None:
+    """What was drawn already, described for who cannot see it."""
+    source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    look = "width: 100%; max-width: 36rem"
+    st.html(f'<img src="{source}" alt="{escape(says)}" style="{look}">')
 
 
 def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:

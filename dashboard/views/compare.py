@@ -57,10 +57,9 @@ dated = [
 ]
 if dated:
     st.caption(", ".join(dated))
-with st.container(horizontal=True):
-    number = rows["verdict"].value_counts(sort=False)
-    for verdict in number.index:
-        st.badge(f"{number[verdict]} {verdict}", color=COLORS.get(verdict, "gray"))
+number = rows["verdict"].value_counts(sort=False)
+badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
+st.markdown(" ".join(badges))
 workload = st.query_params.get("of")
 own = rows[rows["workload"] == workload]
 if len(own):

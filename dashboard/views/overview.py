@@ -65,11 +65,11 @@ def card(name: str) -> None:
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     whose = f"{own[0][0]}: " * (len(own) > 1)
-    spec, measured = data.small_picture(store, name, tuple(own), HEIGHT)
+    svg, measured = data.small_picture(store, name, tuple(own), parts.ink())
     verdict = plain(whose + says.replace(" on the cpu device,", ""))
     st.markdown(f"{verdict}  \n:small[:gray[{plain(measured)}]]")
-    if spec:
-        parts.draw(spec, says)
+    if svg:
+        parts.picture(svg, says)
 
 
 def own_card(answer: Answer) -> None:

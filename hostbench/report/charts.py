@@ -185,7 +185,8 @@ def on_canvas(spec: Spec) -> Spec:
 def in_ink(spec: Spec, ink: str, **config: Any) -> Spec:
     """With texts of this colour."""
     texts = {"labelColor": ink, "titleColor": ink}
-    axis = {**texts, "domainColor": GREY, "tickColor": GREY, "gridColor": _PALE}
+    axis = {**texts, "titleFontWeight": "normal", "gridColor": _PALE}
+    axis |= {"domainColor": GREY, "tickColor": GREY}
     look = {"text": {"color": ink}, "title": {"color": ink}, "legend": texts, "axis": axis}
     return {**spec, "config": {**look, **config, **spec.get("config", {})}}
 
@@ -220,13 +221,13 @@ def field(name: str, **more: Any) -> Spec:
     return {"field": column, "type": _TYPES[kind], **more}
 
 
-def svg(spec: Spec) -> str:
-    """A chart as an SVG document, drawn without a browser, in the colour of the text around it. Its
-    texts are escaped by vega."""
+def svg(spec: Spec, ink: str = "currentColor") -> str:
+    """A chart as an SVG document, drawn without a browser, by default in the colour of the text
+    around it. Its texts are escaped by vega."""
     import vl_convert
 
     look = {"background": "transparent", "aria": False, "view": {"stroke": _PALE}}
-    sized = {**in_ink(spec, "currentColor", **look), "width": _SVG_WIDTH}
+    sized = {**in_ink(spec, ink, **look), "width": _SVG_WIDTH}
     document: str = vl_convert.vegalite_to_svg(printable(sized))
     return document
 
