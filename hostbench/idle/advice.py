@@ -8,8 +8,8 @@ import pandas as pd
 
 from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.idle.causes import (
+    CAUSES,
     HOST_LATE,
-    IDLE_CAUSES,
     LAUNCH_BOUND,
     LAUNCH_S,
     OTHER,
@@ -64,7 +64,7 @@ Costly = tuple[float, str, str]
 
 def of_wait(wait: Mapping[str, Any], num_steps: int) -> Costly:
     """A line at which the host waits."""
-    where = "a line that the trace lacks"
+    where = "unknown line"
     if wait["file"] is not None:
         where = f"{wait['file']}:{wait['line']} ({wait['function']})"
     call, count, num_in_steps = wait["call"], wait["count"], wait["num_in_steps"]
@@ -84,9 +84,9 @@ def of_wait(wait: Mapping[str, Any], num_steps: int) -> Costly:
 def of_copies(copies: Sequence[Mapping[str, Any]], collective_s: float) -> Iterator[Costly]:
     """What ran while nothing was computed."""
     for copy in copies:
-        size = f"{format_bytes(copy['nbytes'] / copy['count'])} on average"
-        of_size = size if copy["nbytes"] else "a size that the trace lacks"
-        what = f"copies not hidden: {copy['way']}, {copy['count']:,} of {of_size}"
+        mean = format_bytes(copy["nbytes"] / copy["count"])
+        size = f"{mean} on average" if copy["nbytes"] else "unknown size"
+        what = f"copies not hidden: {copy['way']}, {copy['count']:,} of {size}"
         remedy = _READ_LATER if copy["way"].startswith("D2H") else _OVERLAP
         yield copy["not_hidden_s"], what, remedy
     yield collective_s, "collectives not hidden", _ALONE
@@ -100,7 +100,7 @@ def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Costly]:
     allocating_s = min(late_s - loading_s, idle["allocating_s"].sum())
     yield loading_s, "host late: waiting for the DataLoader", _LOADER
     yield allocating_s, "host late: allocating memory", _ALLOCATION
-    yield late_s - loading_s - allocating_s, IDLE_CAUSES[HOST_LATE], _LATE
+    yield late_s - loading_s - allocating_s, CAUSES[HOST_LATE], _LATE
     kernel_s = work.loc[work["kind"] == KERNEL, "seconds"]
     size = f"median kernel {format_seconds(kernel_s.median())}" if len(kernel_s) else "no kernels"
     tiny = f"{(kernel_s < _TINY_S).sum() / max(1, len(kernel_s)):.0%} under"
@@ -108,12 +108,12 @@ def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Costly]:
     yield seconds.get(LAUNCH_BOUND, 0.0), what + format_seconds(_TINY_S), _LAUNCHES
     long = f"longer than {format_seconds(LAUNCH_S)}"
     slow_s = seconds.get(SLOW_LAUNCH, 0.0)
-    yield slow_s, f"slow launch: launch calls of {long}", _SLOW_LAUNCH
+    yield slow_s, f"slow launch: launch calls {long}", _SLOW_LAUNCH
     queued_s = idle.loc[idle["cause"] == QUEUED, "seconds"]
     held_s = queued_s[queued_s > LAUNCH_S].sum()  # something held the work up
     what = f"queued {long}: the launch had returned, and the work did not begin"
     yield held_s, what, _HELD_UP
-    yield queued_s.sum() - held_s, f"between kernels that were queued; {size}", _QUEUED
+    yield queued_s.sum() - held_s, f"gaps between queued kernels; {size}", _QUEUED
     yield seconds.get(OTHER, 0.0), "other: the trace lacks the launch of some work", _NO_LAUNCH
 
 

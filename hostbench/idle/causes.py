@@ -27,15 +27,16 @@ QUEUED = "queued"
 OTHER = "other"
 COPY_NOT_HIDDEN = "copy_not_hidden"
 
-IDLE_CAUSES = {
+CAUSES = {
     SYNCHRONIZATION: "synchronization: the host had waited for the device",
     HOST_LATE: "host late: the launch came after the queue was empty",
     LAUNCH_BOUND: "launch-bound: launches back to back, and the device waits for each",
     SLOW_LAUNCH: "slow launch: the launch call itself took long",
     QUEUED: "queued: the work was launched, and had not begun",
     OTHER: "other: the trace lacks the launch",
+    COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed",
 }
-"""In words. These add up to the time in which a device did nothing."""
+"""In words. All but the last add up to the time in which a device did nothing."""
 
 LAUNCH_S = 50e-6
 """What an operation of torch takes the host between two launches, at most: longer, and it did

@@ -93,23 +93,21 @@ def _run(command: Sequence[str], env: dict[str, str], stdout: Any) -> int:
     job that is cancelled, is passed on. One that is ignored stays so. Raises UsageError where the
     command cannot be started.
     """
-    terminated: list[int] = []
+    received: list[int] = []
     become_subreaper()  # what loses its parent is ours, and is found
     bystanders = children()
     with ExitStack() as stack:
-        for number, handle in (
-            (signal.SIGINT, lambda *_: None),
-            (signal.SIGTERM, lambda number, _: terminated.append(number)),
-        ):
+        for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                stack.callback(signal.signal, number, signal.signal(number, handle))
+                before = signal.signal(number, lambda number, _: received.append(number))
+                stack.callback(signal.signal, number, before)
         try:
             child = subprocess.Popen(command, env=env, stdout=stdout)
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from None
-        while child.poll() is None and not terminated:
+        while child.poll() is None and signal.SIGTERM not in received:
             time.sleep(_LOOK_EVERY_S)
-        if terminated:
+        if signal.SIGTERM in received:
             for pid in with_descendants(children() - bystanders):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGTERM)

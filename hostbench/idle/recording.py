@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ from hostbench.idle.lines import BORDER, marked
 
 VARIABLE = "HOSTBENCH_IDLE"
 """Holds RecordSettings, as JSON, for every process that `hostbench idle` starts."""
-_SIGNAL = "SIGRTMAX"
 _LOOK_EVERY_S = 0.1
 _GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """One is there where a GPU is. To ask CUDA would start its driver, which no fork survives."""
@@ -47,8 +45,7 @@ class RecordSettings(NamedTuple):
     torch was imported."""
 
 
-@dataclass(slots=True, kw_only=True)
-class RecordedProcess:
+class RecordedProcess(NamedTuple):
     """What a process writes of itself, once nothing more is recorded."""
 
     trace: str | None = None
@@ -112,7 +109,7 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._session: Session | None = None
-        self._note = RecordedProcess()
+        self._error: str | None = None
         self._is_busy = self._is_done = False
         self._stepper = 0
         """The id of the optimizer that steps first."""
@@ -129,7 +126,7 @@ class Recorder:
         register_optimizer_step_post_hook(lambda optimizer, *_: self._do(self._step, optimizer))
         atexit.register(self._do, self._finish)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(getattr(signal, _SIGNAL), lambda *_: self._do(self._look))
+            signal.signal(signal.SIGRTMAX, lambda *_: self._do(self._look))
             threading.Thread(target=self._watch, name="hostbench idle", daemon=True).start()
         if not self._settings.warmup:
             self._begin()
@@ -165,41 +162,42 @@ class Recorder:
         try:
             self._session = Session()
         except Exception as error:  # as where the script has a profiler of its own
-            self._note.error = f"torch's profiler does not start: {error}"
+            self._error = f"torch's profiler does not start: {error}"
             self._finish()
             return
         self._recorded_from, self._started_s = len(self._step_ends_s), time.perf_counter()
 
     def _finish(self) -> None:
-        """What goes wrong is told, as in `_begin`."""
+        """Write the trace, and a note of what the parent cannot know. What goes wrong is told, as
+        in `_begin`."""
         session, self._session, self._is_done = self._session, None, True
-        trace = Path(self._settings.traces, f"{self._process}.json")
+        file = Path(self._settings.traces, f"{self._process}.json")
+        trace = None if session is None or _is_loader_worker() else file
         try:
             if session is not None:
-                session.stop(None if _is_loader_worker() else trace)
-                self._note.trace = None if _is_loader_worker() else str(trace)
+                session.stop(trace)
         except Exception as error:
-            self._note.error = f"the trace was not written: {error}"
-        with suppress(OSError):  # the folder is gone
-            self._write_note()
-
-    def _write_note(self) -> None:
-        """What the parent cannot know; the file is there only once all of it is written."""
+            trace, self._error = None, f"the trace was not written: {error}"
         ends_s, first = self._step_ends_s, self._recorded_from
-        self._note.steps, self._note.free_s = len(ends_s), _median_step(ends_s[:first])
-        if self._started_s:
-            self._note.recorded_s = _median_step(ends_s[max(0, first - 1) :])
-        path = Path(self._settings.notes) / f"{self._process}.json"
-        half = path.with_suffix(".half")
-        half.write_text(json.dumps(asdict(self._note)))
-        half.replace(path)
+        note = RecordedProcess(
+            trace=None if trace is None else str(trace),
+            error=self._error,
+            steps=len(ends_s),
+            free_s=_median_step(ends_s[:first]),
+            recorded_s=_median_step(ends_s[max(0, first - 1) :]) if self._started_s else None,
+        )
+        path = Path(self._settings.notes, f"{self._process}.json")
+        half = path.with_suffix(".half")  # the note is there only once all of it is written
+        with suppress(OSError):  # the folder is gone
+            half.write_text(json.dumps(note._asdict()))
+            half.replace(path)
 
     def _watch(self) -> None:
         """Have the main thread look at the clock, for the profiler is that thread's."""
         while not self._is_done:
             time.sleep(_LOOK_EVERY_S)
             if self._is_due():
-                _thread.interrupt_main(getattr(signal, _SIGNAL))
+                _thread.interrupt_main(signal.SIGRTMAX)
 
     def _is_due(self) -> bool:
         now_s = time.perf_counter()

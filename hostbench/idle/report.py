@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.idle import advice
-from hostbench.idle.causes import COPY_NOT_HIDDEN, IDLE_CAUSES, ProcessTime, process_time
+from hostbench.idle.causes import CAUSES, COPY_NOT_HIDDEN, ProcessTime, process_time
 from hostbench.idle.intervals import union
 from hostbench.idle.trace import COPY, LINE, NONE, Trace
 
@@ -98,7 +98,7 @@ def idle_report(traces: Sequence[Trace]) -> IdleReport:
     work = pd.concat([process.work for process in processes])
     waits = _by_line(pd.concat([process.waits for process in processes]))
     copies = _by_way(work[work["kind"] == COPY])
-    causes = idle.groupby("cause")["seconds"].sum().reindex([*IDLE_CAUSES], fill_value=0.0)
+    causes = idle.groupby("cause")["seconds"].sum().reindex([*CAUSES], fill_value=0.0)
     causes[COPY_NOT_HIDDEN] = devices["copy_s"].sum()
     rows = causes.rename_axis("cause").reset_index()
     items = [
@@ -112,7 +112,7 @@ def idle_report(traces: Sequence[Trace]) -> IdleReport:
         num_steps=num_device_steps,
         step_s=step_s,
         steps_share=steps_share,
-        causes=with_costs(rows.assign(is_idle=rows["cause"].isin(IDLE_CAUSES))),
+        causes=with_costs(rows.assign(is_idle=rows["cause"] != COPY_NOT_HIDDEN)),
         waits=waits,
         copies=copies,
         advice=with_costs(costly[costly["seconds"] > 0]),

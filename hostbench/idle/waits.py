@@ -1,7 +1,6 @@
 """Where the host stood still until a device had done something, and in whose line."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,20 +15,13 @@ _QUERY = "Query|IsCapturing|GetCapture|LastError|GetDevice"
 """Calls that neither enqueue nor wait."""
 _FREE = r"^(?:cuda|hip|cuMem)(?:Free(?:Host|Array)?|HostUnregister)(?:_v2)?$"
 """They wait for the device, and do not say so."""
-_COLUMNS: Any = {"start_s": float, "end_s": float, "call": "str", "nbytes": "int64"} | {
-    "file": "str",
-    "line": float,
-    "function": "str",
-}
 
 
 def waits_of(trace: Trace, launches: pd.DataFrame, threads: Sequence[str]) -> pd.DataFrame:
     """The waits of these threads, in the order of their ends: start_s, end_s; call, the operation
     of torch, else the call of CUDA; file, line and function, where there is a mark; nbytes, of a
     copy from pageable memory that was called with non_blocking, 0 of all others."""
-    waits = [_of_thread(trace, thread) for thread in threads]
-    none = pd.DataFrame(columns=list(_COLUMNS)).astype(_COLUMNS)
-    table = pd.concat([none, *(rows for rows in waits if len(rows))])
+    table = pd.concat([_of_thread(trace, thread) for thread in threads or [""]])
     # At its end the profiler waits for the device: the last wait of its kind, behind all launches
     # and steps, is not the script's, unless it has a mark.
     is_of_device = trace.calls["name"].str.contains("DeviceSynchronize")
@@ -106,4 +98,5 @@ def _with_lines(waits: pd.DataFrame, calls: pd.DataFrame, marks: pd.DataFrame) -
     index = np.searchsorted(marks["start_s"], waits["end_s"])
     is_its = np.append(marks["start_s"], np.inf)[index] <= next_call_s
     lines = marks[[*LINE]].reset_index(drop=True).reindex(np.where(is_its, index, NONE))
-    return waits.join(lines.set_axis(waits.index))[[*_COLUMNS]]
+    waits = waits[["start_s", "end_s", "call", "nbytes"]]
+    return waits.join(lines.set_axis(waits.index))

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hostbench.core.units import format_seconds, format_share, number_of
-from hostbench.idle.causes import COPY_NOT_HIDDEN, IDLE_CAUSES
+from hostbench.idle.causes import CAUSES
 from hostbench.idle.report import MOSTLY, IdleReport, records
 from hostbench.report.blocks import Block, Column, Heading, Table
 
 _SHOWN = 8
 _WORTH = 0.001
 """Of the span: less is left out of text."""
-
-_CAUSES = IDLE_CAUSES | {COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed"}
 
 
 def _cost(seconds: float, ms_per_step: float | None) -> str:
@@ -31,7 +29,7 @@ _COST_COLUMNS = (
     Column(("seconds", "ms_per_step"), "cost", _cost, right=True),
     Column(("share",), "share", format_share, right=True),
 )
-_CAUSE_COLUMNS = (*_COST_COLUMNS, Column(("cause",), "cause", lambda cause: _CAUSES[cause]))
+_CAUSE_COLUMNS = (*_COST_COLUMNS, Column(("cause",), "cause", lambda cause: CAUSES[cause]))
 _REMEDY = Column(("remedy",), "what to do", below=True)
 _DEVICE_COLUMNS = (
     Column(("rank",), "rank", right=True),
@@ -74,7 +72,8 @@ def _likely_waits(report: IdleReport) -> Iterator[Block]:
     if not len(report.likely_waits):
         yield (
             "Idle time, copies and waits need a run on a GPU, with ProfilerActivity.CUDA, where "
-            "CUPTI is installed and permitted."
+            "CUPTI is installed and permitted. Without one, `hostbench idle -- python SCRIPT` "
+            "names the lines that would wait for it."
         )
         return
     yield from ("", Heading("These lines would make the host wait for a GPU"))

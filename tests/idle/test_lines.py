@@ -1,9 +1,9 @@
 """The profiler of `hostbench idle` on the fake CUDA: planted waits are named by the line of the
 call. Times are the virtual clock's, on which Python takes none."""
 
-import inspect
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.made_trace import answer
 
 HERE = Path(__file__)
 STEPS = 4
+NBYTES = 4 << 20
 _cuda: Any = torch.cuda
 
 
@@ -33,24 +34,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def record(work: Callable[[], Any], folder: Path) -> Any:
-    """Of some steps, each with a few kernels before the work."""
-    left = torch.ones(256, 256, device="cuda")
-    session = Session()
-    for _ in range(STEPS):
-        for _ in range(3):
-            torch.mm(left, left)
-        work()
-        session.step()
-    session.stop(folder / "trace.json")
-    return answer(folder / "trace.json")[0]
-
-
-def line_of(function: Callable[..., Any], text: str) -> int:
-    lines, first = inspect.getsourcelines(function)
-    return first + next(number for number, line in enumerate(lines) if text in line)
-
-
 def loss() -> Any:
     return torch.ones((), device="cuda")
 
@@ -58,112 +41,56 @@ def loss() -> Any:
 def log(value: Any) -> float:
     text = "the loss"
     assert text
-    return float(value.item())
+    return float(value.item())  # waits: aten::_local_scalar_dense
 
 
-def in_a_helper_function() -> None:
+def work(pageable: Any, pinned: Any, event: Any) -> None:
+    """The first waits torch warns of, whatever filters of warnings the script sets."""
     log(loss())
-
-
-def in_an_if() -> bool:
-    if loss() > 3:
-        return True
-    return False
-
-
-def for_the_device() -> None:
-    _cuda.synchronize()
-
-
-def for_an_event() -> None:
-    event = _cuda.Event()
-    event.record()
-    event.synchronize()
-
-
-def for_the_stream() -> None:
-    _cuda.current_stream().synchronize()
-
-
-def under_errors() -> None:
+    if loss() > 3:  # waits: aten::_local_scalar_dense
+        raise AssertionError
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loss().item()
-
-
-def under_a_list() -> None:
+        loss().item()  # waits: aten::_local_scalar_dense
+        loss().item()  # waits: aten::_local_scalar_dense
     with warnings.catch_warnings(record=True) as listed:
         warnings.simplefilter("always")
-        loss().item()
+        loss().item()  # waits: aten::_local_scalar_dense
         warnings.warn("theirs", stacklevel=1)
     assert [str(warning.message) for warning in listed] == ["theirs"]
-
-
-def under_no_filters() -> None:
     with warnings.catch_warnings():
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
-        loss().item()
+        loss().item()  # waits: aten::_local_scalar_dense
+    _cuda.synchronize()  # waits: cudaDeviceSynchronize
+    event.record()
+    event.synchronize()  # waits: cudaEventSynchronize
+    _cuda.current_stream().synchronize()  # waits: Stream.synchronize
+    pageable.to("cuda", non_blocking=True)  # waits: aten::_to_copy
+    pinned.to("cuda", non_blocking=True)
 
 
-ITEM = "aten::_local_scalar_dense"
-
-
-@pytest.mark.parametrize(
-    ("wait", "function", "text", "call"),
-    [
-        (in_a_helper_function, log, ".item()", ITEM),
-        (in_an_if, in_an_if, "if loss() > 3", ITEM),
-        (for_the_device, for_the_device, "_cuda.synchronize", "cudaDeviceSynchronize"),
-        (for_an_event, for_an_event, "event.synchronize", "cudaEventSynchronize"),
-        (for_the_stream, for_the_stream, ".synchronize()", "Stream.synchronize"),
-        (under_errors, under_errors, "loss().item()", ITEM),
-        (under_a_list, under_a_list, "loss().item()", ITEM),
-        (under_no_filters, under_no_filters, "loss().item()", ITEM),
-    ],
-)
-def test_a_wait_has_the_line_of_its_call(
-    wait: Callable[[], Any], function: Callable[..., Any], text: str, call: str, tmp_path: Path
-) -> None:
-    """torch warns of the first two; whatever filters of warnings the script sets."""
-    (line,) = record(wait, tmp_path).waits
-    assert line.file is not None and Path(line.file).name == HERE.name
-    assert (line.line, line.function) == (line_of(function, text), function.__name__)
-    assert (line.call, line.count) == (call, STEPS)
-    assert line.seconds > 0
-
-
-def test_two_waits_on_neighbouring_lines(tmp_path: Path) -> None:
-    one, other = loss(), loss()
-
-    def both() -> None:
-        one.item()
-        other.item()
-
-    report = record(both, tmp_path)
-    first = line_of(both, "one.item")
-    assert sorted((line.line, line.count) for line in report.waits) == [
-        (first, STEPS),
-        (first + 1, STEPS),
-    ]
-
-
-@pytest.mark.parametrize("is_pinned", (False, True), ids=("pageable", "pinned"))
-def test_a_copy_that_is_called_non_blocking(is_pinned: bool, tmp_path: Path) -> None:
-    """From pageable memory it is a wait."""
-    batch = torch.zeros(1 << 20, pin_memory=is_pinned)
-
-    def move() -> None:
-        batch.to("cuda", non_blocking=True)
-
-    report = record(move, tmp_path)
-    total = STEPS * batch.nbytes
-    assert [(line.line, line.count, line.nbytes) for line in report.waits] == [
-        (line_of(move, "batch.to"), STEPS, total)
-    ] * (not is_pinned)
-    (copy,) = report.copies
-    way = "H2D pinned" if is_pinned else "H2D pageable"
-    assert (copy.way, copy.count, copy.nbytes) == (way, STEPS, total)
+def test_each_wait_has_the_line_of_its_call(tmp_path: Path) -> None:
+    left = torch.ones(256, 256, device="cuda")
+    pageable, pinned = torch.zeros(NBYTES // 4), torch.zeros(NBYTES // 4, pin_memory=True)
+    session = Session()
+    for _ in range(STEPS):
+        for _ in range(3):
+            torch.mm(left, left)
+        work(pageable, pinned, _cuda.Event())
+        session.step()
+    session.stop(tmp_path / "trace.json")
+    report, _ = answer(tmp_path / "trace.json")
+    matches = (re.search(r"# waits: ([\w:.]+)$", line) for line in HERE.read_text().splitlines())
+    calls = {number: match[1] for number, match in enumerate(matches, 1) if match}
+    assert {wait.line: wait.call for wait in report.waits} == calls
+    assert {(Path(wait.file).name, wait.count) for wait in report.waits} == {(HERE.name, STEPS)}
+    assert {wait.function for wait in report.waits} == {"log", "work"}
+    assert all(wait.seconds > 0 for wait in report.waits)
+    total = STEPS * NBYTES
+    copied = {(copy.way, copy.count, copy.nbytes) for copy in report.copies}
+    assert {("H2D pageable", STEPS, total), ("H2D pinned", STEPS, total)} <= copied
+    assert [wait.nbytes for wait in report.waits if wait.nbytes] == [total]
 
 
 def test_everything_is_as_it_was_afterwards() -> None:
