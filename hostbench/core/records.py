@@ -125,8 +125,6 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     case: Case
     version: str
     launch: Annotated[int, Meta(ge=0, lt=MAX_LAUNCHES)]
-    position: Count
-    """Place in the launch's random order, from 0."""
     status: Status
     """A case that was not measured has no record."""
     reason: str | None

@@ -115,7 +115,7 @@ class Launcher:
             for record in self._attempt(launch, left):
                 if record.launch == launch.number:  # else it is the evidence of a timed one
                     left.remove(record.case)
-                yield replace(record, position=len(launch.cases) - len(left) - 1)
+                yield record
             kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:
                 raise BrokenError(f"the worker ended before its first case: {self._tail()}")

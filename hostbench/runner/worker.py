@@ -47,9 +47,9 @@ def walk(launch: Launch, emit: Emit) -> None:
     # What stands in is exact, and its clock may not see what a step does on the host.
     settings = launch.settings if launch.device is None else BRIEF
     worker = _Worker(launch, emit, settings)
-    for position, case in enumerate(launch.cases):
+    for case in launch.cases:
         work = workloads.get(case.workload)
-        record = _begun(launch, work, case, position)
+        record = _begun(launch, work, case)
         emit(Started(record=record))
         try:
             record, is_fatal = worker.measure(work, record)
@@ -62,14 +62,13 @@ def walk(launch: Launch, emit: Emit) -> None:
     worker.close()
 
 
-def _begun(launch: Launch, work: Workload | None, case: Case, position: int) -> CaseRecord:
+def _begun(launch: Launch, work: Workload | None, case: Case) -> CaseRecord:
     """The record of a case that has not come to its end yet: failed."""
     options = work.options(case) if work else None
     return CaseRecord(
         case=case,
         version=work.version if work else "",
         launch=launch.number,
-        position=position,
         status="failed",
         reason=None,
         started_at=now(),

@@ -87,7 +87,6 @@ def record(case: Case, launch: int = 0, seconds: float | None = 0.5, **changes: 
     nbytes = case.values.get("nbytes") if case.workload.startswith("transfer") else None
     fields: dict[str, Any] = {
         "version": "1",
-        "position": 0,
         "status": "ok",
         "reason": None,
         "started_at": STARTED,

@@ -239,7 +239,6 @@ def _records(story: Story, events: list[Event], launches: Floats, at: str) -> li
             case=case,
             version=version,
             launch=launch,
-            position=position,
             status=status,
             reason="simulated: it broke" if status == "failed" else None,
             started_at=at,

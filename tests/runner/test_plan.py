@@ -189,8 +189,8 @@ class Told:
 
     def run(self, launch: Launch) -> Iterator[CaseRecord]:
         self.launches.append(launch)
-        for place, case in enumerate(launch.cases):
-            yield record(case, launch.number, position=place)
+        for case in launch.cases:
+            yield record(case, launch.number)
 
 
 def observed(whole: Plan, launcher: object) -> list[CaseRecord]:

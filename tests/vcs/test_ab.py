@@ -168,8 +168,8 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
     now_s, whole = [0.0], Toy.run
 
     def run(self: Toy, launch: Launch) -> Iterator[CaseRecord]:
-        for outcome in whole(self, launch):
-            now_s[0] += 100 if not launch.number and not outcome.position else 1
+        for index, outcome in enumerate(whole(self, launch)):
+            now_s[0] += 100 if not launch.number and not index else 1
             yield outcome
 
     monkeypatch.setattr(Toy, "run", run)
