@@ -60,9 +60,9 @@ class Prepared:
     """Further proofs by name, called so, too, in this order. One that raises Unavailable is
     `unavailable` with that reason: on every rank, where they call collectives."""
     depth: int = 1
-    """Steps enqueued before one synchronize."""
+    """Steps enqueued before one synchronize: what `@workload` says, whatever is given here."""
     host_only: bool = False
-    """The step enqueues nothing: it may be repeated inside one timer reading."""
+    """The step enqueues nothing: it may be repeated inside one timer reading. As `depth`."""
     before: Callable[[], None] | None = None
     """Called before each reading, outside the timer: puts back what the step uses up."""
     copies: Mapping[str, int] | None = None
