@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import curves
 import pandas as pd
 import streamlit as st
 import words
@@ -22,15 +21,17 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
+from hostbench.families.question import TIME, Row, where
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
+from hostbench.report import picture as pictures
 from hostbench.report.answer import Answer
 from hostbench.report.charts import Spec, drawn, svg
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
-from hostbench.report.questions import rows_of as rows_to_ask
+from hostbench.report.questions import rows_of
 from hostbench.report.sides import LEVEL, Key, chosen
 from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart
 from hostbench.report.trend import trend as make_trend
@@ -42,6 +43,7 @@ from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
+PICTURES = families.pictures()
 FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
@@ -134,37 +136,43 @@ def measured(store: Store, machine: str, run_id: str) -> frozenset[str]:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def prepared(
+def rows_of_runs(
     store: Store, keys: tuple[tuple[str, str], ...], workloads: tuple[str, ...]
-) -> pd.DataFrame:
-    """`curves.prepared` rows of these workloads of some runs (machine, id), with what a page calls
-    each run, `run`."""
+) -> list[Row]:
+    """What has a number of these workloads in some runs (machine, id)."""
     every = pd.concat([rows(store, *key) for key in keys])
+    good = (every["status"] == "ok") & (every["seconds"] > 0) & every["workload"].isin(workloads)
     names = runs(store)[["machine", "run_id", "name"]].rename(columns={"name": "run"})
-    return curves.prepared(every.merge(names, on=["machine", "run_id"]), workloads)
+    known = rows_of(every[good].merge(names, on=["machine", "run_id"]), words.read)
+    return [replace(row, axes={"workload": row.workload, **row.axes}) for row in known]
+
+
+def measured_in(rows: Sequence[Row]) -> str:
+    """The machines and runs of what is drawn."""
+    return "; ".join(dict.fromkeys(f"{row.machine}, {row.run}" for row in rows))
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
-    """A question (curves.QUESTIONS) of these runs (machine, id) as one SVG, of its first unit and
-    usual values, empty where there is nothing to draw; what it is measured by. Four charts of
-    vega's would take longer than the rest of the page."""
-    question = curves.QUESTIONS[name]
-    rows = prepared(store, keys, question.workloads[:1])
-    measured = "; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))
-    x = question.x[0]
-    for axis, usual in question.usual.items():
-        sizes = {value: rows[x][rows[axis] == value].nunique() for value in usual}
-        longest = [max(usual, key=sizes.__getitem__)]
+    """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
+    measure and usual values, empty where there is nothing to draw; where it was measured. Four
+    charts of vega's would take longer than the rest of the page."""
+    picture = PICTURES[name]
+    every = rows_of_runs(store, keys, (picture.workload,))
+    x, rows = picture.x[0], every
+    for axis, usual in picture.usual.items():
+        sizes = {
+            value: len({row.axes.get(x) for row in where(rows, **{axis: value})}) for value in usual
+        }
+        longest = (max(usual, key=sizes.__getitem__),)
         shown = usual if axis == "schedule" else longest
-        rows = rows[rows[axis].isin(shown)] if any(sizes.values()) else rows
-    unit = (curves.units_of(rows, question) or ["time"])[0]
-    points = curves.lines(rows, x, unit)
-    if points.empty:
-        return "", measured
-    return svg(drawn(curves.chart(points, x, unit), SMALL_HEIGHT), ink), measured
+        rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
+    measure = (pictures.measures_of(picture, rows) or [TIME])[0]
+    rows = pictures.drawn_rows(picture, rows, x, measure)
+    chart = pictures.chart(picture, rows, x, measure)
+    return svg(drawn(chart, SMALL_HEIGHT), ink) if chart else "", measured_in(every)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -218,7 +226,7 @@ def trends(
 def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
     """What a run answers; nothing where it measured another project."""
     own = rows(store, machine, run_id)
-    return answers_of(rows_to_ask(own[own["family"].isin(families.names())]))
+    return answers_of(rows_of(own[own["family"].isin(families.names())]))
 
 
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")

@@ -3,8 +3,9 @@
 import shlex
 import textwrap
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from html import escape
 from typing import Any, NoReturn, TypeVar
 
@@ -14,7 +15,9 @@ import streamlit as st
 import words
 from data import Store
 
+from hostbench.core.case import AxisValue
 from hostbench.core.units import number_of
+from hostbench.families.question import Question, axis_name
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import Event
 from hostbench.judge.history import History, Series
@@ -186,18 +189,22 @@ def choice(
     return str(st.segmented_control(label, options, key=key, format_func=text, **look))
 
 
-def axis_values(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
+def axis_values(
+    asking: Question, axis: str, values: Iterable[AxisValue], usual: Collection[AxisValue]
+) -> list[AxisValue]:
     """Values of an axis, as pills in the address; none is all."""
+    ordered = sorted(values, key=partial(asking.order, axis))
+    named = {asking.word(axis, value) or str(value): value for value in ordered}
     chosen = st.pills(
-        words.plain(words.axis_name(axis)),
-        options,
+        words.plain(axis_name(axis)),
+        list(named),
         selection_mode="multi",
-        default=usual,
+        default=[name for name, value in named.items() if value in usual],
         key=f"is-{axis}",
         bind="query-params",
-        format_func=lambda text: words.plain(words.value(axis, text)),  # drawn as Markdown
+        format_func=words.plain,  # drawn as Markdown
     )
-    return list(chosen) or list(options)
+    return [named[name] for name in chosen] or ordered
 
 
 def go(page: str, **query: str) -> NoReturn:

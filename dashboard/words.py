@@ -1,24 +1,18 @@
 """How things are called on the pages, and the one place where text from files is made safe."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import pandas as pd
 
-from hostbench.core.case import counts
+from hostbench import families
+from hostbench.core.case import Case, read_case
 from hostbench.core.units import format_change, number_of
-from hostbench.families.collectives import questions as collectives
-from hostbench.families.overlap import questions as overlap
-from hostbench.families.question import axis_word
+from hostbench.families.question import Question
 from hostbench.judge.events import Event
 
-SHORT = {"host_to_device": "H2D", "device_to_host": "D2H"}
-WORDS: dict[str, dict[str, str]] = {
-    "blocking": {"True": "sync", "False": "async"},
-    "operation": {str(name): text for name, text in collectives.WORDS["operation"].items()},
-    "schedule": {str(name): text for name, text in overlap.WORDS["schedule"].items()},
-}
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
@@ -36,42 +30,36 @@ def plain(text: object) -> str:
     return _PUNCTUATION.sub(r"\\\1", _LINKS.sub(rf"\1{_JOINER}", line))
 
 
-def axes(case: str) -> dict[str, str]:
-    """Axis -> value of a case in its text form."""
-    _, bracket, inside = case.partition("[")
+@cache
+def asking(family: str) -> Question:
+    """Who knows how a family calls its choices: as its pictures do, else its questions."""
+    known = dict[str, Mapping[Any, str]](families.words(family))
+    for own in families.pictures().values():
+        known |= own.words if own.workload.partition(".")[0] == family else {}
+    return Question(text="", workload=family, words=known)
+
+
+@lru_cache(maxsize=10_000)
+def read(text: str) -> Case:
+    """A case; of another project's, whose values may hold commas and brackets, these as text."""
+    if known := read_case(text):
+        return known
+    name, bracket, inside = text.partition("[")
     pairs = _PAIRS.split(inside.removesuffix("]")) if bracket else []
-    return dict(pair.partition("=")[::2] for pair in pairs if pair)
-
-
-def value(axis: str, text: object) -> str:
-    """A choice on an axis: `16MiB`, `4 ranks`, `async`, `pinned`."""
-    said = str(text)
-    if axis == "workload":
-        return workload(said)
-    if axis in WORDS and said in WORDS[axis]:
-        return WORDS[axis][said]
-    if said.isdigit() and counts(axis):
-        return axis_word(axis, int(said))
-    if said.isidentifier() and said not in ("True", "False"):
-        return said.replace("_", " ")
-    return f"{axis_name(axis)} {said}"
-
-
-def axis_name(axis: str) -> str:
-    return "size" if axis == "nbytes" else axis.removeprefix("num_").replace("_", " ")
+    return Case.of(name, dict(pair.partition("=")[::2] for pair in pairs if pair))
 
 
 def case(text: str) -> str:
     """`H2D 16MiB pinned async`."""
-    name = workload(text.partition("[")[0])
-    choices = [value(*pair) for pair in axes(text).items() if pair[0] != "device"]
-    return " ".join([name, *choices])
+    own = read(text)
+    axes = {"workload": own.workload, **own.values}
+    words = (asking(own.family).word(axis, axes[axis]) for axis in axes if axis != "device")
+    return " ".join(filter(None, words))
 
 
 def workload(name: str) -> str:
     """`H2D`; `pipeline`; `SortIntegerArray.time_argsort` of another project."""
-    last = name.partition(".")[2] or name
-    return last if "." in last else SHORT.get(last, last.replace("_", " "))
+    return asking(name.partition(".")[0]).word("workload", name)
 
 
 def commit8(commit: object) -> str:
@@ -102,11 +90,3 @@ def spark(values: Sequence[float]) -> str:
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
     return "".join(_BLOCKS[round(scale * (value - low))] for value in values)
-
-
-def order(axis: str, text: str) -> list[tuple[float, str]]:
-    """A key to sort by: what has a word as in WORDS, what others are held against first; 2 before
-    16."""
-    known = [*WORDS.get(axis, ())]
-    parts = [str(known.index(text))] if text in known else re.split(r"(\d+)", text)
-    return [(float(part), "") if part.isdigit() else (0.0, part) for part in parts]

@@ -3,43 +3,47 @@
 from functools import partial
 from typing import Any
 
-import curves
 import data
 import pandas as pd
 import parts
 import streamlit as st
 import words
-from curves import QUESTIONS
 
-from hostbench.families.question import Picture
-from hostbench.report import charts
+from hostbench.families.question import Picture, axis_name
+from hostbench.report import charts, picture
+from hostbench.report.kinds.base import varying
 
 OTHER = "Other"
-MOST_LINES = 16
-SHOWN = [
-    *("machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"),
-    *("num_samples", "commit", "run_id"),
-]
+MOST_LINES, MOST_USUAL = 16, 5
+SHOWN = "machine run case seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
 
 store = data.opened()
 names = parts.machines(store)
 known = pd.concat([data.series(store, name) for name in names])
-sizes = [any(map(str.isdigit, words.axes(case).values())) for case in known["case"]]
-known = known.assign(sizes=sizes).sort_values("sizes", ascending=False, kind="stable")
 workloads = list(dict.fromkeys(known["workload"][known["has_number"]]))
 if not workloads:
     parts.empty("No number is stored of these machines.", parts.REMEDY)
-measured = [name for name, own in QUESTIONS.items() if not {*own.workloads}.isdisjoint(workloads)]
-asked = parts.choice("Question", [*measured, OTHER], "q", label_visibility="collapsed")
+pictures = {
+    name: own
+    for name, own in data.PICTURES.items()
+    if not {own.workload, *own.also}.isdisjoint(workloads)
+}
+asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="collapsed")
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:
     if asked == OTHER:
+        cases = map(words.read, known["case"])
+        sized = {own.workload for own in cases if any(type(v) is int for v in own.values.values())}
         look: Any = {"key": "workload", "bind": "query-params", "width": 420}
-        workload = st.selectbox("Workload", workloads, **look)
-        question = Picture(name=OTHER, title=workload, workloads=(workload,), x=())
+        workload = st.selectbox(
+            "Workload", sorted(workloads, key=lambda name: name not in sized), **look
+        )
+        own_words = words.asking(workload.partition(".")[0]).words
+        question = Picture(choice=OTHER, text=workload, workload=workload, words=own_words, x=())
     else:
-        question = QUESTIONS[asked]
-    having = parts.runs(store, question.workloads)
+        question = pictures[asked]
+    about = (question.workload, *question.also)
+    having = parts.runs(store, about)
     keys = zip(having["machine"], having["run_id"], strict=True)
     named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
     picked = st.multiselect(
@@ -52,41 +56,53 @@ with choices:
         select_all=False,
         width=300,
     )
-chosen = [named[name] for name in picked] or parts.newest(store, question.workloads)
+chosen = [named[name] for name in picked] or parts.newest(store, about)
 if not chosen:
-    family = question.workloads[0].partition(".")[0]
+    family = question.workload.partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
-rows = data.prepared(store, tuple(chosen), question.workloads)
-axes = curves.axes_of(rows)
-numbers = rows[axes].apply(pd.to_numeric, errors="coerce").notna().any()
-numeric = list(question.x) or [axis for axis in axes if numbers[axis]]
-x_axes = [x for x in numeric if rows[x].nunique() > 1] or numeric[:1]
-units = curves.units_of(rows, question)
-if not x_axes or not units:
+rows = data.rows_of_runs(store, tuple(chosen), about)
+differ = varying(rows)
+axes = dict.fromkeys(axis for row in rows for axis in row.axes)
+numeric = question.x or [axis for axis in axes if picture.with_number(rows, axis)]
+x_axes = [x for x in numeric if x in differ] or [*numeric[:1]]
+measures = {own.name: own for own in picture.measures_of(question, rows)}
+if not x_axes or not measures:
     parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
 with choices:
-    x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
-    unit = parts.choice("Unit", units, "unit")
-    for axis in ("workload", *axes):
-        values = sorted(rows[axis].dropna().unique(), key=partial(words.order, axis))
+    x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(axis_name(axis)))
+    measure = measures[parts.choice("Unit", list(measures), "unit")]
+    for axis in differ:
+        values = {row.axes[axis] for row in rows if axis in row.axes}
         if axis != x and len(values) > 1:
-            usual = [value for value in values if value in question.usual.get(axis, values[:5])]
-            picked_values = parts.axis_values(axis, values, usual or values[:1])
-            rows = rows[rows[axis].isin(picked_values) | rows[axis].isna()]
+            ordered = sorted(values, key=partial(question.order, axis))
+            usual = [
+                own for own in ordered if own in question.usual.get(axis, ordered[:MOST_USUAL])
+            ]
+            shown = parts.axis_values(question, axis, ordered, usual or ordered[:1])
+            rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
-st.caption(words.plain("; ".join(dict.fromkeys(rows["machine"] + ", " + rows["run"]))))
-points = curves.lines(rows, x, unit)
-if points.empty:
+st.caption(words.plain(data.measured_in(rows)))
+rows = picture.drawn_rows(question, rows, x, measure)
+chart = picture.chart(question, rows, x, measure)
+if chart is None:
     parts.empty("No point has a number in this unit: choose another one.")
-if points["way"].nunique() * points["where"].nunique() > MOST_LINES:
+if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
     st.caption(f"More than {MOST_LINES} lines: choose fewer values.")
-spec = charts.drawn(curves.chart(points, x, unit), 440)
-point = parts.chart(spec, "curves", f"{question.title}: {unit} by {x}")
+spec = charts.drawn(chart, 440, takes_clicks=True)
+point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x}")
 if point:
     parts.go("trend", case=str(point["case"]))
 st.caption(
     "Line on a point: 99 % interval. Click an entry of the legend to see it alone, a point for its "
     "trend. Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
 )
-shown = points[SHOWN].rename(columns={"y": unit})
-parts.folded("Numbers", "numbers", lambda: parts.table(shown))
+
+
+def numbers() -> None:
+    """What is drawn, in figures."""
+    table = pd.DataFrame([[getattr(row, name) for name in SHOWN] for row in rows], columns=SHOWN)
+    table.insert(3, measure.name, [*map(measure.of(rows), rows)])
+    parts.table(table)
+
+
+parts.folded("Numbers", "numbers", numbers)

@@ -4,7 +4,6 @@ from collections import Counter
 from functools import partial
 
 import charts
-import curves
 import data
 import parts
 import streamlit as st
@@ -12,6 +11,7 @@ import words
 from words import ago, plain
 
 from hostbench.core.units import number_of
+from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.judge.history import Series
 from hostbench.report import charts as vega
@@ -51,13 +51,12 @@ with st.container(horizontal=True, vertical_alignment="center"):
         parts.refresh(store)
 
 
-def card(name: str) -> None:
+def card(picture: Picture) -> None:
     """A question: the answer of the newest run that has it, and its picture over the newest run of
     each machine."""
-    question = curves.QUESTIONS[name]
-    workload = question.workloads[0]
+    workload = picture.workload
     own = parts.newest(store, [workload])
-    parts.link("curves", f"**{question.title}**", q=name)
+    parts.link("curves", f"**{picture.text}**", q=picture.choice)
     if not own:
         st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
@@ -65,7 +64,7 @@ def card(name: str) -> None:
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
     whose = f"{own[0][0]}: " * (len(own) > 1)
-    svg, measured = data.small_picture(store, name, tuple(own), parts.ink())
+    svg, measured = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     verdict = plain(whose + says.replace(" on the cpu device,", ""))
     st.markdown(f"{verdict}  \n:small[:gray[{plain(measured)}]]")
     if svg:
@@ -98,9 +97,9 @@ def trend_card(own: Series) -> None:
     st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
 
 
-workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]
-cards = [partial(card, name) for name in curves.CARDS]
-if not parts.newest(store, workloads):
+with_card = [own for own in data.PICTURES.values() if own.has_card]
+cards = [partial(card, own) for own in with_card]
+if not parts.newest(store, [own.workload for own in with_card]):
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
     cards = [partial(own_card, answer) for answer in answers if answer.chart]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs

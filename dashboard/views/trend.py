@@ -1,7 +1,5 @@
 """Series over their runs: a workload, its axes as pills, every machine that is chosen."""
 
-from functools import partial
-
 import data
 import pandas as pd
 import parts
@@ -58,16 +56,15 @@ workload = choices.selectbox(
     filter_mode="contains",
     width=420,
 )
-here = every[every["workload"] == workload]
+here, family = every[every["workload"] == workload], workload.partition(".")[0]
 here = here.sort_values("has_number", ascending=False, kind="stable")
-cases = {case: words.axes(case) for case in here["case"]}
+cases = {case: words.read(case).values for case in here["case"]}
 shown = cases.get(first) or next(iter(cases.values()))
 with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            in_order = sorted(values, key=partial(words.order, axis))
-            picked = parts.axis_values(axis, in_order, [shown[axis]])
+            picked = parts.axis_values(words.asking(family), axis, values, [shown[axis]])
             cases = {case: own for case, own in cases.items() if own.get(axis) in picked}
     by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -122,8 +122,11 @@ def words(family: str) -> dict[str, dict[Any, str]]:
 
 def pictures() -> dict[str, Picture]:
     """What the pages draw of every family: `PICTURES` beside the questions, by their names."""
-    drawn = (getattr(_asking(name), "PICTURES", ()) for name in names())
-    return {picture.name: picture for picture in chain.from_iterable(drawn)}
+    return {
+        own.choice: replace(own, words={**words(name), **own.words})
+        for name in names()
+        for own in getattr(_asking(name), "PICTURES", ())
+    }
 
 
 def _asking(name: str) -> ModuleType | None:

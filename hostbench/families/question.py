@@ -12,6 +12,7 @@ Parts      a whole against its ideal and its parts
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
@@ -61,6 +62,12 @@ class Row:
     link: str | None = None
     published: str | None = None
     published_kind: str | None = None
+    machine: str = ""
+    run_id: str = ""
+    run: str = ""
+    """What a page calls the run, which has rows of several."""
+    commit: str | None = None
+    num_samples: float | None = None
 
     @property
     def function(self) -> str:
@@ -241,6 +248,12 @@ class Question:
         known = self.words.get(axis, {}).get(value)
         return known if known is not None else axis_word(axis, value)
 
+    def order(self, axis: str, value: AxisValue) -> list[tuple[float, str]]:
+        """A key to sort choices by: as their words are listed, else 2 before 16."""
+        known = [*self.words.get(axis, ())]
+        parts = [str(known.index(value))] if value in known else re.split(r"(\d+)", str(value))
+        return [(float(part), "") if part.isdecimal() else (0.0, part) for part in parts]
+
     def name(self, row: Row, axes: Iterable[str]) -> str:
         """The choices of a row on these axes."""
         named = (self.word(axis, row.axes[axis]) for axis in axes if axis in row.axes)
@@ -364,16 +377,51 @@ class Parts(Question):
         return (*serial, *self.controls, *self.ways, *self.parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A question as curves over machines and runs."""
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number that a picture can show of each case."""
 
     name: str
-    title: str
-    workloads: tuple[str, ...]
+    unit: FigureUnit
+    value: Callable[[Row], float | None]
+    _: KW_ONLY
+    title: str = ""
+    """Of its axis, where that is not its name."""
+    better: Literal["lower", "higher", ""] = "higher"
+    share_of: Mapping[str, AxisValue] = field(default_factory=dict)
+    """Shown is its share of that of the same case with these values."""
+
+    def of(self, rows: Rows) -> Callable[[Row], float | None]:
+        """How it is worked out of each of these rows."""
+        if not self.share_of:
+            return self.value
+
+        def whole(row: Row) -> tuple[object, ...]:
+            axes = {**row.axes, **self.share_of}
+            return row.machine, row.run_id, row.workload, frozenset(axes.items())
+
+        wholes = {whole(row): self.value(row) for row in rows if row.has(self.share_of)}
+
+        def share(row: Row) -> float | None:
+            part, all_of_it = self.value(row), wholes.get(whole(row))
+            return part / all_of_it if part and all_of_it else None
+
+        return share
+
+
+RATE = Measure("GB/s", "GB/s", lambda row: row.gb_per_s)
+TIME = Measure("time", "s", lambda row: row.seconds, better="lower")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture(Question):
+    """A question as curves over machines and runs; `words` may be shorter than a sentence's."""
+
+    choice: str
+    """What page Curves calls it."""
     x: tuple[str, ...] = ("nbytes",)
-    units: tuple[str, ...] = ("GB/s", "time")
-    usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = (RATE, TIME)
+    usual: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     """Axis -> the values that are drawn unless others are chosen, those first that a small picture
     shows alone; but of schedules it shows all."""
     has_card: bool = False
@@ -385,13 +433,26 @@ def same(workload: str, **changed: AxisValue) -> Beside:
     return lambda row: (workload, {**row.axes, **changed})
 
 
+def axis_name(axis: str) -> str:
+    """`size`, `batch bytes`, `ranks`."""
+    return "size" if axis == "nbytes" else axis.removeprefix("num_").replace("_", " ")
+
+
 def axis_word(axis: str, value: AxisValue) -> str:
     """The words for a choice that nobody has given better ones."""
     if isinstance(value, bool):
         return axis if value else f"no {axis}"
     if counts_bytes(axis) and isinstance(value, int):
         return units.format_bytes(value)
+    text = str(value)
     if axis.startswith("num_"):
-        what = axis.removeprefix("num_").replace("_", " ")
-        return f"{value} {what.removesuffix('s') if value == 1 else what}"
-    return str(value).replace("_", " ")
+        what = axis_name(axis)
+        return f"{text} {what.removesuffix('s') if value == 1 else what}"
+    if axis == "workload":
+        text = text.partition(".")[2] or text
+        return text if "." in text else text.replace("_", " ")
+    try:
+        float(text)
+    except ValueError:
+        return text.replace("_", " ")
+    return f"{axis_name(axis)} {text}"

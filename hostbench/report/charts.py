@@ -9,7 +9,7 @@ and on near-black, and hue and shape say the same thing twice.
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import cycle
 from typing import Any, TypeAlias
 
@@ -58,16 +58,16 @@ Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
 
-def drawn(chart: Chart, height: int = _LINE_HEIGHT) -> Spec:
+def drawn(chart: Chart, height: int = _LINE_HEIGHT, *, takes_clicks: bool = False) -> Spec:
     """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
     lines and the band are stands over it; its title is the answer's question. A click tells what
-    the mark is `about`."""
+    the mark is `about`, where it takes clicks: without it is quicker."""
     points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
     top = max((point.y for point in points), default=0.0)
     rows = [
         {
-            **asdict(point),
-            **point.about,
+            **asdict(replace(point, about={})),
+            **(point.about if takes_clicks else {}),
             "lane": "\n".join(textwrap.wrap(str(point.x), _LANE_LENGTH)),
             "number": in_unit(point.y, chart.y.unit),
             "end": min(max(point.y, point.high or point.y), _WIDEST * top),
@@ -80,7 +80,7 @@ def drawn(chart: Chart, height: int = _LINE_HEIGHT) -> Spec:
     else:
         layers = _lines(chart, rows, top)
     marks = next(own for own in layers if own["mark"]["type"] in ("bar", "point"))
-    if points and points[0].about:
+    if points and takes_clicks:
         clickable(marks, *points[0].about)
     about = [
         f"Band: {rule.label}."
@@ -268,6 +268,7 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
         up = {"domain": [0, max(1.0, top)]}
     if chart.y.is_log and top:
         values = [n for own in chart.points for n in (own.y, own.low, own.high) if n and n > 0]
+        values += [rule.low for rule in chart.rules if rule.low > 0]
         ticks = _round(min(values), max(values))
         axis = {"values": ticks, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
         ends = [min(*values, *ticks), max(*values, *ticks)]

@@ -34,9 +34,10 @@ _ANSWERS: Mapping[type[Question], Callable[[Any, Rows, Rows], Answer]] = {
 _CELLS = {cell.name for cell in fields(Row)} - {"family", "workload", "axes"}
 
 
-def rows_of(frame: pd.DataFrame) -> list[Row]:
+def rows_of(frame: pd.DataFrame, read: Callable[[str], Case | None] = read_case) -> list[Row]:
     """The rows of the tidy frame whose case can be read."""
-    cases = ((cells, read_case(str(cells["case"]))) for cells in frame.to_dict("records"))
+    frame = frame[[name for name in frame if name in _CELLS]]
+    cases = ((cells, read(str(cells["case"]))) for cells in frame.to_dict("records"))
     return [_row(cells, case) for cells, case in cases if case is not None]
 
 

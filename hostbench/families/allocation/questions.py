@@ -146,7 +146,7 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Create", title="CPU then move, or direct", workloads=(CREATE,), has_card=True,
+        choice="Create", text="CPU then move, or direct", workload=CREATE, has_card=True,
         usual={"fill": ("zeros", "randn")},
     ),
 )  # fmt: skip

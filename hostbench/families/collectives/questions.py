@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostbench.core.case import AxisValue
-from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.core.units import GB, KIB, MIB, format_seconds
 from hostbench.families import question
 from hostbench.families.collectives.operations import OPERATIONS
 from hostbench.families.question import Compare, Curve, Figure, Finding, Parts, Picture, Row, Rows
@@ -29,7 +29,13 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 def bus_bytes(row: Row) -> float | None:
     """What crosses the bus in a step; None for one rank, which sends nothing."""
     operation, num = str(row.axes.get("operation", "all_reduce")), int(row.axes["num_ranks"])
-    return row.nbytes * OPERATIONS[operation].factor(num) if num > 1 and row.nbytes else None
+    known = OPERATIONS.get(operation)  # another version may have had others
+    return row.nbytes * known.factor(num) if known and num > 1 and row.nbytes else None
+
+
+def _bus_rate(row: Row) -> float | None:
+    nbytes = bus_bytes(row)
+    return nbytes / row.time / GB if nbytes and row.is_valid else None
 
 
 def _over_several(rows: Rows) -> Rows:
@@ -123,17 +129,22 @@ QUESTIONS = (
         workload="collectives.first", each=("num_ranks",), baseline={},
     ),
 )  # fmt: skip
+BUS_RATE = question.Measure("bus GB/s", "GB/s", _bus_rate, title="bus bandwidth in GB/s")
+EFFICIENCY = question.Measure(
+    "efficiency", "share", _bus_rate, title="bus bandwidth / that of 2 ranks", better="",
+    share_of={"num_ranks": 2},
+)  # fmt: skip
 OVER_RANKS: Mapping[str, Any] = {
-    "x": ("nbytes", "num_ranks"), "units": ("bus GB/s", "GB/s", "time", "efficiency"),
+    "x": ("nbytes", "num_ranks"), "measures": (BUS_RATE, question.RATE, question.TIME, EFFICIENCY),
 }  # fmt: skip
 PICTURES = (
-    Picture(name="All-reduce", title="All-reduce", workloads=(ALONE,), has_card=True, **OVER_RANKS),
+    Picture(choice="All-reduce", text="All-reduce", workload=ALONE, has_card=True, **OVER_RANKS),
     Picture(
-        name="Collectives", title="Collectives beside each other", workloads=(ANY,), **OVER_RANKS,
-        usual={"num_ranks": ("2",), "dtype": ("float32",), "operation": WITH_DATA},
+        choice="Collectives", text="Collectives beside each other", workload=ANY, **OVER_RANKS,
+        usual={"num_ranks": (2,), "dtype": ("float32",), "operation": WITH_DATA},
     ),
     Picture(
-        name="Beside compute", title="Compute beside an all-reduce",
-        workloads=("collectives.with_compute",),
+        choice="Beside compute", text="Compute beside an all-reduce",
+        workload="collectives.with_compute",
     ),
 )  # fmt: skip

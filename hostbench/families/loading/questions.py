@@ -101,6 +101,6 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Loader", title="Data loader", workloads=(LOOP.name,), x=("num_workers", "batch_size")
+        choice="Loader", text="Data loader", workload=LOOP.name, x=("num_workers", "batch_size")
     ),
 )  # fmt: skip

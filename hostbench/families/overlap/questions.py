@@ -102,8 +102,8 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Streams", title="One stream or several", workloads=("overlap.pipeline",),
-        x=("batch_bytes",), has_card=True,
+        choice="Streams", text="One stream or several", workload="overlap.pipeline",
+        x=("batch_bytes",), words={"batch_bytes": {}}, has_card=True,
         usual={
             "memory": ("pinned", "pageable"),
             "schedule": ("serial", "default_stream", "copy_stream", "streams_2", "streams_4"),

@@ -38,7 +38,7 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Messages", title="Messages between two ranks", workloads=(PAIR,),
-        x=("nbytes", "num_ranks"), usual={"num_ranks": ("2",), "direction": ("one_way",)},
+        choice="Messages", text="Messages between two ranks", workload=PAIR,
+        x=("nbytes", "num_ranks"), usual={"num_ranks": (2,), "direction": ("one_way",)},
     ),
 )  # fmt: skip

@@ -76,6 +76,6 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Sync", title="Reads that wait for the device", workloads=(LOOP,), x=("step_us",)
+        choice="Sync", text="Reads that wait for the device", workload=LOOP, x=("step_us",)
     ),
 )  # fmt: skip

@@ -113,11 +113,12 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Training", title="A step of training over ranks", workloads=(STEP,),
-        x=("num_ranks",), units=("time",), usual={"batch": ("per_rank",), "dtype": ("float32",)},
+        choice="Training", text="A step of training over ranks", workload=STEP,
+        x=("num_ranks",), measures=(question.TIME,),
+        usual={"batch": ("per_rank",), "dtype": ("float32",)},
     ),
     Picture(
-        name="Step", title="Parts of a training step", workloads=("training.exposed",),
+        choice="Step", text="Parts of a training step", workload="training.exposed",
         x=("num_ranks",),
     ),
 )  # fmt: skip

@@ -245,7 +245,8 @@ QUESTIONS = (
 )  # fmt: skip
 PICTURES = (
     Picture(
-        name="Copy", title="Copy: sync or async", workloads=(H2D, D2H), has_card=True,
+        choice="Copy", text="Copy: sync or async", workload=H2D, also=(D2H,), has_card=True,
+        words={"workload": {H2D: "H2D", D2H: "D2H"}},
         usual={"workload": (H2D,), "memory": ("pinned", "pageable")},
     ),
 )  # fmt: skip

@@ -9,13 +9,22 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.families import question
-from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
+from hostbench.families.question import (
+    Figure,
+    Question,
+    Row,
+    Rows,
+    axis_name,
+    in_unit,
+    valid,
+    where,
+)
 from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
 
 FAR = 2.5
 """A limit further than this factor above the marks would squash them: it is only named."""
-_DECADE = 10
-"""Numbers that span more are drawn by powers."""
+_DECADE, _OCTAVES = 10, 4
+"""Numbers of an axis y, of an axis x, that span more are drawn by powers."""
 
 
 def grouped(
@@ -149,16 +158,18 @@ def chart(
     y: Axis,
     value: Callable[[Row], float | None],
     *,
-    axes: Iterable[str],
+    axes: Sequence[str],
     x: str = "",
+    hues: Sequence[str] = (),
     unnamed: str = "",
     more: Sequence[Point] = (),
     rules: Iterable[Rule] = (),
 ) -> Chart | None:
     """A mark for each row with a number, valid or not, named by its choices on `axes`: lines over
-    `x`, else a lane each. None where there is nothing to draw."""
+    `x`, else a lane each, those with the same choices on `hues` alike. None where there is nothing
+    to draw."""
     points = list[Point]()
-    for row in rows:
+    for row, place in zip(rows, places(rows), strict=True):
         number, name = value(row), ask.name(row, axes) or unnamed
         if number is None or row.seconds is None:
             continue
@@ -167,30 +178,46 @@ def chart(
             low = high = None
         elif y.unit != "s":  # the interval of a rate follows from that of its time
             low, high = (number * row.seconds / end if end else None for end in (high, low))
-        text = "; ".join(filter(None, (f"{row.case}: {in_unit(number, y.unit)}", row.flags)))
-        at, line = (float(row.axes[x]), name) if x else (name, "")
-        points.append(Point(at, number, line, low, high, row.status, text))
+        at: float | str = float(row.axes[x]) if x else ", ".join(filter(None, (name, place)))
+        line = name if x else ask.name(row, hues)
+        about = {"machine": row.machine, "run_id": row.run_id, "case": row.case}
+        text = _text(ask, row, in_unit(number, y.unit))
+        points.append(Point(at, number, line, low, high, row.status, text, place, about))
     points += more
     if not points:
         return None
-    if y.unit == "GB/s":
+    if y.unit == "GB/s" and not y.is_log:
         top = FAR * max(point.y for point in points)
         rules = (rule for rule in rules if (rule.high or rule.low) <= top)
+    is_wide = y.unit != "share" and _span([point.y for point in points]) > _DECADE
+    y = replace(y, is_log=is_wide or (y.is_log and bool(x)))
     if not x:
         return Chart("bar", Axis(""), y, tuple(points), tuple(rules))
-    along = replace(axis_of(x), is_log=_is_wide([float(point.x) for point in points]))
-    y = replace(y, is_log=y.unit != "share" and _is_wide([point.y for point in points]))
+    is_log = _span([float(point.x) for point in points]) > _OCTAVES
+    along = Axis(axis_name(x), "bytes" if counts_bytes(x) else "", is_log=is_log)
     return Chart("line", along, y, tuple(points), tuple(rules))
 
 
-def axis_of(axis: str) -> Axis:
-    """`bytes`, `batch bytes`, `ranks`: an axis of cases as a chart calls it; sizes by powers."""
-    title = axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
-    return Axis(title, "bytes", is_log=True) if counts_bytes(axis) else Axis(title)
+def _text(ask: Question, row: Row, number: str) -> str:
+    """What a pointer says: the case, the number that is drawn and what it was made of."""
+    rate = units.format_rate(row.gb_per_s) if row.gb_per_s else ""
+    numbers = dict.fromkeys(filter(None, (number, units.format_seconds(row.seconds or 0.0), rate)))
+    case = ask.name(row, row.axes) or row.function
+    return "; ".join(filter(None, (f"{case}: {', '.join(numbers)}", row.flags, row.run)))
 
 
-def _is_wide(numbers: Sequence[float]) -> bool:
-    return 0 < _DECADE * min(numbers) < max(numbers)
+def places(rows: Rows) -> list[str]:
+    """Where each row was measured: its machine, and its run where a machine has several; nothing
+    where all are of one."""
+    runs = {(row.machine, row.run_id) for row in rows}
+    several = len(runs) > len({machine for machine, _ in runs})
+    names = [f"{row.machine}, {row.run}" if several else row.machine for row in rows]
+    return names if len(runs) > 1 else [""] * len(rows)
+
+
+def _span(numbers: Sequence[float]) -> float:
+    """The largest over the smallest; 0 where one is not positive."""
+    return max(numbers) / min(numbers) if min(numbers) > 0 else 0.0
 
 
 def limits(rows: Rows) -> tuple[list[Rule], list[str]]:

@@ -1,0 +1,72 @@
+"""A picture of a family, drawn over machines and runs."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from hostbench.families.question import Measure, Picture, Row, Rows
+from hostbench.report.answer import Axis, Chart, Rule
+from hostbench.report.kinds import base
+
+
+def with_number(rows: Rows, axis: str) -> list[Row]:
+    """Those whose choice on an axis is a number."""
+    return [row for row in rows if _is_number(str(row.axes.get(axis)))]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def measures_of(picture: Picture, rows: Rows) -> list[Measure]:
+    """Those of the picture that these rows have a number in."""
+    return [measure for measure in picture.measures if any(map(measure.of(rows), rows))]
+
+
+def drawn_rows(picture: Picture, rows: Rows, x: str, measure: Measure) -> list[Row]:
+    """Those with a number on both axes, in the order of the legend."""
+    value = measure.of(rows)
+    known = [row for row in with_number(rows, x) if value(row)]
+    axes = [axis for axis in base.varying(known) if axis != x]
+
+    def key(row: Row) -> tuple[object, ...]:
+        ways = [picture.order(axis, row.axes.get(axis, "")) for axis in axes]
+        return ways, row.machine, row.run, float(row.axes[x])
+
+    return sorted(known, key=key)
+
+
+def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | None:
+    """Of `drawn_rows`: lines over `x`, or bars where no line has two points."""
+    if not rows:
+        return None
+    value, is_log = measure.of(rows), measure.unit != "share"
+    title = measure.title or measure.name
+    y = Axis(title, measure.unit, is_log=is_log, better=measure.better)
+    rules = _limits(rows, value) if measure.unit == "GB/s" else ()
+    differ = base.varying(rows)
+    axes = [axis for axis in differ if axis != x]
+    ways = [*zip([picture.name(row, axes) for row in rows], base.places(rows), strict=True)]
+    xs = {(*way, row.axes[x]) for way, row in zip(ways, rows, strict=True)}
+    if len(xs) > len({*ways}):
+        return base.chart(picture, rows, y, value, axes=axes, x=x, rules=rules)
+    lane, unnamed = sorted(differ, key=lambda axis: axis == x), rows[0].machine
+    more: dict[str, Any] = {"axes": lane, "hues": axes, "unnamed": unnamed}
+    return base.chart(picture, rows, y, value, rules=rules, **more)
+
+
+def _limits(rows: Rows, value: Callable[[Row], float | None]) -> list[Rule]:
+    """What the link of each place can carry, equal ones once. One that is exceeded is no limit."""
+    by_place: dict[str, list[Row]] = {}
+    for row, place in zip(rows, base.places(rows), strict=True):
+        by_place.setdefault(place, []).append(row)
+    of: dict[Rule, list[str]] = {}
+    for place, own in by_place.items():
+        best = max(value(row) or 0.0 for row in own)
+        for rule in base.limits(own)[0]:
+            if rule.high is None and rule.low >= best:
+                of.setdefault(rule, []).append(place)
+    return [Rule(", ".join(filter(None, [r.label, *of[r]])), r.low) for r in of]
