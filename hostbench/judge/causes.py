@@ -140,7 +140,9 @@ class Explainer:
             spans = [(e, _span(e, other)) for case in {event.case, ""} for e in other.of_case[case]]
             near = [e for e, (first, last) in spans if start < last and first < end]
             same = [
-                (e.case, e.kind, e.effect > 0) == (event.case, event.kind, event.effect > 0)
+                not e.is_reset
+                and (e.case, e.until_index is None) == (event.case, event.until_index is None)
+                and e.effect * event.effect > 0
                 for e in near
             ]
             if any(same):

@@ -141,10 +141,6 @@ class Event(Struct, frozen=True, kw_only=True):
         return f"{self.case}@{self.group}" if self.case else f"{MACHINE}{self.group}"
 
     @property
-    def kind(self) -> Literal["step", "temporary", "break"]:
-        return self.status if self.status in ("temporary", "break") else "step"
-
-    @property
     def is_reset(self) -> bool:
         return self.status == "break"
 

@@ -17,7 +17,7 @@ import numpy as np
 from hostbench.core.arrays import Floats
 
 ALPHA = 0.01
-"""Of the interval, unless another is asked for."""
+"""How often the interval may miss."""
 EXACT_UP_TO = 30
 """Samples up to this size are judged by the exact distribution, larger ones by the normal one."""
 
@@ -35,8 +35,8 @@ class Shift:
     """Two-sided."""
 
 
-def shift(first: Sequence[float], second: Sequence[float], alpha: float = ALPHA) -> Shift:
-    """`alpha`: how often the interval may miss. Raises ValueError for an empty sample."""
+def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
+    """Raises ValueError for an empty sample."""
     if not first or not second:
         raise ValueError("a shift needs numbers on both sides")
     num, total = len(first), len(first) + len(second)
@@ -46,7 +46,7 @@ def shift(first: Sequence[float], second: Sequence[float], alpha: float = ALPHA)
     is_far = np.abs(np.arange(len(shares)) - middle) >= abs(sum(ranks[:num]) - middle)
     # The interval ends at the differences of this rank from either end; 0 where they are too few.
     below = np.cumsum(_rank_sums(tuple(range(1, total + 1)), num)[num * (num + 1) // 2 :])
-    rank = int(np.count_nonzero(2 * below <= alpha))
+    rank = int(np.count_nonzero(2 * below <= ALPHA))
     return Shift(
         estimate=median(differences),
         low=differences[rank - 1] if rank else -math.inf,

@@ -21,7 +21,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from hostbench.core.arrays import Floats
-from hostbench.core.samples import MIN_LAUNCHES, median
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import format_seconds, number_of
 from hostbench.judge import moderated
 from hostbench.judge.changepoint.detector import judge, log_seconds, relative
@@ -184,8 +184,8 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     return replace(
         observed,
         effect=relative(_height(first, second)),
-        before=math.exp(_middle(first)),
-        after=math.exp(_middle(second)),
+        before=math.exp(np.median(first)),
+        after=math.exp(np.median(second)),
         spread=max(relative(float(side.max() - side.min())) for side in (first, second)),
         lacks_runs=lacks,
         why=why,
@@ -196,15 +196,17 @@ def _by_launches(observed: Comparison, first: Floats, second: Floats) -> Compari
     """Everything but the verdict, which depends on the table."""
     if observed.effect is None:
         return observed
-    estimated = shift(first.tolist(), second.tolist(), ALPHA)
-    comparison = replace(observed, effect=relative(estimated.estimate))
-    if math.isfinite(estimated.low):
-        low, high = relative(estimated.low), relative(estimated.high)
-        comparison = replace(comparison, low=low, high=high)
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
-        return replace(comparison, verdict="not judged", why=why)
-    return replace(comparison, p_value=estimated.p_value)
+        return replace(observed, verdict="not judged", why=why)
+    estimated = shift(first.tolist(), second.tolist())
+    return replace(
+        observed,
+        effect=relative(estimated.estimate),
+        low=relative(estimated.low),
+        high=relative(estimated.high),
+        p_value=estimated.p_value,
+    )
 
 
 def _by_runs(series: Sequence[_Logs]) -> Iterator[tuple[float, float, float]]:
@@ -243,12 +245,8 @@ def _logs(seconds: Sequence[float]) -> Floats:
     return logs[np.isfinite(logs)]
 
 
-def _middle(logs: Floats) -> float:
-    return median(logs.tolist())
-
-
 def _height(first: Floats, second: Floats) -> float:
-    return _middle(second) - _middle(first)
+    return float(np.median(second) - np.median(first))
 
 
 def _limit(p_values: Sequence[float]) -> float:

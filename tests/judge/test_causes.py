@@ -31,7 +31,8 @@ def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
 
 def the_step(found: JudgedGrid, case: int | None = None) -> Event:
     cases = found.grid.cases if case is None else [str(CASES[case])]
-    (one,) = [one for one in found.events if one.kind == "step" and one.case in {"", *cases}]
+    steps = [one for one in found.events if not one.is_reset and one.until_index is None]
+    (one,) = [one for one in steps if one.case in {"", *cases}]
     return one
 
 

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hostbench.judge import moderated
 from hostbench.judge.rank_test import _rank_sums, shift
-from hostbench.judge.two_sides import FALSE_DISCOVERY_RATE as RATE
 from hostbench.judge.two_sides import Comparison, TwoSides, compare
 from tests import known_changes
-from tests.conftest import SOAK, SoakSeeds
+from tests.conftest import SoakSeeds
 
 TEN = [1.0 + 0.001 * n for n in range(10)]
 
@@ -215,35 +211,6 @@ def test_variances_are_shrunk_as_far_as_they_are_alike() -> None:
     variance, freedom = moderated.shrunk(own * rng.chisquare(4, 4000) / 4, degrees)
     assert freedom == pytest.approx(np.full(4000, 10.0), rel=0.1)
     assert moderated.shrunk(alike[:1], degrees[:1])[1] == 4.0
-
-
-SECONDS = st.floats(min_value=1e-9, max_value=1e9)
-DEALS = np.array(list(itertools.combinations(range(14), 7)))
-
-
-@settings(max_examples=300 if SOAK else 12)
-@given(
-    st.one_of(
-        st.lists(SECONDS, min_size=14, max_size=14),
-        st.lists(st.sampled_from([1.0, 1.5, 2.0, 3.0, 100.0]), min_size=14, max_size=14),
-    )
-)
-def test_of_all_ways_to_deal_14_launches_one_in_a_hundred_is_called_different(
-    launches: list[float],
-) -> None:
-    """All 3,432. The p-value depends on the rank sum alone, so that one deal of each sum is asked
-    for it, and the verdict of those that could have one."""
-    ordered = sorted(launches)
-    ranks = np.array([ordered.index(x) + ordered.index(x) + ordered.count(x) for x in launches])
-
-    def dealt(deal: npt.NDArray[np.int64]) -> Comparison:
-        rest = [launches[n] for n in range(14) if n not in deal]
-        return one([launches[n] for n in deal], rest)
-
-    _, place, of_sum = np.unique(ranks[DEALS].sum(axis=1), return_index=True, return_inverse=True)
-    p_values = np.array([dealt(DEALS[n]).p_value for n in place])[of_sum]
-    called = sum(dealt(deal).verdict in ("slower", "faster") for deal in DEALS[p_values <= RATE])
-    assert called <= len(DEALS) / 100
 
 
 def normal(rng: random.Random) -> float:
