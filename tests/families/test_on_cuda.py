@@ -61,15 +61,23 @@ def smallest(work: Workload) -> Iterator[Case]:
     return iter(found.values())
 
 
-def outcomes(family: str, *, observe: bool) -> list[CaseRecord]:
+def outcomes(family: str) -> list[CaseRecord]:
+    """Each case timed, and then observed where it does anything on the device."""
     cases = [case for work in WORKS.values() if work.family == family for case in smallest(work)]
     launch = Launch(
-        number=0, cases=tuple(cases), settings=BRIEF, device=None, observe=observe, deadline_s=60.0
+        number=0, cases=tuple(cases), settings=BRIEF, observes_after=True, deadline_s=60.0
     )
     gc.collect()
     gc.freeze()  # as the server does: garbage is looked for after each case
     found = walked(launch)
-    assert [each.case for each in found] == cases
+    timed = [each for each in found if each.launch == 0]
+    assert [each.case for each in timed] == cases
+    on_device = (
+        each.case
+        for each in timed
+        if each.status == "ok" and not WORKS[each.case.workload].options(each.case).host_only
+    )
+    assert [each.case for each in found if each.launch == 1] == [*on_device]
     return found
 
 
@@ -174,9 +182,8 @@ def test_side_streams_hide_the_copies_behind_the_compute(floor: Machine) -> None
 # ---- whole launches -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("observe", [False, True], ids=["timed", "observed"])
 @pytest.mark.parametrize("family", sorted({work.family for work in WORKS.values()}))
-def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bool) -> None:
+def test_every_case_is_measured_and_is_what_it_declares(family: str) -> None:
     """On two GPUs, so that nothing is skipped. What is sure of large copies alone is expected of
     larger cases than these; so are the link's counters, which want many repetitions. On its clock
     what the host does by itself takes no time, however often it is repeated."""
@@ -188,7 +195,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
         mock.patch.object(sequence, "_BATCHES", 3),
         mock.patch.object(numa, "far_from", lambda address: nullcontext()),
     ):
-        found = outcomes(family, observe=observe)
+        found = outcomes(family)
     for outcome in found:
         if str(outcome.reason).endswith("nothing is staged"):
             continue  # these two reach each other
@@ -219,12 +226,12 @@ def begun(root: Path) -> None:
     own_project.write(root, f"# example_model.py\n{recipe('project/example_model.py')}")
 
 
-@pytest.mark.parametrize("write", [printed, begun])
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("write", "device"), [(printed, "cuda"), (begun, "cpu"), (begun, "cuda")])
 def test_a_training_step_of_ones_own(
     write: Callable[[Path], None], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/your-own.md prints it, and as `hostbench init` begins one; its loss must shrink."""
+    """As docs/your-own.md prints it (test_own_project runs it on cpu), and as `hostbench init`
+    begins one; its loss must shrink."""
     write(tmp_path)
     (tmp_path / "asv.conf.json").write_text("{}")
     monkeypatch.chdir(tmp_path)

@@ -186,7 +186,7 @@ def test_one_in_a_hundred_unchanged_series_is_called_at_most(
 @pytest.mark.parametrize("degrees", [1.0, 4.0, 7.3, 60.0, 1000.0])
 def test_students_distribution(degrees: float) -> None:
     """The tail is the integral of the density."""
-    t = np.linspace(0, 4000, 4_000_001)
+    t = np.linspace(0, 5, 5_001)
     log_front = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     log_front -= 0.5 * math.log(degrees * math.pi)
     density = np.exp(log_front - (degrees + 1) / 2 * np.log1p(t**2 / degrees))

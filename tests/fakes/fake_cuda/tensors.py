@@ -289,12 +289,25 @@ _mode.__torch_dispatch__ = lambda mode, func, types, args=(), kwargs=None: mode.
 
 
 def on_host(values: Any) -> Any:
-    """The same, with the CPU tensors behind those on a GPU."""
-    return tree_map_only(CudaTensor, lambda tensor: tensor.host, values)
+    """The same, with the CPU tensors behind those on a GPU. By hand, as below: arguments are plain
+    lists and dicts, and torch's way takes as long as the operations."""
+    if isinstance(values, CudaTensor):
+        return values.host
+    if isinstance(values, dict):
+        return {name: on_host(value) for name, value in values.items()}
+    return type(values)(map(on_host, values)) if isinstance(values, list | tuple) else values
 
 
 def cuda_tensors(*values: Any) -> list[CudaTensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, CudaTensor)]
+    found: list[CudaTensor] = []
+    for value in values:
+        if isinstance(value, CudaTensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += cuda_tensors(*value)
+        elif isinstance(value, dict):
+            found += cuda_tensors(*value.values())
+    return found
 
 
 def _result(func: Any, args: Args, kwargs: Kwargs) -> Any:
