@@ -69,6 +69,33 @@ def results(checkout: "Scratch", tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """For commands in this process: the working directory, which is no checkout; a home, a machine
+    called shelf without a GPU, a torch, no worker processes."""
+    from hostbench import facts
+    from hostbench.cli import measuring, trace, two_codes
+    from hostbench.cli import run as run_command
+    from hostbench.facts.torch_probe import TorchState
+    from tests.fakes.builders import InProcess
+
+    (tmp_path / "home").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for name in ("HOSTBENCH_LAUNCHES", "HOSTBENCH_SIMULATION"):
+        monkeypatch.delenv(name, raising=False)
+    torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
+    for command in (run_command, trace, two_codes):
+        monkeypatch.setattr(command, "become_subreaper", lambda: None)
+    for module in (measuring, trace):
+        monkeypatch.setattr(module, "Launcher", InProcess)
+    return tmp_path / "here"
+
+
+@pytest.fixture
 def unread() -> Iterator[IO[str]]:
     """A pipe whose reader has gone, to print to."""
     reading, writing = os.pipe()

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostbench import facts
-from hostbench.cli import measuring, two_codes
+from hostbench.cli import measuring
 from hostbench.core.records import CaseRecord, Launch
-from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.vcs import side
 from tests.fakes.builders import InProcess, copy_case, record
@@ -78,9 +76,10 @@ def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(side, "_declared", stop)
 
 
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit of 1 second, which is where the test is."""
-    root = tmp_path / "checkout"
+def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit of 1 second, which is where the test is: in `folder`, the
+    fixture `stage`."""
+    root = folder / "checkout"
     (root / "hostbench").mkdir(parents=True)
     (root / "hostbench" / "asv_env.py").touch()
     (root / "asv.conf.json").write_text("{}")
@@ -88,11 +87,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(root, "init", "-q", "-b", "main")
     commit(root, "1", "start")
     monkeypatch.chdir(root)
-    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
-    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    monkeypatch.setattr(two_codes, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)
     monkeypatch.setattr(side, "_declared", lambda *_: (VERSIONS, {}))
     monkeypatch.setattr(Toy, "walked", [], raising=False)

@@ -12,14 +12,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import main, measuring
-from hostbench.cli import run as run_command
+from hostbench.cli import measuring
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -35,6 +34,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store.runs import case_results
+from tests.commands import hostbench, python
 from tests.fakes.builders import InProcess, copy_case, record, run, write_journal
 from tests.stored import read_tree, runs_of
 
@@ -42,25 +42,8 @@ ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
 COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=True]"
 SIMULATED = ("run", "--device", "simulated", "--launches", "1")
-
-
-@pytest.fixture(autouse=True)
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is no checkout, a home of its own, no GPU, no worker processes."""
-    for name in ("HOSTBENCH_MACHINE", "HOSTBENCH_LAUNCHES"):
-        monkeypatch.delenv(name, raising=False)
-    home, here = tmp_path / "home", tmp_path / "here"
-    home.mkdir()
-    here.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.chdir(here)
-    torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
-    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
-    return here
+QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick")
+pytestmark = pytest.mark.usefixtures("stage")
 
 
 @pytest.fixture
@@ -71,14 +54,6 @@ def results(stage: Path) -> Path:
 def only(results: Path) -> Run:
     (one,) = runs_of(results)
     return one
-
-
-def python(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The real program, from the folder where the test is."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *args], env=env, text=True, capture_output=True, timeout=120, **options
-    )
 
 
 # Help, and what it costs
@@ -97,8 +72,8 @@ print(*sorted(name for name in tops if name[0] != "_"), file=sys.stderr)
 sys.exit(code)
 """
     done = python("-c", code)
-    assert (done.returncode, done.stderr) == (0, "click hostbench\n")
-    assert done.stdout.startswith("hostbench 0." if "--version" in args else "Usage: hostbench ")
+    assert (done.code, done.err) == (0, "click hostbench\n")
+    assert done.out.startswith("hostbench 0." if "--version" in args else "Usage: hostbench ")
 
 
 # Bad input: one line, the value, the remedy, exit code 2
@@ -129,11 +104,8 @@ sys.exit(code)
         (("compare",), ("'A'", "--help`")),
     ],
 )
-def test_bad_input(
-    args: tuple[str, ...], parts: tuple[str, ...], results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(args) == EXIT_USAGE
-    said = capsys.readouterr()
+def test_bad_input(args: tuple[str, ...], parts: tuple[str, ...], results: Path) -> None:
+    said = hostbench(*args, code=EXIT_USAGE)
     assert said.err.count("\n") == 1 and said.err.startswith("hostbench: ")
     assert all(part in said.err for part in parts), said.err
     assert said.out == ""
@@ -159,19 +131,18 @@ def test_what_cannot_be_run_is_refused_before_torch_is_asked(
 
     monkeypatch.setattr(facts, "probe_torch", ask)
     monkeypatch.chdir(ROOT)
-    assert main(args) == EXIT_USAGE
+    hostbench(*args, code=EXIT_USAGE)
 
 
 def test_without_torch_the_remedy_is_said_before_anything_is_written(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = TorchState(installed=False, importable=False)
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    assert main(["run", "--device", "cpu", "--case", COPY]) == EXIT_FAILED
-    err = capsys.readouterr().err
+    err = hostbench("run", "--device", "cpu", "--case", COPY, code=EXIT_FAILED).err
     assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1
     assert not results.exists()
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK  # needs none
+    hostbench(*SIMULATED, "--case", ONE)  # needs none
 
 
 # Exit codes
@@ -187,11 +158,7 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
     ],
 )
 def test_what_ends_a_command_has_its_exit_code(
-    error: BaseException,
-    code: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug is not mistaken for a regression: Python's own exit code is 1."""
 
@@ -199,14 +166,11 @@ def test_what_ends_a_command_has_its_exit_code(
         raise error
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
-    assert main(["list"]) == code
-    err = capsys.readouterr().err
+    err = hostbench("list", code=code).err
     assert err.startswith(message) and (err == message or message == "Traceback")
 
 
-def test_sigterm_while_the_answer_is_given(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sigterm_while_the_answer_is_given(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is archived by then."""
     before = signal.getsignal(signal.SIGTERM)
 
@@ -214,9 +178,8 @@ def test_sigterm_while_the_answer_is_given(
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr("hostbench.cli.run.screen", terminated)
-    assert main(QUICK) == EXIT_FAILED
-    assert case_results(only(results))
-    assert capsys.readouterr().err.endswith("hostbench: interrupted\n")
+    said = hostbench(*QUICK, code=EXIT_FAILED)
+    assert case_results(only(results)) and said.err.endswith("hostbench: interrupted\n")
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -257,9 +220,6 @@ LOST = DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
 LOSING, INTERRUPTED = end(2, LOST), end(2, KeyboardInterrupt())
 
 
-QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick")
-
-
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -271,23 +231,17 @@ QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick")
     ],
 )
 def test_exit_codes_of_a_run(
-    change: Change,
-    code: int,
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    change: Change, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happened, what was measured is archived and answered."""
     monkeypatch.setattr(measuring, "Launcher", launcher(change))
-    assert main(QUICK) == code
+    said = hostbench(*QUICK, code=code)
     one = only(results)
     assert one.header.scratch == "simulated device"
     assert one.header.machine == "simulated-shelf"  # never under a real machine's name
     assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
     assert case_results(one)
-    said = capsys.readouterr()
-    assert one.run_id in said.out
-    assert "kept  " in said.out
+    assert one.run_id in said.out and "kept  " in said.out
     assert not list(results.rglob("*.jsonl"))
     is_cut_off = change in (INTERRUPTED, LOSING)
     assert ("what was measured is kept" in said.err) is is_cut_off
@@ -303,41 +257,30 @@ def test_exit_codes_of_a_run(
     ],
 )
 def test_before_the_first_case_nothing_is_kept(
-    error: BaseException,
-    code: int,
-    said: str,
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, said: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "Launcher", launcher(end(0, error)))
-    assert main(QUICK) == code
-    assert said in capsys.readouterr().err
+    assert said in hostbench(*QUICK, code=code).err
     assert [path for path in results.rglob("*") if path.is_file()] == []
 
 
 # A run in parts, and what it leaves
 
 
-def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(
-    stage: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(stage: Path) -> None:
     where = ("--results", "my results", "--machine", "table")
-    assert main([*QUICK, *where, "--budget", "0.000001"]) == EXIT_OK
+    said = hostbench(*QUICK, *where, "--budget", "0.000001")
     first = only(stage / "my results")
     assert len(first.winners()) == 1 and not first.is_whole
-    said = capsys.readouterr()
     assert "stopped; what was measured is kept\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
 
 
-def test_an_orphan_is_archived_by_the_next_run(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_orphan_is_archived_by_the_next_run(results: Path) -> None:
     path = write_journal(results, run([record(copy_case())]), finish=False)
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    said = hostbench(*SIMULATED, "--case", ONE)
     assert not path.exists()
-    assert "archived run 20261121T120000Z-1a2b3c4d-0001" in capsys.readouterr().err
+    assert "archived run 20261121T120000Z-1a2b3c4d-0001" in said.err
     assert len(runs_of(results)) == 2
 
 
@@ -350,7 +293,7 @@ def test_without_git_a_run_is_scratch(
     monkeypatch.setattr(measuring, "MIN_LAUNCHES", 1)
     monkeypatch.setattr(measuring, "Launcher", launcher(lambda _, one: one))
     case = "transfer[nbytes=64KiB,memory=pageable]"
-    assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
+    hostbench("run", "--launches", "1", "--case", case)
     header = only(results).header
     assert header.commit is None
     assert scratch in str(header.scratch)
@@ -364,7 +307,7 @@ def test_end_to_end(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOSTBENCH_MACHINE")
     where = ("--machine", "shelf", "--results", "results")
     done = python("-m", "hostbench", *SIMULATED, "transfer", "allocation", *where)
-    assert done.returncode == EXIT_OK, done.stderr
+    assert done.code == EXIT_OK, done.err
     one = only(stage / "results")
     cases = [
         case
@@ -381,42 +324,37 @@ def test_end_to_end(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
     (seconds,) = next(r.seconds for r in case_results(one) if r.case == pinned)
     assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
-    assert "pinned 5.38 ms" in done.stdout and "randn 64MiB, moved or direct" in done.stdout
-    assert "results/simulated-shelf/runs/" in done.stdout and str(stage) not in str(one)
+    assert "pinned 5.38 ms" in done.out and "randn 64MiB, moved or direct" in done.out
+    assert "results/simulated-shelf/runs/" in done.out and str(stage) not in str(one)
     assert {path.name for path in stage.iterdir()} == {"results"}
 
 
 # list and the rest
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list() -> None:
     """Cases as `--case` takes them: sizes with their unit for people, bytes in CSV."""
-    assert main(["list"]) == EXIT_OK
-    text = capsys.readouterr().out
+    text = hostbench("list").out
     for work in load().values():
         counted = rf"^{work.name} +{work.version} +{len(list(work.cases()))} .*"
         assert re.search(counted + re.escape(work.question), text, re.M)
     assert "nbytes: 4KiB, 64KiB, 1MiB, 16MiB, 64MiB, 256MiB, 512MiB" in text
     every = [str(case) for work in load().values() for case in work.cases()]
-    assert main(["list", "--cases"]) == EXIT_OK
-    assert capsys.readouterr().out.splitlines() == [as_typed(case) for case in every]
-    assert main(["list", "allocation", "--cases", "--format", "csv"]) == EXIT_OK
-    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert hostbench("list", "--cases").out.splitlines() == [as_typed(case) for case in every]
+    table = hostbench("list", "allocation", "--cases", "--format", "csv").out
+    rows = csv.DictReader(io.StringIO(table))
     assert [row["case"] for row in rows] == [c for c in every if c.startswith("allocation.")]
 
 
-def test_dashboard_without_streamlit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dashboard_without_streamlit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["dashboard"]) == EXIT_USAGE
-    err = capsys.readouterr().err
+    err = hostbench("dashboard", code=EXIT_USAGE).err
     assert "make bench" in err and "-e '.[dashboard]'" in err
 
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:
     long = ("--case", "transfer.device_to_host")  # longer than the kernel's clock ticks
-    assert main([*SIMULATED, *long]) == EXIT_OK
+    hostbench(*SIMULATED, *long)
     (kept,) = runs_of(results)
     sets = kept.facts
     assert list(sets) == ["before", "during", "after"]
@@ -480,17 +418,16 @@ def meanwhile(act: Callable[[], None]) -> type[InProcess]:
 
 
 def test_results_deleted_while_measuring_are_a_failure_of_one_line(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleting = meanwhile(lambda: shutil.rmtree(results, ignore_errors=True))
     monkeypatch.setattr(measuring, "Launcher", deleting)
-    assert main(QUICK) == EXIT_FAILED
-    err = capsys.readouterr().err
+    err = hostbench(*QUICK, code=EXIT_FAILED).err
     assert "was deleted while the run went on" in err.splitlines()[-1], err
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, full = os.write, list[bool]()
 
@@ -501,9 +438,8 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
 
     monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(measuring, "Launcher", meanwhile(lambda: full.append(True)))
-    assert main(QUICK) == EXIT_FAILED
+    said = hostbench(*QUICK, code=EXIT_FAILED).err.splitlines()[-1]
     full.clear()
-    said = capsys.readouterr().err.splitlines()[-1]
     (path,) = results.rglob("*.jsonl")
     assert "No space left" in said and "make room" in said and str(path) in said
     assert len(journal.read(path).records) == 2

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.cli.entry import main
 from hostbench.core import asv_config
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import EXIT_FAILED, EXIT_USAGE
 from hostbench.families import load
 from hostbench.report.questions import asked
 from tests import own_project
+from tests.commands import hostbench
 from tests.test_layers import ROOT
 from tests.turns import git
 
@@ -62,11 +62,8 @@ def put(root: Path, name: str, text: str = "") -> None:
     path.write_text(text, newline="")
 
 
-def test_an_empty_repository_gets_all_and_twice_is_harmless(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["init"]) == EXIT_OK
-    said = capsys.readouterr().out
+def test_an_empty_repository_gets_all_and_twice_is_harmless(root: Path) -> None:
+    said = hostbench("init").out
     before = files(root)
     assert [*before] == WRITTEN
     for name, recipe in ((WORKFLOW, "github-nightly.yml"), (SHARE, "share-results.sh")):
@@ -78,8 +75,7 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
         for num in (32, 256)
     }
     assert git(root, "check-ignore", "results/x/y.journal.jsonl", ".asv/x", "a/__pycache__/x")
-    assert main(["init"]) == EXIT_OK
-    again = capsys.readouterr().out
+    again = hostbench("init").out
     assert files(root) == before and "wrote" not in again
     commands = [line.split(" # ")[0].strip() for line in said.partition("then:\n")[2].splitlines()]
     assert commands == [
@@ -88,8 +84,7 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
         "hostbench ab HEAD",
         "hostbench dashboard",
     ]
-    assert main(["ab", "HEAD"]) == EXIT_USAGE
-    assert "(no commits yet): commit what there is" in capsys.readouterr().err
+    assert "(no commits yet): commit what there is" in hostbench("ab", "HEAD", code=EXIT_USAGE).err
 
 
 @pytest.mark.parametrize("file", ["mine/__init__.py", "mine.py", "mine/inner/__init__.py"])
@@ -100,7 +95,7 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
     put(root, "src/mine_lib/__init__.py")
     put(root, file)
     put(root, "pyproject.toml", f'[project]\nname = "{name}"\nversion = "1"')
-    assert main(["init"]) == EXIT_OK
+    hostbench("init")
     assert asv_config.build_commands(root, root) == ((), ()), "setuptools would only copy it"
     assert {path.name for path in (root / "benchmarks").glob("*.py")} == {
         "__init__.py",
@@ -128,23 +123,19 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
         ("pyproject.toml", "[tool.ruff]\n", False),
     ],
 )
-def test_what_must_be_built_is(
-    root: Path, name: str, text: str, builds: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_must_be_built_is(root: Path, name: str, text: str, builds: bool) -> None:
     put(root, name, text)
     put(root, "mine/__init__.py")
-    assert main(["init"]) == EXIT_OK
-    assert ("\n  pip install -e . " in capsys.readouterr().out) is builds
+    assert ("\n  pip install -e . " in hostbench("init").out) is builds
     assert bool(asv_config.build_commands(root, root)[1]) is builds
 
 
-def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_left(root: Path) -> None:
     put(root, "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
     put(root, ".gitignore", "numbers/\n")
     put(root, "perf/more.py", FIRST)
     before = files(root)
-    assert main(["init"]) == EXIT_OK
-    said = capsys.readouterr().out
+    said = hostbench("init").out
     assert {name: files(root)[name] for name in before} == before
     assert {*files(root)} - {*before} == {
         *("perf/__init__.py", "numbers/.gitignore", SHARE, WORKFLOW)
@@ -154,20 +145,17 @@ def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -
     assert "git ignores numbers/: what is measured would stay on this machine" in said
 
 
-def test_workloads_that_cannot_be_imported_are_named(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workloads_that_cannot_be_imported_are_named(root: Path) -> None:
     put(root, "benchmarks/broken.py", "import hostbench, nonesuch")
     put(root, "benchmarks/plain.py", "raise SystemExit('nobody may import this')")
-    assert main(["init"]) == EXIT_FAILED
-    said = capsys.readouterr()
+    said = hostbench("init", code=EXIT_FAILED)
     assert "No module named 'nonesuch' (benchmarks/broken.py:1); mend that" in said.err
     assert "wrote: asv.conf.json" in said.out and "steps.py" not in said.out
 
 
 def test_asvs_own_benchmarks_are_not_taken_for_workloads(root: Path) -> None:
     put(root, "benchmarks/old.py", "raise SystemExit('nobody may import this')")
-    assert main(["init"]) == EXIT_OK
+    hostbench("init")
     assert [*load(("steps",))] == ["steps.train"]
 
 
@@ -187,25 +175,22 @@ def link_out(root: Path, name: str) -> None:
         (lambda root: put(root, "pyproject.toml", "a = [tool"), "cannot read"),
     ],
 )
-def test_nothing_is_written_where_all_cannot_be(
-    root: Path, capsys: pytest.CaptureFixture[str], spoil: object, said: str
-) -> None:
+def test_nothing_is_written_where_all_cannot_be(root: Path, spoil: object, said: str) -> None:
     assert callable(spoil)
     spoil(root)
     before = files(root.parent)
-    assert main(["init"]) == EXIT_USAGE
-    assert said in capsys.readouterr().err and files(root.parent) == before
+    assert said in hostbench("init", code=EXIT_USAGE).err and files(root.parent) == before
 
 
 def test_no_repository_a_bare_one_and_hostbench_itself(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root.parent)
-    assert main(["init"]) == EXIT_USAGE and "`git init` makes" in capsys.readouterr().err
+    assert "`git init` makes" in hostbench("init", code=EXIT_USAGE).err
     git(root.parent, "init", "-q", "--bare", "bare")
     monkeypatch.chdir(root.parent / "bare")
-    assert main(["init"]) == EXIT_USAGE and "in a work tree" in capsys.readouterr().err
+    assert "in a work tree" in hostbench("init", code=EXIT_USAGE).err
     monkeypatch.chdir(root)
     put(root, "hostbench/asv_env.py")
-    assert main(["init"]) == EXIT_USAGE and "own checkout" in capsys.readouterr().err
+    assert "own checkout" in hostbench("init", code=EXIT_USAGE).err
     assert [*files(root)] == ["hostbench/asv_env.py"]

@@ -7,22 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from hostbench import facts
-from hostbench.cli.entry import main
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
-from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
+from tests.commands import hostbench
 from tests.fakes.builders import copy_case, record, run
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
-    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    return tmp_path / "results"
+def results(stage: Path) -> Path:
+    return stage / "results"
 
 
 def store(results: Path, number: int, machine: str = "shelf") -> None:
@@ -32,12 +26,9 @@ def store(results: Path, number: int, machine: str = "shelf") -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "md", "json", "csv", "html"])
-def test_every_format_names_the_run(
-    form: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_format_names_the_run(form: str, results: Path) -> None:
     store(results, 1)
-    assert main(["report", "--format", form]) == EXIT_OK
-    text = capsys.readouterr().out
+    text = hostbench("report", "--format", form).out
     assert "run1" in text and text.endswith("\n") and not text.endswith("\n\n")
     if form == "json":
         assert json.loads(text)["run_id"] == "run1"
@@ -65,18 +56,13 @@ def test_a_projects_folder_means_its_results(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["report", "dashboard", "run"])
 @pytest.mark.parametrize("path", ["file", "loop", "x" * 300])
 def test_a_results_folder_that_is_none(
-    command: str,
-    path: str,
-    results: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, path: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("streamlit")
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("the dashboard was started"))
     Path("file").touch()
     Path("loop").symlink_to("loop")
-    assert main([command, "--results", path]) == EXIT_USAGE
-    err = capsys.readouterr().err
+    err = hostbench(command, "--results", path, code=EXIT_USAGE).err
     assert path in err and "--results" in err and err.count("\n") == 1
 
 
@@ -92,21 +78,16 @@ def test_a_results_folder_that_is_none(
         (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: shelf, table"),
     ],
 )
-def test_which_run_is_taken(
-    args: tuple[str, ...], code: int, part: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_which_run_is_taken(args: tuple[str, ...], code: int, part: str, results: Path) -> None:
     """This machine's newest, or the one asked for."""
     store(results, 1)
     store(results, 2)
     store(results, 3, machine="table")
-    assert main(["report", *args]) == code
-    text, err = capsys.readouterr()
+    _, text, err = hostbench("report", *args, code=code)
     assert part in (err if code else text) and err.count("\n") == bool(code)
 
 
-def test_where_all_is_another_machines_its_option_is_named(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_all_is_another_machines_its_option_is_named(results: Path) -> None:
     store(results, 1, machine="table")
-    assert main(["report"]) == EXIT_NOTHING_MEASURED
-    assert "no run of this machine (shelf) is stored; `--machine NAME`" in capsys.readouterr().err
+    said = hostbench("report", code=EXIT_NOTHING_MEASURED).err
+    assert "no run of this machine (shelf) is stored; `--machine NAME`" in said

@@ -3,9 +3,6 @@ have to be real processes."""
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,30 +12,16 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import main
 from hostbench.cli import trace as command
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.facts.torch_probe import TorchState
+from tests.commands import hostbench, python
 from tests.fakes.builders import InProcess
 from tests.fakes.fake_cuda import cuda_machine
 
-ROOT = Path(__file__).parent.parent.parent
 CASE = "overlap.pipeline[batch_bytes=4MiB,memory=pinned,schedule=copy_stream]"
 SIMULATED = ("trace", CASE, "--device", "simulated")
-
-
-@pytest.fixture(autouse=True)
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is no checkout, no GPU, no worker processes."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.chdir(tmp_path)
-    torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
-    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    monkeypatch.setattr(command, "become_subreaper", lambda: None)
-    monkeypatch.setattr(command, "Launcher", InProcess)
-    return tmp_path
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -49,24 +32,21 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
-def test_the_trace_is_written(stage: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert main([*SIMULATED, "-o", name]) == EXIT_OK
+def test_the_trace_is_written(stage: Path, name: str) -> None:
+    out = hostbench(*SIMULATED, "-o", name).out
     rows = [event["tid"] for event in events(stage / name)]
     assert Counter(rows) == {"host": 1, "stream 1": 8, "stream 2": 8}
     copies = [event for event in events(stage / name) if event["tid"] == "stream 1"]
     assert {event["args"]["bytes"] for event in copies} == {4 << 20}
-    out = capsys.readouterr().out
     assert "on the simulated device of simulated-shelf" in out
     assert f"trace: {name} (open it in https://ui.perfetto.dev)" in out
     assert not (stage / "results").exists()
 
 
-def test_one_sample_of_the_simulated_device_is_its_median(
-    stage: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_sample_of_the_simulated_device_is_its_median(stage: Path) -> None:
     case = "synchronization.loop[step_us=1000,trap=item]"
-    assert main(["trace", case, "--device", "simulated", "-o", "a.json"]) == EXIT_OK
-    assert "10 steps traced (median without a trace: 1.01 ms a step)" in capsys.readouterr().out
+    out = hostbench("trace", case, "--device", "simulated", "-o", "a.json").out
+    assert "10 steps traced (median without a trace: 1.01 ms a step)" in out
     about = json.loads((stage / "a.json").read_text())["otherData"]
     (whole,) = [event for event in events(stage / "a.json") if event["tid"] == "host"]
     assert about["median_s"] * about["num_steps"] == pytest.approx(whole["dur"] / 1e6, rel=1e-3)
@@ -75,7 +55,7 @@ def test_one_sample_of_the_simulated_device_is_its_median(
 
 def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None:
     case = "overlap.pipeline[batch_bytes=512KiB,memory=pageable,schedule=copy_stream]"
-    assert main(["trace", case, "--device", "cpu", "-o", "a.json"]) == EXIT_OK
+    hostbench("trace", case, "--device", "cpu", "-o", "a.json")
     threads = {event["tid"] for event in events(stage / "a.json") if event["cat"] == "cpu_op"}
     assert len(threads) >= 2, "a stream's copies, and another one's computes"
 
@@ -92,19 +72,19 @@ def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None
     ],
 )
 def test_a_mistake_is_one_line_with_the_remedy(
-    stage: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], said: str
+    stage: Path, args: tuple[str, ...], said: str
 ) -> None:
     output = () if "-o" in args else ("-o", "a.json")
-    assert main(["trace", "--device", "simulated", *args, *output]) == EXIT_USAGE
-    (line,) = capsys.readouterr().err.splitlines()
+    done = hostbench("trace", "--device", "simulated", *args, *output, code=EXIT_USAGE)
+    (line,) = done.err.splitlines()
     assert said in line
     assert not list(stage.iterdir())
 
 
-def test_a_case_that_cannot_run_says_why(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["trace", CASE, "--device", "cpu", "-o", "a.json"]
-    assert main(words) == EXIT_NOTHING_MEASURED
-    assert "cannot be traced here: the cpu device has no pinned memory" in capsys.readouterr().err
+def test_a_case_that_cannot_run_says_why(stage: Path) -> None:
+    words = ("trace", CASE, "--device", "cpu", "-o", "a.json")
+    said = hostbench(*words, code=EXIT_NOTHING_MEASURED).err
+    assert "cannot be traced here: the cpu device has no pinned memory" in said
     assert not list(stage.iterdir())
 
 
@@ -123,30 +103,20 @@ class Failing(InProcess):
 
 @pytest.mark.parametrize("has_trace", [True, False])
 def test_a_case_that_failed_shows_how_where_it_can(
-    stage: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    has_trace: bool,
+    stage: Path, monkeypatch: pytest.MonkeyPatch, has_trace: bool
 ) -> None:
     monkeypatch.setattr(command, "Launcher", Failing)
     monkeypatch.setattr(Failing, "has_trace", has_trace)
-    assert main([*SIMULATED, "-o", "a.json"]) == EXIT_FAILED
-    assert "failed: proof failed: torn" in capsys.readouterr().err
+    said = hostbench(*SIMULATED, "-o", "a.json", code=EXIT_FAILED).err
+    assert "failed: proof failed: torn" in said
     assert (stage / "a.json").exists() == has_trace
 
 
 def test_ranks_are_processes_of_one_trace(stage: Path) -> None:
     """The real program, with real processes."""
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=4KiB]"
-    done = subprocess.run(
-        [sys.executable, "-m", "hostbench", "trace", case, "--device", "cpu", "-o", "a.json"],
-        cwd=stage,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == EXIT_OK, done.stderr
+    done = python("-m", "hostbench", "trace", case, "--device", "cpu", "-o", "a.json")
+    assert done.code == EXIT_OK, done.err
     sums = [event for event in events(stage / "a.json") if event["name"] == "c10d::allreduce_"]
     by_process = Counter(event["pid"] for event in sums)
     assert [*by_process.values()] == [21, 21], "20 queued, and one at which the ranks meet"
@@ -161,6 +131,6 @@ def test_ranks_on_gpus_have_their_hosts_and_streams(
     monkeypatch.setattr(facts, "probe_torch", lambda *_: works)
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
     with cuda_machine(num_gpus=2):
-        assert main(["trace", case, "-o", "a.json"]) == EXIT_OK
+        hostbench("trace", case, "-o", "a.json")
     seen = Counter(event["cat"] for event in events(stage / "a.json"))
     assert seen["kernel"] >= 2 * 21 and seen["cuda_runtime"] > 0

@@ -1,18 +1,14 @@
 """HOSTBENCH_SIMULATION: the file, its device, and stories told through the real program."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostbench import facts
-from hostbench.cli import main, measuring
-from hostbench.cli import run as run_command
+from hostbench.cli import measuring
 from hostbench.core.case import Case
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
@@ -31,7 +27,8 @@ from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import prepare
 from hostbench.store.runs import case_results
 from hostbench.vcs.repo import Checkout
-from tests.fakes.builders import InProcess, copy_case
+from tests.commands import Done, hostbench, python
+from tests.fakes.builders import copy_case
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,28 +42,12 @@ link.device_to_host_bytes_per_s = 14e9
 """
 
 
-@pytest.fixture(autouse=True)
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No checkout, no home, no worker processes, no GPU."""
-    for name in ("HOSTBENCH_MACHINE", "HOSTBENCH_SIMULATION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        facts, "probe_torch", lambda _: TorchState(installed=False, importable=False)
-    )
-    monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
-    return tmp_path
-
-
 @pytest.fixture
-def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def declare(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Write a file and let HOSTBENCH_SIMULATION name it."""
 
     def write(text: str) -> Path:
-        path = tmp_path / "simulation.toml"
+        path = stage / "simulation.toml"
         path.write_text(text)
         monkeypatch.setenv(simulated_file.VARIABLE, str(path))
         return path
@@ -79,8 +60,8 @@ def check_out(monkeypatch: pytest.MonkeyPatch, commit: str) -> None:
     monkeypatch.setattr(measuring, "checkout", lambda *_: state)
 
 
-def simulate(*more: str) -> int:
-    return main(["run", "--device", "simulated", *FASTEST, *more])
+def simulate(*more: str, code: int = EXIT_OK) -> Done:
+    return hostbench("run", "--device", "simulated", *FASTEST, *more, code=code)
 
 
 def stored() -> list[Run]:
@@ -99,12 +80,8 @@ def stored() -> list[Run]:
         ("noise = 2.0", ("`$.noise`",)),
     ],
 )
-def test_a_bad_file_is_one_clear_error(
-    text: str, parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(text)
-    monkeypatch.setenv(simulated_file.VARIABLE, str(path))
+def test_a_bad_file_is_one_clear_error(text: str, parts: tuple[str, ...], declare: Any) -> None:
+    path = declare(text)
     with pytest.raises(UsageError) as caught:
         simulated_file.declared()
     said = str(caught.value)
@@ -142,14 +119,13 @@ def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:
 
 
 def test_exactly_the_slowed_workload_is_slower(
-    declare: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    declare: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two commits: what is declared is stored, judged and marked."""
     for commit, slowdown in ((OLD, ""), (NEW, '[slowdown]\n"transfer.host_to_device" = 1.2')):
         check_out(monkeypatch, commit)
         declare(STORY + slowdown)
-        assert simulate("--machine", "shelf") == EXIT_OK
-    said = capsys.readouterr()
+        said = simulate()
     assert "simulated-shelf · Simulated GPU · simulated: nothing here was measured" in said.out
     assert "asv" not in said.err
     first, second = stored()
@@ -163,65 +139,53 @@ def test_exactly_the_slowed_workload_is_slower(
     check_out(monkeypatch, OLD)  # as many runs as a level needs
     declare(STORY)
     for _ in range(LEAST_RUNS - 1):
-        assert simulate("--machine", "shelf") == EXIT_OK
-    capsys.readouterr()
-    assert main(["compare", OLD, NEW, "--format", "json"]) == EXIT_REGRESSION
-    compared = json.loads(capsys.readouterr().out)
+        simulate()
+    told = hostbench("compare", OLD, NEW, "--format", "json", code=EXIT_REGRESSION)
+    compared = json.loads(told.out)
     slower = {one["series"].partition("[")[0] for one in compared if one["verdict"] == "slower"}
     assert slower == {"transfer.host_to_device"}
-    assert main(["report", "--machine", "simulated-shelf"]) == EXIT_OK
+    hostbench("report", "--machine", "simulated-shelf")
 
 
-def test_it_is_ignored_by_other_devices(
-    declare: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_ignored_by_other_devices(declare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = TorchState(installed=True, importable=True)
     monkeypatch.setattr(facts, "probe_torch", lambda _: there)
     declare("nonsense = 1")
     case = "transfer.host_to_device[nbytes=1KiB,memory=pinned]"
     args = ("run", "--device", "cpu", "--launches", "1", "--case", case)
-    assert main(args) == EXIT_NOTHING_MEASURED  # the cpu device has no pinned memory
-    assert main([*args, "--machine", "simulated-x"]) == EXIT_USAGE
-    assert "'simulated-x' is named simulated" in capsys.readouterr().err
+    hostbench(*args, code=EXIT_NOTHING_MEASURED)  # the cpu device has no pinned memory
+    said = hostbench(*args, "--machine", "simulated-x", code=EXIT_USAGE).err
+    assert "'simulated-x' is named simulated" in said
 
 
-def test_a_bad_file_stops_the_run(declare: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_file_stops_the_run(declare: Any) -> None:
     declare('[slowdown]\n"transfer.h2d" = 2')
-    assert simulate() == EXIT_USAGE
-    err = capsys.readouterr().err
+    err = simulate(code=EXIT_USAGE).err
     assert err.count("\n") == 1
     assert "'transfer.h2d' selects no case" in err and "hostbench list" in err
     assert not Path("results").exists()
 
 
-def test_measured_results_are_no_place_for_it(
-    declare: Any, stage: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_measured_results_are_no_place_for_it(declare: Any, stage: Path) -> None:
     (stage / "asv.conf.json").write_text('{"results_dir": "results"}')
     declare(STORY)
-    assert simulate() == EXIT_USAGE
-    assert "the folder of measured results" in capsys.readouterr().err
+    assert "the folder of measured results" in simulate(code=EXIT_USAGE).err
     case = "transfer.host_to_device[memory=pinned,nbytes=4KiB,blocking=True]"
-    assert main(["trace", case, "--device", "simulated", "-o", "a.json"]) == EXIT_OK
-    assert simulate("--results", "elsewhere") == EXIT_OK
+    hostbench("trace", case, "--device", "simulated", "-o", "a.json")
+    simulate("--results", "elsewhere")
     (one,) = runs_of(stage / "elsewhere")
     assert one.header.scratch == "no git repository"
 
 
-def test_workers_have_the_noise_of_their_launch(declare: Any, tmp_path: Path) -> None:
+def test_workers_have_the_noise_of_their_launch(declare: Any) -> None:
     """The real program with worker processes gives what this process gives."""
     declare("noise = 0.02\nseed = 5")
     one = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
     args = ["run", "--device", "simulated", "--launches", "3", "--case", one]
-    assert main(args) == EXIT_OK
-    done = subprocess.run(
-        [sys.executable, "-m", "hostbench", *args, "--results", "real"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == EXIT_OK, done.stderr
-    here, there = stored(), runs_of(tmp_path / "real")
+    hostbench(*args)
+    done = python("-m", "hostbench", *args, "--results", "real")
+    assert done.code == EXIT_OK, done.err
+    here, there = stored(), runs_of(Path("real"))
     (mine,), (theirs,) = case_results(here[0]), case_results(there[0])
     assert len(set(theirs.seconds)) == 3
     assert theirs.seconds == pytest.approx(mine.seconds[:3], rel=1e-6)  # then it observes

@@ -9,6 +9,7 @@ import pytest
 
 from hostbench import Prepared
 from tests import own_project
+from tests.commands import hostbench
 from tests.scratch import Scratch
 
 
@@ -35,18 +36,22 @@ def project(made: Scratch, said: str) -> Scratch:
 
 
 @pytest.fixture(scope="module")
-def reported(project: Scratch) -> dict[str, Any]:
-    """What `hostbench report` says there, before anybody has looked from elsewhere."""
-    return report(project, project)
-
-
-def report(there: Scratch, project: Scratch) -> dict[str, Any]:
-    """What `hostbench report` says in `there` of the project's results."""
-    results = ("--results", str(project.results))
-    done = there.hostbench("report", "--machine", "mine", "--format", "json", *results)
-    assert done.returncode == 0, done.stdout
-    found: dict[str, Any] = json.loads(done.stdout)
+def reports(project: Scratch) -> list[dict[str, Any]]:
+    """What `hostbench report` says of the project's results: there, elsewhere, there again."""
+    found = []
+    words = ("--machine", "mine", "--format", "json", "--results", project.results)
+    with pytest.MonkeyPatch.context() as patch, own_project.forgotten():
+        for folder in (project.root, project.home, project.root):
+            patch.chdir(folder)
+            done = hostbench("report", *words)
+            assert done.code == 0, done.err
+            found.append(json.loads(done.out))
     return found
+
+
+@pytest.fixture(scope="module")
+def reported(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    return reports[0]
 
 
 def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, said: str) -> None:
@@ -148,17 +153,15 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     ]
 
 
-def test_its_family_is_named_wherever_its_results_are_read(
-    project: Scratch, reported: dict[str, Any]
-) -> None:
+def test_its_family_is_named_wherever_its_results_are_read(reports: list[dict[str, Any]]) -> None:
     """Elsewhere nobody knows its workloads; who looked last must not decide for the next."""
-    elsewhere = report(Scratch(project.home, project.home), project)
+    first, elsewhere, again = reports
     found = {one["family"]: one for one in elsewhere["answers"]}
     assert {*found} == {"copies", "steps", "parallel"}
     for answer in found.values():
         assert answer["state"] == "unavailable"
         assert "HOSTBENCH_WORKLOADS" in str(answer["verdict"])
-    for answers in (reported["answers"], report(project, project)["answers"]):
+    for answers in (first["answers"], again["answers"]):
         by_family = {one["family"]: one for one in answers}
         assert by_family["steps"]["question"] == "What does the DataLoader cost?"
         assert "unavailable" not in {one["state"] for one in answers}

@@ -14,7 +14,6 @@ import pytest
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from hostbench.cli import main
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive
@@ -23,6 +22,7 @@ from hostbench.store.publish import publish
 from hostbench.store.results import Results, version
 from hostbench.store.runs import case_results
 from hostbench.store.table import ResultTable
+from tests.commands import hostbench
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_points import STARTED_MS, asv_file
 from tests.store.test_results import same_rows
@@ -202,20 +202,16 @@ def test_others_that_are_always_faster_are_named(
         publish(results, place)
 
 
-def test_the_commands_read_a_url(
-    results: Path, place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_read_a_url(results: Path, place: str) -> None:
     chosen = Results(results).runs()[0].run_id
-    assert main(["publish", place, "--results", str(results)]) == 0
-    assert "3 runs, 1 other files" in capsys.readouterr().out
+    assert "3 runs, 1 other files" in hostbench("publish", place, "--results", results).out
     said = []
     for where in (place, str(results)):
-        assert main(["report", "--results", where, "--run", chosen, "--format", "json"]) == 0
-        said.append(json.loads(capsys.readouterr().out))
+        words = ("--results", where, "--run", chosen, "--format", "json")
+        said.append(json.loads(hostbench("report", *words).out))
     assert said[0] == said[1]
     assert {case["ceiling"] for case in said[0]["cases"]} == {"none on the cpu device"}
-    assert main(["triage", "--results", place]) == 2
-    assert "needs a folder" in capsys.readouterr().err
+    assert "needs a folder" in hostbench("triage", "--results", place, code=2).err
 
 
 UNKNOWN = "nothing here knows nosuch://; begin with s3://, gs://, az:// or file://"

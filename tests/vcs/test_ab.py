@@ -14,11 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.cli import measuring
-from hostbench.cli.entry import main
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
-    EXIT_OK,
     EXIT_REGRESSION,
     EXIT_USAGE,
     BrokenError,
@@ -31,6 +29,7 @@ from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
+from tests.commands import hostbench
 from tests.fakes.builders import copy_case
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
@@ -39,8 +38,8 @@ AB = ("ab", "--device", "simulated", "--case", str(CASE))
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return turns.stage(tmp_path, monkeypatch)
+def root(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return turns.stage(stage, monkeypatch)
 
 
 def stored(root: Path) -> list[Run]:
@@ -64,7 +63,7 @@ def test_both_sides_walk_the_same_cases_in_the_same_order(root: Path) -> None:
     """--quick narrows the cases alone."""
     commit(root, "2")
     words = ("ab", "HEAD~1", "transfer", "--device", "simulated", "--quick")
-    assert main(words) == EXIT_REGRESSION
+    hostbench(*words, code=EXIT_REGRESSION)
     walked = Toy.walked
     assert [number for _, number, _ in walked] == [n // 2 for n in range(24)]
     for first, second in zip(walked[::2], walked[1::2], strict=True):
@@ -75,12 +74,9 @@ def test_both_sides_walk_the_same_cases_in_the_same_order(root: Path) -> None:
 # What is kept, and what it comes to
 
 
-def test_slower_is_said_and_can_be_had_again(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_slower_is_said_and_can_be_had_again(root: Path) -> None:
     commit(root, "1.1")
-    assert main([*AB, "HEAD~1", "main"]) == EXIT_REGRESSION
-    said = capsys.readouterr()
+    said = hostbench(*AB, "HEAD~1", "main", code=EXIT_REGRESSION)
     assert "+10.0%" in said.out and "12+12 " in said.out
     assert "differ in more" not in said.out
     old = turns.git(root, "rev-parse", "HEAD~1")
@@ -94,36 +90,31 @@ def test_slower_is_said_and_can_be_had_again(
     assert f"{names[0]} is run:{first.run_id}\n{names[1]} is run:{second.run_id}\n" in said.out
     assert {first.by, second.by} == {"hostbench ab"}
     assert first.planned == second.planned == (str(CASE),)
-    assert main(["compare", f"run:{first.run_id}", f"run:{second.run_id}"]) == EXIT_REGRESSION
-    assert capsys.readouterr().out.splitlines()[1:] == said.out.splitlines()[1:-2]
-    assert main([*AB, "main", "HEAD~1", "--format", "json"]) == EXIT_OK
-    (series,) = json.loads(capsys.readouterr().out)
+    again = hostbench(
+        "compare", f"run:{first.run_id}", f"run:{second.run_id}", code=EXIT_REGRESSION
+    )
+    assert again.out.splitlines()[1:] == said.out.splitlines()[1:-2]
+    (series,) = json.loads(hostbench(*AB, "main", "HEAD~1", "--format", "json").out)
     assert series["verdict"] == "faster"
     assert not list(root.rglob("*.jsonl"))
 
 
-def test_the_working_tree_is_a_side_as_it_is_now(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_working_tree_is_a_side_as_it_is_now(root: Path) -> None:
     (root / "hostbench" / "speed").write_text("1.5")
-    assert main([*AB, "main"]) == EXIT_REGRESSION
+    hostbench(*AB, "main", code=EXIT_REGRESSION)
     first, second = (run.header for run in stored(root))
     assert first.commit == second.commit
     assert {first.scratch, second.scratch} == {"simulated device"}
     assert turns.git(root, "status", "--porcelain") == "M hostbench/speed"
     commit(root, "1.5")
-    capsys.readouterr()
-    assert main([*AB, "HEAD~1"]) == EXIT_REGRESSION
-    assert ", tracked files unchanged): 1 slower" in capsys.readouterr().out
+    said = hostbench(*AB, "HEAD~1", code=EXIT_REGRESSION).out
+    assert ", tracked files unchanged): 1 slower" in said
 
 
-def test_a_case_that_fails_is_left_out_on_both_sides(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_fails_is_left_out_on_both_sides(root: Path) -> None:
     commit(root, "broken:HERE/file")
-    assert main([*AB, "HEAD~1"]) == EXIT_FAILED
+    said = hostbench(*AB, "HEAD~1", code=EXIT_FAILED)
     assert len(Toy.walked) == 2
-    said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
     assert re.search(r"failed +1 s +- .* broken:file  transfer\.", said.out)
     assert sorted(case_results(one)[0].status for one in stored(root)) == ["failed", "ok"]
@@ -143,26 +134,22 @@ def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
     monkeypatch.setattr(Toy, "run", run)
 
 
-def test_a_budget_takes_as_many_launches_as_fit(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_takes_as_many_launches_as_fit(root: Path) -> None:
     commit(root, "1.1", "slow `down`")
     file = root / "results.md"
     words = ("HEAD~1", "main", "--budget", "10m", "--comment", str(file))
-    assert main([*AB, *words]) == EXIT_REGRESSION
+    shown = hostbench(*AB, *words, code=EXIT_REGRESSION)
     written = file.read_text()
     assert written.startswith("<!-- hostbench: ab -->\n## Slower: 1 slower\n\n| verdict ")
     assert "slow `down` ``\n" in written
     assert f"again: hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --dev" in written
-    shown = capsys.readouterr()
     assert "20+20 " in shown.out and "1 slower\n" in shown.out
     assert re.search(r"launch 20 of 20, transfer, at most \S+ left", shown.err)
-    assert main([*AB, *words, "--launches", "9"]) == EXIT_REGRESSION
-    assert "9+9 " in capsys.readouterr().out
+    assert "9+9 " in hostbench(*AB, *words, "--launches", "9", code=EXIT_REGRESSION).out
 
 
 def test_the_start_of_the_servers_is_no_cost_of_a_launch(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """250 s: 202 for the first launch of both sides, then 4 each."""
     now_s, whole = [0.0], Toy.run
@@ -178,32 +165,29 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
     monkeypatch.setattr(session, "time", clock)
     commit(root, "1.1")
     other = copy_case(device="cuda", nbytes=65536, memory="pageable")
-    assert main([*AB, "HEAD~1", "--case", str(other), "--budget", "250s"]) == EXIT_REGRESSION
-    assert capsys.readouterr().out.count("  10+10  ") == 2 and now_s[0] == 202 + 9 * 4
+    words = (*AB, "HEAD~1", "--case", other, "--budget", "250s")
+    assert hostbench(*words, code=EXIT_REGRESSION).out.count("  10+10  ") == 2
+    assert now_s[0] == 202 + 9 * 4
 
 
-def test_what_does_not_fit_is_named(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(root, "1.1")
     other = copy_case(device="cuda", nbytes=65536, memory="pageable")
     words = [*AB, "HEAD~1", "--case", str(other), "--budget"]
     monkeypatch.setattr(measuring, "fitting", lambda costs_s, seconds, most: (7, (CASE,)))
-    assert main([*words, "1h"]) == EXIT_REGRESSION
-    shown = capsys.readouterr().out
+    shown = hostbench(*words, "1h", code=EXIT_REGRESSION).out
     assert "1 slower, 1 not judged\n" in shown and "7+7 " in shown
-    assert main([*words, "0.000001", "--all"]) == EXIT_NOTHING_MEASURED
-    shown = "".join(capsys.readouterr())
+    shown = hostbench(*words, "0.000001", "--all", code=EXIT_NOTHING_MEASURED).out
     assert "1 launches: 7 a side are needed" in shown and "stopped in launch 1: what was " in shown
 
 
 def test_what_is_undecided_says_why_and_what_helps(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(root, "1.01")
     noisy(monkeypatch, 0.2)
-    assert main([*AB, "HEAD~1"]) == EXIT_NOTHING_MEASURED
-    _, _, row, _, *lines = capsys.readouterr().out.splitlines()[1:]
+    done = hostbench(*AB, "HEAD~1", code=EXIT_NOTHING_MEASURED)
+    _, _, row, _, *lines = done.out.splitlines()[1:]
     why = re.search(r"launches differ by (\d+%)", row)
     assert why
     assert row.startswith("undecided") and f"{why[0]}  transfer." in row
@@ -214,12 +198,12 @@ def test_what_is_undecided_says_why_and_what_helps(
 
 
 def test_a_comment_says_that_nothing_was_measured(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(root, "1.1")
     monkeypatch.setattr(side, "_declared", lambda *_: ({}, {}))
     words = [*AB, "HEAD~1", "--comment", "c.md"]
-    assert main(words) == EXIT_NOTHING_MEASURED
+    hostbench(*words, code=EXIT_NOTHING_MEASURED)
     _, answer, _, why, *_ = (root / "c.md").read_text().splitlines()
     assert answer == "## Nothing measured"
     assert why.startswith("- `nothing to compare: 1 case left out, not in")
@@ -228,23 +212,21 @@ def test_a_comment_says_that_nothing_was_measured(
         (KeyboardInterrupt, "## Nothing measured\n\n- `interrupted before anything was compared`"),
     ):
         monkeypatch.setattr(side, "_declared", Mock(side_effect=error))
-        assert main(words) == EXIT_FAILED
+        hostbench(*words, code=EXIT_FAILED)
         assert answer in (root / "c.md").read_text()
-    assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
+    hostbench(*AB, "gone", "--comment", "c.md", code=EXIT_USAGE)
     assert "## Failed\n\n- `git knows no commit 'gone'" in (root / "c.md").read_text()
-    assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
-    assert "'--comment': there is no folder no" in capsys.readouterr().err
+    done = hostbench(*AB, "main", "--comment", "no/such.md", code=EXIT_USAGE)
+    assert "'--comment': there is no folder no" in done.err
 
 
-def test_where_nothing_differs_nothing_is_measured(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nothing_differs_nothing_is_measured(root: Path) -> None:
     (root / "notes.txt").write_text("not measured")
     turns.git(root, "add", "-A")
     turns.git(root, "commit", "-q", "-m", "notes")
     for names in (("main",), ("HEAD~1", "main", "transfer")):
-        assert main([*AB, *names]) == EXIT_NOTHING_MEASURED
-        assert "nothing that is measured differs between" in capsys.readouterr().err
+        done = hostbench(*AB, *names, code=EXIT_NOTHING_MEASURED)
+        assert "nothing that is measured differs between" in done.err
     assert not (root / "results").exists() and not Toy.walked
 
 
@@ -260,24 +242,23 @@ def test_an_interrupt_keeps_what_can_be_compared(
     whole = Toy.run
     monkeypatch.setattr(Toy, "run", run)
     commit(root, "2")
-    code = main([*AB, "HEAD~1"])
-    assert code == (EXIT_NOTHING_MEASURED if after == 1 else EXIT_FAILED)
+    hostbench(*AB, "HEAD~1", code=EXIT_NOTHING_MEASURED if after == 1 else EXIT_FAILED)
     assert [len(one.winners()) for one in stored(root)] in ([1], [5, 4], [4, 5])
     assert not list(root.rglob("*.jsonl"))
 
 
 def test_a_kill_before_measuring_leaves_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
     turns.terminate(monkeypatch, root.parent / "temporary")
     commit(root, "2")
     try:
-        assert main([*AB, "HEAD~1"]) == EXIT_FAILED
+        done = hostbench(*AB, "HEAD~1", code=EXIT_FAILED)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert not seen and "interrupted" in capsys.readouterr().err
+    assert not seen and "interrupted" in done.err
     assert not list((root.parent / "temporary").iterdir())
 
 
@@ -290,24 +271,20 @@ def test_a_kill_before_measuring_leaves_nothing(
         (("main", "main", "nonsense"), "unknown family 'nonsense'"),
     ],
 )
-def test_bad_input(
-    root: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str
-) -> None:
-    assert main([*AB, *args]) == EXIT_USAGE
-    assert message in capsys.readouterr().err
+def test_bad_input(root: Path, args: tuple[str, ...], message: str) -> None:
+    assert message in hostbench(*AB, *args, code=EXIT_USAGE).err
     assert not (root / "results").exists()
 
 
 def test_a_project_needs_a_checkout_and_workloads_of_its_own(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.git(root, "mv", "hostbench", "mine")
-    assert main([*AB, "main"]) == EXIT_USAGE
-    text = capsys.readouterr().err
+    text = hostbench(*AB, "main", code=EXIT_USAGE).err
     assert f"{root} has no workloads of its own" in text and "`hostbench init` writes one" in text
     monkeypatch.chdir(root.parent)
-    assert main([*AB, "main"]) == EXIT_USAGE
-    assert "commits are measured from a checkout, and no folder from" in capsys.readouterr().err
+    text = hostbench(*AB, "main", code=EXIT_USAGE).err
+    assert "commits are measured from a checkout, and no folder from" in text
 
 
 def test_what_only_one_side_has_is_left_out_and_said() -> None:

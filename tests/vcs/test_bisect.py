@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, DeviceLost
 from hostbench.core.records import CaseRecord, Launch
 from tests import scratch, turns
+from tests.commands import hostbench
 from tests.stored import runs_of
 from tests.turns import CASE, commit, git
 from tests.vcs.test_ab import SLEEPY
@@ -19,8 +19,8 @@ STEP = ("--bisect", "--case", str(CASE), "--device", "simulated")
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return turns.stage(tmp_path, monkeypatch)
+def root(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return turns.stage(stage, monkeypatch)
 
 
 def test_git_finds_the_first_bad_commit(tmp_path: Path) -> None:
@@ -44,22 +44,24 @@ def test_git_finds_the_first_bad_commit(tmp_path: Path) -> None:
     assert after == before and all(run.header.scratch for run in runs_of(checkout.results))
 
 
-def test_one_step_of_git_bisect_run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_step_of_git_bisect_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = git(root, "rev-parse", "HEAD")
-    codes = {"1.2": 1, "1.01": 0, "1.0501": 125, "broken": 125, "1": 0}
-    for speed, code in codes.items():
+    for speed, code, said in (
+        ("1.2", 1, "bad "),
+        ("1.01", 0, "good "),
+        ("1.0501", 125, "skip "),
+        ("broken", 125, "skip "),
+        ("1", 0, ""),
+    ):
         (root / "hostbench" / "speed").write_text(f"{speed} start")
-        assert main(["ab", good, *STEP]) == code, speed
-    shown = capsys.readouterr()
-    words = [line.split()[0] for line in shown.out.splitlines()[::2]]
-    assert words == ["bad", "good", "skip", "skip"]
-    assert "  failed: broken  " in shown.out and "nothing that is measured differs" in shown.err
+        done = hostbench("ab", good, *STEP, code=code)
+        assert done.out.startswith(said)
+        assert ("  failed: broken  " in done.out) is (speed == "broken")
+    assert not done.out and "nothing that is measured differs" in done.err
     commit(root, "1.2")
-    assert main(["ab", good, "HEAD", *STEP, "--threshold", "0.3"]) == 0
-    assert main(["ab", "nowhere", *STEP]) == main(["ab", good, "transfer", "--bisect"]) == 125
-    assert " cases: name one, as " in capsys.readouterr().err
+    hostbench("ab", good, "HEAD", *STEP, "--threshold", "0.3", code=0)
+    hostbench("ab", "nowhere", *STEP, code=125)
+    assert " cases: name one, as " in hostbench("ab", good, "transfer", "--bisect", code=125).err
     whole = turns.Toy.run
     errors = DeviceLost("device cuda does not start"), KeyboardInterrupt(), OSError("full")
     for error, launch in zip(errors, (0, 1, 1), strict=True):
@@ -72,15 +74,13 @@ def test_one_step_of_git_bisect_run(
             yield from whole(self, wanted)
 
         monkeypatch.setattr(turns.Toy, "run", lost)
-        assert main(["ab", good, *STEP]) == 130, error
+        hostbench("ab", good, *STEP, code=130)
 
 
-def test_a_step_of_the_environment_is_no_commits(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_of_the_environment_is_no_commits(root: Path) -> None:
     commit(root, "1.001")
-    assert main([*BISECT, "HEAD~1", "--bad", "HEAD"]) == EXIT_NOTHING_MEASURED
-    assert "do not differ when they are interleaved (same)" in capsys.readouterr().err
+    said = hostbench(*BISECT, "HEAD~1", "--bad", "HEAD", code=EXIT_NOTHING_MEASURED).err
+    assert "do not differ when they are interleaved (same)" in said
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,8 @@ def test_a_step_of_the_environment_is_no_commits(
     ],
 )
 def test_what_cannot_be_bisected_is_refused(
-    root: Path, capsys: pytest.CaptureFixture[str], series: str, good: str, message: str
+    root: Path, series: str, good: str, message: str
 ) -> None:
     commit(root, "1.2")
     args = ("bisect", series, "--device", "simulated", "--good", good, "--bad", "main")
-    assert main(args) == EXIT_USAGE
-    assert message in capsys.readouterr().err
+    assert message in hostbench(*args, code=EXIT_USAGE).err
