@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hostbench.cli.entry import main
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
 from hostbench.store import archive
 from tests import asv_project
+from tests.commands import Done, hostbench
 from tests.fakes import builders
 from tests.fakes import histories as trees
 from tests.fakes import history as histories
@@ -61,15 +61,11 @@ def copied(history: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def changes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
+def changes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     monkeypatch.setattr("hostbench.cli.output._LINE_EVERY_S", math.inf)  # a busy machine is slow
 
-    def run(results: Path, *args: str) -> tuple[int, str, str]:
-        code = main(["changes", *args, "--results", str(results)])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+    def run(results: Path, *args: str) -> Done:
+        return hostbench("changes", *args, "--results", results, code=None)
 
     return run
 
@@ -144,15 +140,11 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, cha
     assert "8 series judged" in out
 
 
-def test_what_triage_has_taken_up_does_not_fail(
-    copied: Path, changes: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> None:
     """One of the two events is accepted, then the other as well."""
 
-    def say(*words: str) -> tuple[int, str, str]:
-        code = main(["triage", *words, "--results", str(copied)])
-        out, err = capsys.readouterr()
-        return code, out, err
+    def say(*words: str) -> Done:
+        return hostbench("triage", *words, "--results", copied, code=None)
 
     name = f"{CASES[1]}@shelf"
     code, out, err = say(name, sha(40)[:9], "noise")

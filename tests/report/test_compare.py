@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from hostbench.cli.entry import main
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -27,6 +26,7 @@ from hostbench.report.sides import Key
 from hostbench.report.write import code
 from hostbench.store import archive, nights
 from tests import asv_project
+from tests.commands import hostbench
 from tests.fakes import builders
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -65,13 +65,14 @@ def on_day(results: Path, day: int, records: Sequence[CaseRecord], **header: Any
 class Shell:
     """`hostbench compare` on one results folder."""
 
-    def __init__(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.results, self._capsys = results, capsys
+    def __init__(self, results: Path) -> None:
+        self.results = results
         self.out = self.err = ""
 
     def __call__(self, *args: str) -> int:
-        exit_code = main(["compare", *args, "--results", str(self.results)])
-        self.out, self.err = self._capsys.readouterr()
+        exit_code, self.out, self.err = hostbench(
+            "compare", *args, "--results", self.results, code=None
+        )
         return exit_code
 
     def rows(self, *args: str) -> tuple[int, list[dict[str, Any]]]:
@@ -83,8 +84,8 @@ class Shell:
 
 
 @pytest.fixture
-def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, capsys)
+def compare(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
 
 
 # ---- the page -----------------------------------------------------------------------------------

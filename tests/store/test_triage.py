@@ -5,13 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from hostbench.cli.entry import main
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.store import archive, triage
 from hostbench.store.triage import Entry
+from tests.commands import Done, hostbench
 from tests.fakes.builders import COMMIT, copy_case, record, run
 
 SERIES = f"{copy_case()}@shelf"
@@ -52,27 +50,23 @@ def test_branches_merge_and_a_disagreement_is_a_conflict() -> None:
     assert len(names - {ENTRY.file_name}) == 2
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def triage_(*words: str) -> tuple[int, str, str]:
-        code = main(["triage", *words, "--results", str(tmp_path)])
-        return code, *capsys.readouterr()
+def test_the_command(tmp_path: Path) -> None:
+    def triage_(*words: str) -> Done:
+        return hostbench("triage", *words, "--results", tmp_path, code=None)
 
-    def listed(*options: str) -> tuple[int, str, str]:
-        return triage_(*options)
-
-    assert "no triage entries" in listed()[1]
+    assert "no triage entries" in triage_().out
     archive.write(tmp_path, run([record(copy_case(), launch) for launch in range(8)], launches=8))
     words = ("expected", "--note", "ana\n")
     code, _, err = triage_(SERIES, RUN, *words)
     assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
-    out = listed()[1]
+    out = triage_().out
     assert "expected" in out and as_typed(SERIES) in out and "ana" in out
     stored = {"series": SERIES, "since": RUN, "state": "expected", "note": "ana "}
     (path,) = (tmp_path / "triage").iterdir()
     stored["file"] = path.name
-    assert json.loads(listed("--format", "json")[1]) == [stored]
+    assert json.loads(triage_("--format", "json").out) == [stored]
     write(tmp_path, "half.txt", '{"state": "noise"}')
-    code, _, err = listed("--format", "json")
+    code, _, err = triage_("--format", "json")
     assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
     for wrong in ((SERIES, RUN, "ok"), (SERIES, "no-such-branch", "noise")):
         assert triage_(*wrong)[0] == EXIT_USAGE
