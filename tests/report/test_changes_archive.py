@@ -14,12 +14,12 @@ import pytest
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
 from hostbench.store import archive
-from tests import asv_project
+from tests import asv_project, golden
 from tests.commands import Done, hostbench
 from tests.fakes import builders
 from tests.fakes import histories as trees
 from tests.fakes import history as histories
-from tests.fakes.history import LevelOf, NightlyRun, date, flat, nightly, sha
+from tests.fakes.history import LevelOf, NightlyRun, flat, nightly, sha
 
 NIGHTS = 70
 CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
@@ -70,36 +70,17 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     return run
 
 
-def test_the_page(history: Path, changes: Any) -> None:
+def test_the_page(history: Path, tmp_path: Path, changes: Any) -> None:
     code, out, err = changes(history)
     assert (code, err) == (EXIT_REGRESSION, "")
-    head, machine, why, own, cause, *rest = out.splitlines()
-    assert head.split("  ")[0] == "state" and head.endswith("series")
-    assert machine.startswith("fails now") and machine.endswith("machine:shelf (8 of 8 series)")
-    assert f"{sha(25)[:8]} {date(25)}" in machine
-    assert "environment:" in why and "driver: 580.1 -> 590.2" in why
-    assert own.startswith("fails now") and own.endswith(shown(1))
-    assert f"{sha(40)[:8]} {date(40)}" in own and "  1.05 ms -> 1.26 ms  " in own
-    assert cause.strip().startswith("code: same driver, torch and hardware;")
-    assert "not listed: 2 faster, 1 recovered; --all lists them" in rest
-    assert rest[-1].startswith("8 series judged along commits, 0 too short")
-    assert "smallest detectable effect: median" in rest[-1]
-    lines = changes(history, "--all", "--format", "md")[1].splitlines()
-    assert lines[0].startswith("| state | since |") and lines[1].startswith("|---|--:|")
-    assert sum(line.startswith("| recovered") for line in lines) == 1
-    assert "transfer.host\\_to\\_device" in lines[2] + lines[3] and "not listed" not in lines[-1]
-
-
-def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
     store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 20 else 1.0, 30)
-    out = changes(tmp_path)[1].splitlines()
-    assert all(f"{sha(20)[:8]} {date(20)}" in line for line in out[1:3])
-    assert {line.rpartition("  ")[2] for line in out[1:3]} == {shown(i) for i in (1, 4)}
-    assert out[3].startswith("    the 2 above: code: same driver, torch and hardware;")
-    beside = f"less likely {sha(21)[:8]}; {sha(19)[:8]}"
-    assert out[3].endswith(f"most likely {sha(20)[:8]}; {beside}")
-    rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]
-    assert "| code: same driver" in rows[0] and rows[1].endswith("| as above |")
+    pages = {
+        "what fails, and why": out,
+        "all, as Markdown": changes(history, "--all", "--format", "md")[1],
+        "two series with one cause": changes(tmp_path)[1],
+        "two series with one cause, as Markdown": changes(tmp_path, "--format", "md")[1],
+    }
+    golden.check("changes", (f"==== {name}\n{page}" for name, page in pages.items()))
 
 
 def test_json_and_csv_have_every_event(history: Path, changes: Any) -> None:
