@@ -113,25 +113,28 @@ def test_bad_input(args: tuple[str, ...], parts: tuple[str, ...], results: Path)
 
 
 @pytest.mark.parametrize(
-    "args",
+    ("args", "part"),
     [
-        ("run", "--case", "transfer[memory=pined]"),
-        ("run", "--device", "cpu", "--case", "transfer[device=cuda]"),
-        ("ab", "nosuch"),
-        ("ab", "HEAD", "--case", "nosuch"),
-        ("bisect", "transfer.nosuch"),
-        ("bisect", COPY, "--good", "nosuch", "--bad", "HEAD"),
+        (("run", "--case", "transfer[memory=pined]"), "'pined'"),
+        (("run", "--device", "cpu", "--case", "transfer[device=cuda]"), "'transfer[device=cuda]'"),
+        (("ab", "nosuch"), "git knows no commit 'nosuch'"),
+        (("ab", "HEAD", "nosuch"), "'nosuch' is no commit that git knows, and no family"),
+        (("ab", "HEAD", "transferr"), "and no family (did you mean 'transfer'?)"),
+        (("ab", "HEAD", "HEAD", "nosuch"), "unknown family 'nosuch'"),
+        (("ab", "HEAD", "--case", "nosuch"), "'nosuch'"),
+        (("bisect", "transfer.nosuch", "--good", "HEAD", "--bad", "HEAD"), "'transfer.nosuch'"),
+        (("bisect", COPY, "--good", "nosuch", "--bad", "HEAD"), "no commit 'nosuch'"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_torch_is_asked(
-    args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    args: tuple[str, ...], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ask(device: str) -> TorchState:
         raise AssertionError("torch takes seconds to import")
 
     monkeypatch.setattr(facts, "probe_torch", ask)
     monkeypatch.chdir(ROOT)
-    hostbench(*args, code=EXIT_USAGE)
+    assert part in hostbench(*args, code=EXIT_USAGE).err
 
 
 def test_without_torch_the_remedy_is_said_before_anything_is_written(

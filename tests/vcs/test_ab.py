@@ -262,20 +262,6 @@ def test_a_kill_before_measuring_leaves_nothing(
     assert not list((root.parent / "temporary").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("no-such",), "git knows no commit 'no-such'"),
-        (("main", "no-such"), "'no-such' is no commit that git knows, and no family"),
-        (("main", "transferr"), "and no family (did you mean 'transfer'?)"),
-        (("main", "main", "nonsense"), "unknown family 'nonsense'"),
-    ],
-)
-def test_bad_input(root: Path, args: tuple[str, ...], message: str) -> None:
-    assert message in hostbench(*AB, *args, code=EXIT_USAGE).err
-    assert not (root / "results").exists()
-
-
 def test_a_project_needs_a_checkout_and_workloads_of_its_own(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,16 +84,13 @@ def test_a_step_of_the_environment_is_no_commits(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("series", "good", "message"),
+    ("series", "message"),
     [
-        (str(CASE), "nowhere", "no commit 'nowhere'"),
-        ("transfer.host_to_device", "HEAD~1", "cases: name one, as 'transfer.host_to_device["),
-        (f"{CASE}@other", "HEAD~1", "of machine other, this is simulated-shelf"),
+        ("transfer.host_to_device", "cases: name one, as 'transfer.host_to_device["),
+        (f"{CASE}@other", "of machine other, this is simulated-shelf"),
     ],
 )
-def test_what_cannot_be_bisected_is_refused(
-    root: Path, series: str, good: str, message: str
-) -> None:
+def test_what_cannot_be_bisected_is_refused(root: Path, series: str, message: str) -> None:
     commit(root, "1.2")
-    args = ("bisect", series, "--device", "simulated", "--good", good, "--bad", "main")
+    args = ("bisect", series, "--device", "simulated", "--good", "HEAD~1", "--bad", "main")
     assert message in hostbench(*args, code=EXIT_USAGE).err
