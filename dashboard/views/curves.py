@@ -15,6 +15,8 @@ from hostbench.report.kinds.base import varying
 
 OTHER = "Other"
 MOST_LINES, MOST_USUAL = 16, 5
+HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
+(1 GB/s = 10^9 bytes/s)."""
 SHOWN = "machine run case seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
 
 store = data.opened()
@@ -81,7 +83,8 @@ with choices:
             shown = parts.axis_values(question, axis, ordered, usual or ordered[:1])
             rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
-st.caption(words.plain(data.measured_in(rows)))
+how = "Click an entry of the legend to see it alone, a point for its trend."
+st.caption(f"{words.plain(data.measured_in(rows))}. {how}", help=HELP)
 rows = picture.drawn_rows(question, rows, x, measure)
 chart = picture.chart(question, rows, x, measure)
 if chart is None:
@@ -92,10 +95,6 @@ spec = charts.drawn(chart, 440, takes_clicks=True)
 point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x}")
 if point:
     parts.go("trend", case=str(point["case"]))
-st.caption(
-    "Line on a point: 99 % interval. Click an entry of the legend to see it alone, a point for its "
-    "trend. Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
-)
 
 
 def numbers() -> None:
