@@ -166,11 +166,12 @@ def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> N
 
 
 def test_what_asv_does_not_store_or_profile_is_said(two_commits: tuple[Scratch, str, str]) -> None:
-    """Before any benchmark is run."""
+    """Before any benchmark is run; also where an option comes before the command."""
     checkout, base, _ = two_commits
-    named = ("--machine", "scratch", "-b", "no_such_benchmark")
-    same = checkout.asv("run", "--python=same", *named, ASV_PYTHONPATH=str(checkout.root))
-    assert "asv stores nothing of `--python=same`" in same.stdout
+    named = ("--python=same", "--machine", "scratch", "-b", "no_such_benchmark")
+    for first in ((), ("--config", "asv.conf.json")):
+        same = checkout.asv(*first, "run", *named, ASV_PYTHONPATH=str(checkout.root))
+        assert "asv stores nothing of `--python=same`" in same.stdout, first
     profiled = checkout.asv("profile", "no_such_benchmark", base)
     assert "asv profiles how a number is read" in profiled.stdout
 
