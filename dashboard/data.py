@@ -157,8 +157,8 @@ def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
     """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
-    measure and usual values, empty where there is nothing to draw; where it was measured. Four
-    charts of vega's would take longer than the rest of the page."""
+    measure and usual values, empty where there is nothing to draw; which value is drawn alone, and
+    where it was measured. Four charts of vega's would take longer than the rest of the page."""
     picture = PICTURES[name]
     every = rows_of_runs(store, keys, (picture.workload,))
     x, rows = picture.x[0], every
@@ -169,10 +169,13 @@ def small_picture(
         longest = (max(usual, key=sizes.__getitem__),)
         shown = usual if axis == "schedule" else longest
         rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
+    alone = [axis for axis in picture.usual if len({row.axes.get(axis) for row in rows}) == 1]
+    shown_alone = picture.name(rows[0], alone) if rows else ""
     measure = (pictures.measures_of(picture, rows) or [TIME])[0]
     rows = pictures.drawn_rows(picture, rows, x, measure)
     chart = pictures.chart(picture, rows, x, measure)
-    return svg(drawn(chart, SMALL_HEIGHT), ink) if chart else "", measured_in(every)
+    about = "; ".join(filter(None, [shown_alone and f"drawn: {shown_alone}", measured_in(every)]))
+    return svg(drawn(chart, SMALL_HEIGHT), ink) if chart else "", about
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -65,6 +65,8 @@ with left:
         parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
     parts.link("trend", "all of this series", case=case)
 with right:
+    if picked.num_series > 1:
+        st.caption("What is known of the change of this series:")
     parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")

@@ -98,9 +98,10 @@ def zoom() -> None:
 
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    what = f"{words.case(series[0][0])}. " if len({case for case, _ in series}) == 1 else ""
     drag = "Drag over days to see them alone; click a point for its run."
-    st.caption(words.plain(what) + drag, help=HELP, width="content")
+    if len({case for case, _ in series}) == 1:
+        drag = f"{words.plain(words.case(series[0][0]))}. {drag}"
+    st.caption(drag, help=HELP, width="content")
     if zoomed:
         all_days()
 clicked = parts.draw(

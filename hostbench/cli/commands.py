@@ -252,9 +252,9 @@ _command(
     "List what people said of steps to slower, or say it of one. SERIES is case@machine, or "
     "machine:NAME, as `hostbench changes` has it; SINCE the first bad commit, or a run id; STATE "
     f"{', '.join(TRIAGE_STATES)}.",
-    click.argument("series", required=False, metavar="[SERIES"),
-    click.argument("since", required=False, metavar="SINCE"),
-    click.argument("state", required=False, metavar="STATE]", type=click.Choice(TRIAGE_STATES)),
+    click.argument("series", required=False, metavar="[SERIES]"),
+    click.argument("since", required=False, metavar="[SINCE]"),
+    click.argument("state", required=False, metavar="[STATE]", type=click.Choice(TRIAGE_STATES)),
     _option("--note", "TEXT", "why"),
     _formats(),
     RESULTS,

@@ -15,6 +15,7 @@ from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import as_typed, parse_series
+from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
@@ -52,6 +53,10 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
+    for text in texts:
+        if text.startswith(MACHINE):
+            name = text.removeprefix(MACHINE)
+            raise UsageError(f"{text!r} is no series: --machine {name} shows what it has")
     selectors = [parse_series(text) for text in texts]
     for selector in selectors:
         if not any(selector.selects_series(series.id) for series in history.series):

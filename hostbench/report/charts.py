@@ -270,7 +270,9 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
         values = [n for own in chart.points for n in (own.y, own.low, own.high) if n and n > 0]
         values += [rule.low for rule in chart.rules if rule.low > 0]
         ticks = _round(min(values), max(values))
-        axis = {"values": ticks, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
+        # one number alone lets nobody read the scale: then they are vega's
+        axis = {"values": ticks} if len(ticks) > 1 else {"tickCount": 4}
+        axis["labelExpr"] = _LABELS.get(chart.y.unit, _PLAIN)
         ends = [min(*values, *ticks), max(*values, *ticks)]
         up = {"type": "log", "domain": ends, "nice": False, "padding": 8}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"

@@ -64,6 +64,8 @@ _MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
 """Rows of labels over a chart, the height of one, and letters of a label."""
 _LETTER = 0.019
 """The width of a letter, of a chart's on a telephone."""
+_ROOM = 0.02
+"""Of what is drawn, over and under it: a point is no half."""
 TimeOf = Literal["committed_at", "started_at"]
 """Which date of a run is on the horizontal axis."""
 
@@ -83,7 +85,8 @@ class Trend:
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
     would not be seen, `low` and `high` (NaN where it is not known)."""
     rules: list[Spec]
-    """What changed: `x`, `kind` (whose change it is) and `text`."""
+    """What changed: `x`, `kind` (whose change it is), `text`, and `size`: of several at once the
+    largest is named."""
 
 
 def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
@@ -115,14 +118,14 @@ def trend(
             change = "" if event.is_reset else units.format_change(event.effect)
             kind = THIS_SERIES if event.case else ITS_MACHINE
             text = f"{change} {what(event).removeprefix('commit ')}".strip()
-            rules.append({"x": x, "kind": kind, "text": text})
+            rules.append({"x": x, "kind": kind, "text": text, "size": abs(event.effect)})
             edges += [x] if event.is_reset or event.status == "confirmed" else []
     for fact in _FACTS:
         known = rows[[by, fact]].dropna().itertuples(index=False)
         for (_, before), (at, after) in pairwise(known):
             if before != after:
                 text = f"{fact} {before} -> {after}"
-                rules.append({"x": _ms(at), "kind": FACTS, "text": text})
+                rules.append({"x": _ms(at), "kind": FACTS, "text": text, "size": 0.0})
     drawn = _thinned(points, most)
     about = rows.loc[drawn.index, _WORDED].assign(y=drawn["y"]).astype(object)
     about = about.where(about.notna(), None)
@@ -278,8 +281,9 @@ def _labelled(trends: Sequence[Trend], start: float, span: float) -> pd.DataFram
     """When something changed, and on which `side` of its line and in which `row` over the chart its
     label stands: no two touch, on a telephone too. One without room has no row."""
     every = [rule for series in trends for rule in series.rules]
-    rules = pd.DataFrame(every, columns=["x", "kind", "text"])
-    rules = rules.drop_duplicates("x").sort_values("x", ignore_index=True)
+    rules = pd.DataFrame(every, columns=["x", "kind", "text", "size"])
+    rules = rules.sort_values("size", ascending=False, kind="stable").drop_duplicates("x")
+    rules = rules.sort_values("x", ignore_index=True)
     sides, rows, ends = [], list[Any](), [0.0] * _MOST_LABELS
     for at, text in zip((rules["x"] - start) / max(span, 1.0), rules["text"], strict=True):
         width = _LETTER * min(len(text), _LONGEST_LABEL)
@@ -337,4 +341,6 @@ def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
     if values.empty:
         return [0.0, 1.0]
     middle = float(points["y"].median())
-    return [float(min(values.min(), 0.9 * middle)), float(max(values.max(), 1.1 * middle))]
+    low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
+    room = _ROOM * (high - low)
+    return [float(low - room), float(high + room)]

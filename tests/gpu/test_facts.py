@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import hostbench
 from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice, pci_address, uuid_of
@@ -17,6 +16,8 @@ from hostbench.facts.host import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Group
 from hostbench.facts.spec import rows_of
+from hostbench.idle.recording import Session
+from tests.made_trace import answer
 
 pytestmark = pytest.mark.gpu
 
@@ -95,7 +96,7 @@ def test_the_numa_node_has_cpus(cuda: CudaDevice) -> None:
     assert (node is None or node < 0) == (not near)
 
 
-def test_a_wait_is_named_by_its_line(cuda: CudaDevice) -> None:
+def test_a_wait_is_named_by_its_line(cuda: CudaDevice, tmp_path: Path) -> None:
     """torch warns of a wait when its operation is done, and the mark stands behind it."""
     left = torch.ones(1024, 1024, device="cuda")
 
@@ -108,17 +109,19 @@ def test_a_wait_is_named_by_its_line(cuda: CudaDevice) -> None:
     def wait() -> None:
         torch.cuda.synchronize()
 
-    with hostbench.watch(show=False) as watch:
-        for _ in range(3):
-            loss = torch.mm(left, left).sum()
-            log(loss)
-            branch(loss)
-            torch.mm(left, left)
-            wait()
-            watch.step()
-    if not watch.report.devices:
+    session = Session()
+    for _ in range(3):
+        loss = torch.mm(left, left).sum()
+        log(loss)
+        branch(loss)
+        torch.mm(left, left)
+        wait()
+        session.step()
+    session.stop(tmp_path / "trace.json")
+    report, _ = answer(tmp_path / "trace.json")
+    if not report.devices:
         pytest.skip("the profiler saw no work of the GPU: CUPTI is missing or not permitted")
-    found = {(each.function, each.call): each.count for each in watch.report.waits}
+    found = {(each.function, each.call): each.count for each in report.waits}
     print(", ".join(f"{function} {call}: {num}" for (function, call), num in found.items()))
     counts = Counter({function: num for (function, _), num in found.items()})
     assert (counts["log"], counts["branch"], counts["wait"]) == (3, 3, 3)
