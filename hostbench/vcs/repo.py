@@ -1,5 +1,6 @@
 """What git says about the code that is measured."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -101,7 +102,8 @@ def _run(
         try:
             out, err = process.communicate(given, timeout=TIMEOUT_S if is_captured else None)
         except BaseException as error:
-            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it may have come to its end
+                os.killpg(process.pid, signal.SIGTERM)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise GitError(f"git {words[0]} did not end within {TIMEOUT_S:g} s") from error
             raise

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,18 @@ def test_a_hostile_name_is_no_commit_and_does_nothing(root: Path, name: str) -> 
         with pytest.raises(GitError):
             ask()
     assert there.read_text() == "kept"
+
+
+def test_an_interrupt_just_after_git_has_ended_is_that(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(process: subprocess.Popen[str], *_: object, **__: object) -> None:
+        process.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", ended)
+    with pytest.raises(KeyboardInterrupt):
+        checkout(root, root / "results", {})
 
 
 def test_only_one_function_runs_git() -> None:
