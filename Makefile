@@ -8,7 +8,7 @@ BIN := .venv/bin
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-bench: ## measure this machine in a minute or two and print the answer
+bench: ## measure this machine in two or three minutes and print the answer
 	@scripts/make-env bench dashboard
 	@$(BIN)/hostbench run --quick
 

@@ -106,7 +106,9 @@ _CASES = _option(
 )
 SELECTION = several(
     _CASES,
-    _flag("--quick", "a few cases: an answer in a minute or two, never judged nor given to asv"),
+    _flag(
+        "--quick", "a few cases: an answer in two or three minutes, never judged nor given to asv"
+    ),
 )
 DEVICE = _choice(
     "--device", "cuda cpu simulated", "default: cuda where NVIDIA hardware is visible, else cpu"

@@ -53,8 +53,8 @@ that was disturbed is forgiven."""
 QUICK = Profile(
     name="quick", launches=8, settings=Settings(budget_s=0.04, warmup_s=0.08), shares_workers=True
 )
-"""Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md. A third of
-the sampling time costs little: launches scatter more than the samples inside one."""
+"""Two or three minutes. With 3 launches a second run often said otherwise: see docs/judgement.md. A
+third of the sampling time costs little: launches scatter more than the samples inside one."""
 
 
 SPARE = 1.1
