@@ -43,7 +43,6 @@ from hostbench.store.results import ABOUT, Results, version
 
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
-PICTURES = families.pictures()
 FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
@@ -159,7 +158,7 @@ def small_picture(
     """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
     measure and usual values, empty where there is nothing to draw; which value is drawn alone, and
     where it was measured. Four charts of vega's would take longer than the rest of the page."""
-    picture = PICTURES[name]
+    picture = words.PICTURES[name]
     every = rows_of_runs(store, keys, (picture.workload,))
     x, rows = picture.x[0], every
     for axis, usual in picture.usual.items():

@@ -13,6 +13,7 @@ from hostbench.core.units import format_change, number_of
 from hostbench.families.question import Question
 from hostbench.judge.events import Event
 
+PICTURES = families.pictures()
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
@@ -34,7 +35,7 @@ def plain(text: object) -> str:
 def asking(family: str) -> Question:
     """Who knows how a family calls its choices: as its pictures do, else its questions."""
     known = dict[str, Mapping[Any, str]](families.words(family))
-    for own in families.pictures().values():
+    for own in PICTURES.values():
         known |= own.words if own.workload.partition(".")[0] == family else {}
     return Question(text="", workload=family, words=known)
 

@@ -27,7 +27,7 @@ if not workloads:
     parts.empty("No number is stored of these machines.", parts.REMEDY)
 pictures = {
     name: own
-    for name, own in data.PICTURES.items()
+    for name, own in words.PICTURES.items()
     if not {own.workload, *own.also}.isdisjoint(workloads)
 }
 asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="collapsed")

@@ -97,7 +97,7 @@ def trend_card(own: Series) -> None:
     st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
 
 
-with_card = [own for own in data.PICTURES.values() if own.has_card]
+with_card = [own for own in words.PICTURES.values() if own.has_card]
 cards = [partial(card, own) for own in with_card]
 if not parts.newest(store, [own.workload for own in with_card]):
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))

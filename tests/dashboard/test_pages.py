@@ -169,11 +169,12 @@ def test_the_newest_run_comes_first_and_every_answer_names_its_run(open_page, qu
 
 def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
     import data
+    import words
 
     store = data.Store(str(quick), data.signature(str(quick)))
     run = ("shelf", "20261121T120000Z-1a2b3c4d-0001")
     for name, ways in (("Copy", 12), ("Streams", 13), ("Create", 9), ("All-reduce", 3)):
-        own = data.PICTURES[name]
+        own = words.PICTURES[name]
         rows = data.rows_of_runs(store, (run,), (own.workload, *own.also))
         measure = picture.measures_of(own, rows)[0]
         x = own.x[0]
