@@ -16,7 +16,7 @@ from hostbench.judge.grid import of_few_launches
 from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides
 from hostbench.store import nights
 from hostbench.store.asv_tree import environment_of
-from hostbench.store.results import Results
+from hostbench.store.results import SETUP, Results
 
 Key = tuple[str, str, str]
 """Where a series was measured, but where machines are compared; its case, its version."""
@@ -157,7 +157,8 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
 def differing(first: SideRuns, second: SideRuns) -> Iterator[str]:
     """`torch 2.12 there, 2.13 here`: in what else the runs of the sides differ, a machine at a time
     unless machines are compared. A value that only one side knows says nothing."""
-    facts, rows = ["torch", "driver", "hardware"], second.rows
+    facts: Sequence[str] = SETUP
+    rows = second.rows
     pairs = [(own, rows[rows["machine"] == name]) for name, own in first.rows.groupby("machine")]
     if first.column == "machine":
         facts, pairs = facts[:1], [(first.rows, rows)]

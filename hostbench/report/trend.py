@@ -30,6 +30,7 @@ from hostbench.report.charts import (
     sized,
     time_axis,
 )
+from hostbench.store.results import SETUP
 
 SHARE = "% of the first level"
 UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -54,7 +55,6 @@ _AROUND = 30
 """Points on each side of an event."""
 _FIRST_POINTS = 8
 _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
-_FACTS = ("torch", "driver", "hardware")
 THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
@@ -120,7 +120,7 @@ def trend(
             text = f"{change} {what(event).removeprefix('commit ')}".strip()
             rules.append({"x": x, "kind": kind, "text": text, "size": abs(event.effect)})
             edges += [x] if event.is_reset or event.status == "confirmed" else []
-    for fact in _FACTS:
+    for fact in SETUP:
         known = rows[[by, fact]].dropna().itertuples(index=False)
         for (_, before), (at, after) in pairwise(known):
             if before != after:

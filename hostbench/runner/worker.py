@@ -95,8 +95,10 @@ class _Worker:
         """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
         where the device should work and does not start."""
         record, is_fatal = self._measured(work, begun, observes=self.launch.observe)
-        is_timed = self._timed is not None and record.status == "ok"
-        if (record.seconds is not None) if self.launch.trace else is_timed:
+        is_next = self._timed is not None and record.status == "ok"
+        if self.launch.trace:  # over ranks, too, and what has failed a proof
+            is_next = record.seconds is not None
+        if is_next:
             self.emit(Done(record=record))
             begun = replace(begun, launch=begun.launch + 1)
             self.emit(Started(record=begun))

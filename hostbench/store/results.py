@@ -39,7 +39,9 @@ T = TypeVar("T")
 
 MAX_POINTS = 10_000_000
 """Of a table; of one with more the newest are shown."""
-ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
+SETUP = ("torch", "driver", "hardware")
+"""What a run was measured with, as far as every point says it; the likeliest cause first."""
+ABOUT = ("commit", "started_at", *SETUP, "scratch", "source")
 """What is the same in all rows of a run on a machine."""
 TREND = (
     *("machine", "hardware", "device", "commit", "committed_at", "run_id", "started_at", "torch"),
