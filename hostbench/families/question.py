@@ -367,8 +367,6 @@ class Parts(Question):
     """Seconds of the whole at best, from those of each of the parts."""
     controls: tuple[str, ...] = ()
     """Ways that cannot hide anything: shown without an efficiency, and never called best."""
-    rest: str = ""
-    """What the time of a way over the ideal is called where that is a part, too, with a bar."""
 
     @property
     def loops(self) -> tuple[str, ...]:

@@ -59,14 +59,13 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | Non
 
 
 def _limits(rows: Rows, value: Callable[[Row], float | None]) -> list[Rule]:
-    """What the link of each place can carry, equal ones once. One that is exceeded is no limit."""
+    """What the link of each place can carry, equal ones once."""
     by_place: dict[str, list[Row]] = {}
     for row, place in zip(rows, base.places(rows), strict=True):
         by_place.setdefault(place, []).append(row)
     of: dict[Rule, list[str]] = {}
     for place, own in by_place.items():
-        best = max(value(row) or 0.0 for row in own)
-        for rule in base.limits(own)[0]:
-            if rule.high is None and rule.low >= best:
+        for rule in base.limits(own, value)[0]:
+            if rule.high is None:
                 of.setdefault(rule, []).append(place)
     return [Rule(", ".join(filter(None, [r.label, *of[r]])), r.low) for r in of]

@@ -83,7 +83,7 @@ QUESTIONS = (
         workload="training.exposed", each=("wrap", "num_ranks"), axis="part", ways=("step",),
         parts=("compute", "optimizer", "communication"),
         serial=lambda compute, optimizer, communication: compute + communication,
-        ideal=lambda compute, optimizer, communication: compute, rest="exposed",
+        ideal=lambda compute, optimizer, communication: compute,
     ),
     _over(
         "What does no_sync save over {micro_batches} and {num_ranks}?", "accumulate",

@@ -4,6 +4,7 @@ number, and a chart of rows with the limits beside them."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from hostbench.core import units
@@ -23,6 +24,11 @@ from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine
 
 FAR = 2.5
 """A limit further than this factor above the marks would squash them: it is only named."""
+AXES: dict[question.FigureUnit, Axis] = {
+    "s": Axis("seconds per step", "s", better="lower"),
+    "GB/s": Axis("GB/s", "GB/s", better="higher"),
+    "items/s": Axis("items per second", "items/s", better="higher"),
+}
 _DECADE, _OCTAVES = 10, 4
 """Numbers of an axis y, of an axis x, that span more are drawn by powers."""
 
@@ -200,7 +206,8 @@ def chart(
 
 def _text(ask: Question, row: Row, number: str) -> str:
     """What a pointer says: the case, the number that is drawn and what it was made of."""
-    rate = units.format_rate(row.gb_per_s) if row.gb_per_s else ""
+    is_rate = number.endswith("GB/s")  # which may count other bytes than the stored one
+    rate = units.format_rate(row.gb_per_s) if row.gb_per_s and not is_rate else ""
     numbers = dict.fromkeys(filter(None, (number, units.format_seconds(row.seconds or 0.0), rate)))
     case = ask.name(row, row.axes) or row.function
     return "; ".join(filter(None, (f"{case}: {', '.join(numbers)}", row.flags, row.run)))
@@ -220,24 +227,31 @@ def _span(numbers: Sequence[float]) -> float:
     return max(numbers) / min(numbers) if min(numbers) > 0 else 0.0
 
 
-def limits(rows: Rows) -> tuple[list[Rule], list[str]]:
+def limits(
+    rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
+) -> tuple[list[Rule], list[str]]:
     """The largest limit, unless a rate exceeds it, and the published band of these rows, for a
-    chart and in words."""
+    chart and in words; of the bytes that `rate` counts, which may be others than the stored ones.
+    """
     rules, words = list[Rule](), list[str]()
-    limited = [row for row in rows if row.ceiling_gb_per_s]
+    limited, bands = list[tuple[float, float, Row]](), list[tuple[float, float, str | None]]()
+    for row in rows:
+        number = rate(row) or 0.0
+        times = number / row.gb_per_s if row.gb_per_s else 1.0
+        if row.ceiling_gb_per_s and times:
+            limited.append((row.ceiling_gb_per_s * times, number, row))
+        low, high = row.published_low_gb_per_s, row.published_high_gb_per_s
+        if low and high and times:
+            bands.append((low * times, high * times, row.published))
     if limited:
-        best = max(limited, key=lambda row: row.ceiling_gb_per_s or 0.0)
-        limit, size, since = best.ceiling_gb_per_s or 0.0, size_axis([best]), ""
+        limit, _, best = max(limited, key=itemgetter(0))
+        size, since = size_axis([best]), ""
         if size and len(limited) < len(rows):  # small copies may stay in a cache
-            since = f" from {units.format_bytes(min(int(row.axes[size]) for row in limited))} on"
-        if max(row.gb_per_s or 0.0 for row in limited) < question.ABOVE * limit:
+            smallest = min(int(row.axes[size]) for *_, row in limited)
+            since = f" from {units.format_bytes(smallest)} on"
+        if max(number for _, number, _ in limited) < question.ABOVE * limit:
             rules.append(Rule(f"limit{since}: {best.ceiling}", limit))
             words.append(f"Limit{since}: {units.format_rate(limit)}, {best.ceiling}.")
-    bands = [
-        (row.published_low_gb_per_s, row.published_high_gb_per_s, row.published)
-        for row in rows
-        if row.published_low_gb_per_s and row.published_high_gb_per_s
-    ]
     if bands:
         lows, highs, (published, *_) = zip(*bands, strict=True)
         rules.append(Rule(f"published: {published}", min(lows), max(highs)))

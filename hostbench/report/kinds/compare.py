@@ -2,7 +2,6 @@
 axis of numbers; Scaling: the fewest workers, ranks or items in a batch that are enough."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -12,18 +11,12 @@ from hostbench.families import declared, question
 from hostbench.families.question import Best, Compare, Figure, Row, Rows, Scaling, first, where
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, Rule, ScreenLine, State
+from hostbench.report.answer import Answer, Chart, Point, Ratio, Rule, ScreenLine, State
 from hostbench.report.kinds import base
 from hostbench.report.kinds.base import size_axis, varying
 
 FEW = 3
 """Choices that stand pair by pair on the first screen; of more, two."""
-_AXES = {
-    "s": Axis("seconds per step", "s", better="lower"),
-    "GB/s": Axis("GB/s", "GB/s", better="higher"),
-    "items/s": Axis("items per second", "items/s", better="higher"),
-}
-_RATES = ("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s")
 
 
 class Pair(NamedTuple):
@@ -36,7 +29,7 @@ class Pair(NamedTuple):
 
 def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     """Of the largest size that says something, or along an axis."""
-    group, claim, size = _by_work(ask, group), ask.claim or {}, size_axis(group)
+    claim, size = ask.claim or {}, size_axis(group)
     claimed = where(group, **claim)
     if not with_work(ask, claimed):
         return base.unavailable(ask, [row for row in claimed if not row.is_valid])
@@ -53,7 +46,7 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     if size is not None and is_at_size:  # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
     if ask.unit == "GB/s":
-        notes += base.limits(shown)[1]
+        notes += base.limits(shown, lambda row: _value(ask, row))[1]
     if ask.ideal is not None:
         ideal = _case(rows, *ask.ideal(shown[0]))
         alone = [base.timed(ask.ideal_name, ideal)] if ideal else []
@@ -99,21 +92,6 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
 
 
 # ---- which rows, and what each is held against --------------------------------------------------
-
-
-def _by_work(ask: Compare, rows: Rows) -> Rows:
-    """With the rate of the work that is asked about in place of the stored one, which all bytes
-    count in, and the limits beside it by the same factor."""
-    if ask.unit != "GB/s" or ask.work is None:
-        return rows
-    scaled = []
-    for row in rows:
-        work = ask.work(row)
-        rate = work / row.seconds / GB if work and row.seconds else None
-        times = rate / row.gb_per_s if rate and row.gb_per_s else 0.0
-        limits: dict[str, Any] = {name: (getattr(row, name) or 0.0) * times for name in _RATES}
-        scaled.append(replace(row, gb_per_s=rate, **limits))
-    return scaled
 
 
 def with_work(ask: Compare, rows: Rows) -> list[Row]:
@@ -189,10 +167,12 @@ def _named_axes(ask: Compare, here: Rows) -> tuple[str, ...]:
 
 
 def _value(ask: Compare, row: Row) -> float | None:
-    """In the unit of the question; None where it is not known."""
-    if ask.unit == "items/s" and ask.work is not None and row.seconds:
-        return (ask.work(row) or 0.0) / row.seconds
-    return row.gb_per_s if ask.unit == "GB/s" else row.seconds
+    """In the unit of the question; None where it is not known. A rate is that of the work that is
+    asked about, else the stored one."""
+    if ask.unit == "s" or ask.work is None:
+        return row.gb_per_s if ask.unit == "GB/s" else row.seconds
+    work = ask.work(row)
+    return work / row.seconds / (GB if ask.unit == "GB/s" else 1) if work and row.seconds else None
 
 
 def _figure(ask: Compare, row: Row, axes: Sequence[str], pair: Pair | None) -> Figure:
@@ -348,11 +328,11 @@ def _chart(
         ideal[float(other.axes[ask.over])] = other.time
         ideal[float(row.axes[ask.over])] = other.time * ((ask.work and ask.work(row)) or 1.0)
     if x and ask.unit == "GB/s":
-        rules = base.limits(with_work(ask, drawn))[0]
+        rules = base.limits(with_work(ask, drawn), lambda row: _value(ask, row))[0]
     return base.chart(
         ask,
         drawn if x else here,
-        _AXES[ask.unit],
+        base.AXES[ask.unit],
         lambda row: _value(ask, row),
         axes=axes,
         x=x,

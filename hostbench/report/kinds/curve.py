@@ -7,7 +7,7 @@ import numpy as np
 from hostbench.core.units import GB, number_of
 from hostbench.families.question import Curve, Figure, Rows, valid, where
 from hostbench.judge.conclude import LONGEST, SHORTEST
-from hostbench.report.answer import Answer, Axis, ScreenLine, in_words
+from hostbench.report.answer import Answer, ScreenLine, in_words
 from hostbench.report.kinds import base
 
 MIN_SIZES = 4
@@ -18,7 +18,6 @@ MAX_ERROR = 0.15
 """From this root mean square of the relative errors on, the times are no straight line."""
 _CROWDED = "some of the times are oversubscribed"
 """Why times hold no latency: ranks wait for a core as well as for each other."""
-_RATE = Axis("GB/s", "GB/s", better="higher")
 
 
 def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
@@ -44,7 +43,13 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
         lines=_lines(ask, series[0], size) if series else (),
         notes=tuple(limits),
         chart=base.chart(
-            ask, group, _RATE, lambda row: row.gb_per_s, axes=axes_of_line, x=size, rules=rules
+            ask,
+            group,
+            base.AXES["GB/s"],
+            lambda row: row.gb_per_s,
+            axes=axes_of_line,
+            x=size,
+            rules=rules,
         ),
     )
 

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from operator import sub
 from typing import Any, NamedTuple
 
 from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
@@ -11,7 +10,7 @@ from hostbench.core.units import format_factor, format_seconds
 from hostbench.families.question import Figure, Parts, Row, Rows, few_launches, valid
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Axis, Point, Ratio, Rule, ScreenLine, State
+from hostbench.report.answer import Answer, Ratio, Rule, ScreenLine, State
 from hostbench.report.kinds import base
 
 HIDES, HARDLY = 0.5, 0.1
@@ -26,7 +25,6 @@ MIN_SHARE_OF_GAIN = 0.25
 """A launch whose own possible gain is below this share of the median one was disturbed: its ratio
 would explode."""
 _ROUNDING = 1e-9
-_TIME = Axis("seconds per step", "s", better="lower")
 
 
 class WayResult(NamedTuple):
@@ -57,11 +55,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         if way in loops and serial
     ]
     ideal_s = median([*ideal.values()]) if ideal and ways else None
-    figures, points = [*_figures(ask, loops, ways, ideal_s)], list[Point]()
-    for rest in _rests(ways, ideal, ask.rest) if ask.rest else ():
-        figures.append(rest)
-        value, low, high = (max(0.0, own or 0.0) for own in (rest.value, rest.low, rest.high))
-        points.append(Point(rest.label, value, low=low, high=high, text=str(rest)))
+    figures = [*_figures(ask, loops, ways, ideal_s)]
     if ideal_s is not None:
         figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
     state, verdict = _verdict(ask, [*loops.values()], bool(serial), ways)
@@ -76,10 +70,9 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         chart=base.chart(
             ask,
             [*loops.values()],
-            _TIME,
+            base.AXES["s"],
             lambda row: row.seconds,
             axes=[ask.axis],
-            more=points,
             rules=() if ideal_s is None else (Rule("ideal", ideal_s),),
         ),
     )
@@ -104,21 +97,11 @@ def _figures(
         way, more = by_case.get(row.case), dict[str, Any]()
         if way is not None:
             more["ratio"] = Ratio(serial, way.gain)
-        if way and way.hidden and ideal_s is not None and row.time > ideal_s and not ask.rest:
+        if way and way.hidden and ideal_s is not None and row.time > ideal_s:
             more["note"] = f"{format_seconds(row.time - ideal_s)} over the ideal"
         yield base.timed(ask.word(ask.axis, loop), row, **more)
         if way and way.hidden:
             yield way.hidden
-
-
-def _rests(ways: Sequence[WayResult], ideal: Launches, label: str) -> Iterator[Figure]:
-    """Of each way its time over the ideal, the middle of the differences in each launch."""
-    for way in ways:
-        seconds = [*by_launch(sub, way.row.by_launch, ideal).values()]
-        low, high = median_interval(seconds)
-        if math.isfinite(low):
-            note = f"99 % interval {format_seconds(low)} to {format_seconds(high)}"
-            yield Figure(label, median(seconds), "s", low=low, high=high, note=note)
 
 
 def _lines(
