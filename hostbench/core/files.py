@@ -93,7 +93,8 @@ def damaged(path: Path, error: Exception) -> str:
     and its error says what."""
     if isinstance(error, RefusedFileError):
         return f"{path} cannot be read ({error})"
-    return f"{path} is damaged ({error}); {REPLACE}"
+    why = getattr(error, "strerror", "") or error  # without the path, which is there already
+    return f"{path} is damaged ({why}); {REPLACE}"
 
 
 def _check_regular(status: os.stat_result) -> None:

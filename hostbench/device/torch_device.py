@@ -29,7 +29,7 @@ _DTYPES: dict[str, torch.dtype] = {
 _BLOCK_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
 _STEP, _SEED_STEP = 2654435761, 40503 << 16  # odd, so that neighbours and seeds have nothing alike
 
-SHARED_MEMORY = "/dev/shm"
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only its size is asked
 _IN_USE = 4
 """Batches that the loop or the device may hold still, beside those that are made ahead."""
 PATTERN_BYTES = 256 * MIB

@@ -61,7 +61,7 @@ def _send(
         if not lacking:
             return []
         files = {row.file for row in lacking}
-        rows = local.ask(f"select {{}} from t where {is_in('file', files)}", SCHEMA.names)
+        rows = local.ask(SCHEMA.names, is_in("file", files))
         try:
             there.write(_with_content(results, rows), files)
         except CommitFailedError:

@@ -53,11 +53,11 @@ _DRAWN = re.compile(r"\x1b\[\d*m|\u21b3")
 """Colours and arrows of deltalake's errors."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
-_SERIES = """
-select {{}}, bool_or(status = 'ok') as has_number, min(started_at) as first,
-first_value(position order by started_at, position) as position
-from t where kind = 'point' and {where} group by workload, "case"
-"""
+_OF_A_SERIES = (
+    "bool_or(status = 'ok') as has_number",
+    "min(started_at) as first",
+    "first_value(position order by started_at, position) as position",
+)
 
 
 class Results:
@@ -178,10 +178,10 @@ class Results:
     def counts(self) -> pd.DataFrame:
         """How many points of each status a run has, a row for each run, family and device, the
         oldest run first, with what is the same in the whole run (ABOUT)."""
-        counts = ", ".join(f"count(*) filter (where status = '{s}') as \"{s}\"" for s in STATUSES)
-        query = f"select {{}}, {counts} from t where kind = 'point' group by file, family, device"
-        rows = self._ask(lambda table: table.ask(query, ["file", "family", "device"])).to_pandas()
-        rows = rows.astype(dict.fromkeys(("file", "family", "device"), object))
+        by = ("file", "family", "device")
+        counts = [f"count(*) filter (where status = '{s}') as \"{s}\"" for s in STATUSES]
+        counted = self._ask(lambda table: table.points(by, "true", *counts))
+        rows = counted.to_pandas().astype(dict.fromkeys(by, object))
         rows = rows.sort_values(["family", "device"], kind="stable")
         return self.sides().merge(rows, on="file").drop(columns="file")
 
@@ -222,8 +222,8 @@ class Results:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
         where = f"machine = {text(machine)}" if self._of_machine(machine) else "false"
-        query = _SERIES.format(where=where)
-        every = self._ask(lambda table: table.ask(query, ["workload", "case"]))
+        by = ("workload", "case")
+        every = self._ask(lambda table: table.points(by, where, *_OF_A_SERIES))
         rows = every.to_pandas().astype({"workload": object, "case": object})
         ordered: pd.DataFrame = rows.sort_values(["first", "position", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]

@@ -118,22 +118,22 @@ class ResultTable:
     @cached_property
     def files(self) -> list[StoredFile]:
         """Raises msgspec.DecodeError for what no hostbench of this format wrote."""
-        rows = self.ask("select {} from t where kind = 'file'", ["about"])
+        rows = self.ask(["about"], "kind = 'file'")
         decode = structs_json.Decoder(StoredFile).decode
         return [decode(about) for about in rows["about"].to_pylist()]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
         """Path of a file -> one of its columns, where it has one."""
-        query = f"select {{}} from t where kind = 'file' and {name} is not null and {where}"
-        rows = self.ask(query, ("file", name))
+        rows = self.ask(("file", name), f"kind = 'file' and {name} is not null and {where}")
         return dict(zip(rows["file"].to_pylist(), rows[name].to_pylist(), strict=True))
 
-    def points(self, columns: Sequence[str], where: str) -> pa.Table:
+    def points(self, columns: Sequence[str], where: str, *counted: str) -> pa.Table:
         """In no order, text as dictionaries."""
-        return self.ask(f"select {{}} from t where kind = 'point' and {where}", columns)
+        return self.ask(columns, f"kind = 'point' and {where}", *counted)
 
-    def ask(self, query: str, columns: Sequence[str]) -> pa.Table:
-        """What a query of the table `t` gives, the same rows always in the same order.
+    def ask(self, columns: Sequence[str], where: str, *counted: str) -> pa.Table:
+        """Columns of the rows `where`, the same rows always in the same order; or, where something
+        is `counted`, a row for each of their combinations, and that of it.
 
         The library reads, not a dataset of pyarrow's: that scans through a file system in Python,
         and a thread of it that lets go of a buffer as the interpreter ends aborts the process
@@ -141,8 +141,11 @@ class ResultTable:
         """
         builder = QueryBuilder(_IN_ORDER)
         builder.register("t", self._delta)
-        names = ", ".join(map(_selected, columns))
-        reader = pa.RecordBatchReader.from_stream(builder.execute(query.format(names)))
+        names = ", ".join([*map(_selected, columns), *counted])
+        query = f"select {names} from t where {where}"  # noqa: S608 - `text` quotes what is stored
+        if counted:
+            query += " group by " + ", ".join(f'"{name}"' for name in columns)
+        reader = pa.RecordBatchReader.from_stream(builder.execute(query))
         return reader.read_all().unify_dictionaries()
 
     def write(self, rows: pa.Table, replaced: Collection[str]) -> None:
@@ -188,7 +191,8 @@ def _selected(name: str) -> str:
     """A column in SQL. Text as a dictionary, of each batch: as views it would be many times as
     large in memory, and Arrow takes no rows of those."""
     kind = {TEXT: "Dictionary(Int32, Utf8)", pa.binary(): "Binary"}.get(SCHEMA.field(name).type)
-    return f'arrow_cast("{name}", \'{kind}\') as "{name}"' if kind else f'"{name}"'
+    column = f'"{name}"'
+    return f"arrow_cast({column}, '{kind}') as {column}" if kind else column
 
 
 # ---- into rows ----------------------------------------------------------------------------------

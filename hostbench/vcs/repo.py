@@ -85,7 +85,7 @@ def _run(
     outside = {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
     try:
         process = subprocess.Popen(
-            ["git", *words],
+            ["git", *words],  # noqa: S607 - whichever git the user has
             cwd=root,
             env={**outside, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
             stdin=subprocess.PIPE,
