@@ -58,7 +58,7 @@ def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], N
         "nbytes": (MIDDLE,),
         "part": ("zeros", "randn", "full", "arange", "copy", "host_memory"),
     },
-    quick=lambda part, **_: part in ("randn", "copy", "host_memory"),
+    quick=lambda device, part, **_: device == "cuda" and part in ("randn", "copy", "host_memory"),
     host_only=lambda part, **_: part != "copy",
     sampling=0.5,
     baseline={"part": "copy"},

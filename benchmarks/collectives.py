@@ -24,6 +24,14 @@ NAMES = (
     "all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor",
     "all_to_all_single", "all_to_all_uneven", "gather", "scatter", "barrier",
 )  # fmt: skip
+QUICK = (
+    "broadcast",
+    "all_gather_into_tensor",
+    "reduce_scatter_tensor",
+    "all_to_all_single",
+    "barrier",
+)
+"""What training calls; those to or from one rank are left to a full run."""
 
 
 def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: Any) -> float:
@@ -57,10 +65,11 @@ def _on_cpu(max_ranks: int, max_nbytes: int = 0) -> Callable[..., bool]:
 
 def _quick(device: str, num_ranks: int, nbytes: int) -> bool:
     """The curve over 2 ranks. On GPUs each number of ranks takes every launch seconds to start:
-    there no other; on the cpu device its ends over 1 and 4."""
-    large, ends = (16 * MIB, (1, 4)) if device == "cpu" else (64 * MIB, ())
-    is_end = nbytes in (4 * KIB, large)
-    return (num_ranks == 2 and (is_end or nbytes == MIB)) or (num_ranks in ends and is_end)
+    there no other."""
+    sizes = {2: (4 * KIB, MIB, 64 * MIB)}
+    if device == "cpu":
+        sizes = {1: (4 * KIB,), 2: (4 * KIB, MIB, 16 * MIB), 4: (4 * KIB, MIB)}
+    return nbytes in sizes.get(num_ranks, ())
 
 
 def _exchange(name: str, nbytes: int, **options: Any) -> Any:
@@ -129,7 +138,7 @@ def _operations(
     },
     only=_operations,
     quick=lambda num_ranks, operation, nbytes, **_: (
-        num_ranks == 2 and nbytes in (0, MIB) and operation in {*NAMES} - {NAMES[0], NAMES[6]}
+        num_ranks == 2 and nbytes in (0, MIB) and operation in QUICK
     ),
     backend=lambda backend, **_: backend,
     rate_of="what nccl-tests counts: one rank's buffer, or all blocks where each rank has one",

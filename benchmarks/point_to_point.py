@@ -10,6 +10,7 @@ from typing import Any
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
 
 ORDER = 41  # of the families in a report
+PRELOAD = ("hostbench.families.collectives.exchange",)
 
 
 def setup_cache():

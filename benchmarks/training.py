@@ -10,7 +10,7 @@ from typing import Any
 from hostbench import DEVICES, Device, Prepared, suite, workload
 
 ORDER = 45  # of the families in a report
-PRELOAD = ("torch.distributed.fsdp", "torch.distributed.optim", "torch._dynamo")
+PRELOAD = ("hostbench.families.training.trainer", "torch._dynamo")
 
 
 def setup_cache():
