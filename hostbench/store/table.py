@@ -66,8 +66,7 @@ _RETENTION_H = 1
 _SKIPPED_BY = ("machine", "case", "file")
 _PLAIN = ColumnProperties(statistics_enabled="NONE", dictionary_enabled=False)
 _WRITER = WriterProperties(
-    compression="ZSTD",
-    compression_level=1,
+    compression="SNAPPY",  # a third less time to write than ZSTD's, a fourth more bytes
     max_row_group_size=32_768,
     data_page_row_count_limit=_AT_ONCE,
     default_column_properties=ColumnProperties(statistics_enabled="NONE"),
