@@ -24,14 +24,7 @@ NAMES = (
     "all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor",
     "all_to_all_single", "all_to_all_uneven", "gather", "scatter", "barrier",
 )  # fmt: skip
-QUICK = (
-    "broadcast",
-    "all_gather_into_tensor",
-    "reduce_scatter_tensor",
-    "all_to_all_single",
-    "barrier",
-)
-"""What training calls; those to or from one rank are left to a full run."""
+QUICK = {*NAMES[:6], "barrier"} - {"all_reduce", "reduce"}  # what training calls
 
 
 def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: Any) -> float:
@@ -66,10 +59,9 @@ def _on_cpu(max_ranks: int, max_nbytes: int = 0) -> Callable[..., bool]:
 def _quick(device: str, num_ranks: int, nbytes: int) -> bool:
     """The curve over 2 ranks. On GPUs each number of ranks takes every launch seconds to start:
     there no other."""
-    sizes = {2: (4 * KIB, MIB, 64 * MIB)}
-    if device == "cpu":
-        sizes = {1: (4 * KIB,), 2: (4 * KIB, MIB, 16 * MIB), 4: (4 * KIB, MIB)}
-    return nbytes in sizes.get(num_ranks, ())
+    if num_ranks == 2:
+        return nbytes in (4 * KIB, MIB, 16 * MIB if device == "cpu" else 64 * MIB)
+    return device == "cpu" and (num_ranks, nbytes) in ((1, 4 * KIB), (4, 4 * KIB), (4, MIB))
 
 
 def _exchange(name: str, nbytes: int, **options: Any) -> Any:
