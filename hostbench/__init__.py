@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hostbench.measure.workload import DEVICES as DEVICES
     from hostbench.ranks.group import rank_group as rank_group
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     **dict.fromkeys(("KIB", "MIB", "GIB"), "hostbench.core.units"),

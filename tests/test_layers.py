@@ -198,6 +198,7 @@ def test_importing_costs_nothing() -> None:
     """`hostbench --help` works, and fast, on a machine without any of HEAVY."""
     names = [name for name in ("hostbench", "hostbench.cli") if find_spec(name)]
     check_unloaded(", ".join(names), f"m in {HEAVY}")
+    check_unloaded("hostbench.cli.hosts", "m == 'torch'")
     check_unloaded("hostbench.facts, hostbench.cli.doctor", "m in ('torch', 'numpy', 'pynvml')")
 
 

@@ -18,6 +18,7 @@ from hostbench.core.errors import (
     INSTALL_TABLE,
     TABLE,
     HostbenchError,
+    install,
 )
 from hostbench.core.processes import terminate_as_interrupt
 
@@ -75,5 +76,8 @@ def guarded(work: Callable[[], int | None]) -> int:
         if isinstance(error, ModuleNotFoundError) and lacking in TABLE:
             warn(f"{lacking} is missing, which reads what is stored: {INSTALL_TABLE}")
             return EXIT_USAGE
+        if isinstance(error, ModuleNotFoundError) and lacking == "torch":
+            warn(f"torch is not installed: {install('bench')}")
+            return EXIT_FAILED
         traceback.print_exc()
         return EXIT_FAILED

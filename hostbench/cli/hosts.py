@@ -18,7 +18,6 @@ from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.facts.machine import name_of_hosts
 from hostbench.measure.workload import Workload
-from hostbench.ranks import launch
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import RANKS_AXIS, cases_of_world
 
@@ -45,6 +44,7 @@ def execute(options: Measuring) -> int:
     """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
     those of `hostbench run`; an agent that was not needed to the end has none of its own."""
     member = Member.from_environ()
+    from hostbench.ranks import launch  # torch, which --help can do without
 
     def be_agent() -> int:
         launch.serve(member, lambda: _hello(member, options))
@@ -74,6 +74,8 @@ def _hello(member: Member, options: Measuring) -> Hello:
 
 
 def _conduct(member: Member, options: Measuring) -> int:
+    from hostbench.ranks import launch
+
     mail = launch.Mail(launch.connect(member, conducts=True))
     try:
         setup = set_up(options)

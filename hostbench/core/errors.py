@@ -19,11 +19,9 @@ INSTALL_TABLE = f"pip install {' '.join(TABLE)}"
 
 
 def install(extra: str) -> str:
-    """How to get what an extra of pyproject.toml brings: hostbench itself is in no index."""
-    return (
-        f"in hostbench's checkout run `make bench`, or pip install -e '.[{extra}]'; elsewhere "
-        f"install it with its extra [{extra}], from where you have it"
-    )
+    """How to get what an extra of pyproject.toml brings. pip takes the hostbench that is installed,
+    which is in no index."""
+    return f"pip install 'hostbench[{extra}]', in a checkout `make bench`"
 
 
 class HostbenchError(Exception):
