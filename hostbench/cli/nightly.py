@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hostbench.cli.ab import interleave
 from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
-from hostbench.cli.two_codes import interleave
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,

@@ -8,7 +8,7 @@ and the same commit measured again. No files: the facts of runs are asked for.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -16,15 +16,7 @@ from msgspec import structs
 from hostbench.facts.differences import Difference, RunFacts, possible
 from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.changepoint.prune import TEMPORARY_POINTS
-from hostbench.judge.events import (
-    MOVED_SHARE,
-    Commit,
-    Event,
-    Evidence,
-    EvidenceKind,
-    JudgedGrid,
-    Label,
-)
+from hostbench.judge.events import MOVED_SHARE, Commit, Event, Evidence, JudgedGrid, Label
 from hostbench.judge.grid import RunPoint
 from hostbench.store.runs import StoredFile
 
@@ -41,15 +33,13 @@ MEASURING = ("launches", "by")
 
 FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
-ORDER = get_args(EvidenceKind)
-"""Of evidence that weighs the same."""
 
 
 class Clue(NamedTuple):
     """Evidence, and its weight: more than 0 for the code, less for the environment."""
 
     weight: int
-    kind: EvidenceKind
+    kind: str
     text: str = ""
 
 
@@ -101,7 +91,7 @@ class Explainer:
         elif not differ.any:
             clues.append(Clue(of_same_facts, "same facts"))
         label = _weighed(event, clues, differ) if commits else differ.label
-        clues.sort(key=lambda clue: (-abs(clue.weight), ORDER.index(clue.kind)))
+        clues.sort(key=lambda clue: (-abs(clue.weight), -clue.weight))  # first for the code
         evidence = tuple(Evidence(kind=clue.kind, text=clue.text) for clue in clues)
         return structs.replace(event, cause=label, evidence=evidence, commits=commits)
 

@@ -27,24 +27,6 @@ from hostbench.store.triage import Entry
 EventStatus = Literal["confirmed", "provisional", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
-EvidenceKind = Literal[
-    "reset",
-    "same commit",
-    "elsewhere",
-    "again stayed",
-    "others stayed",
-    "others against",
-    "same facts",
-    "machine moved",
-    "again moved",
-    "same fact elsewhere",
-    "passed",
-    "gone again",
-    "others moved",
-    "fact",
-    "measuring",
-    "no facts",
-]
 
 MACHINE = "machine:"
 """What the ids of the machines' own events begin with."""
@@ -72,7 +54,8 @@ STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, "recovered", "ended", "tem
 class Evidence(Struct, frozen=True, kw_only=True):
     """One thing that speaks for a cause, or says what it may be; report.changes words it."""
 
-    kind: EvidenceKind
+    kind: str
+    """One of report.changes.WORDS."""
     text: str = ""
     """Names or a number, as the kind has it: machines, `3`, `9 of 9`, `driver: 580.1 -> 590.2`."""
 

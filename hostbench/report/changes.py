@@ -20,14 +20,14 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.events import MACHINE, RESET, STATES, Event, EvidenceKind
+from hostbench.judge.events import MACHINE, RESET, STATES, Event
 from hostbench.judge.history import History, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
 from hostbench.report.write import values
 
 SHOWN_COMMITS = 3
-_TEXTS: dict[EvidenceKind, str] = {
+WORDS = {
     "reset": "{text}",
     "same commit": "the same commit on both sides",
     "same facts": "same driver, torch and hardware",
@@ -45,6 +45,7 @@ _TEXTS: dict[EvidenceKind, str] = {
     "others moved": "{text} {series} moved with it",
     "machine moved": "the machine has an event of its own there; this goes beyond it",
 }
+"""Of each kind of evidence."""
 
 
 def select(history: History, texts: Sequence[str], machine: str | None = None) -> History:
@@ -157,7 +158,7 @@ def evidence_lines(event: Event) -> list[str]:
     """The evidence for its cause, a line each; commits in one."""
     series = "other series of this machine" if event.case else "series of this machine"
     lines = [
-        _TEXTS[evidence.kind].format(text=evidence.text, series=series)
+        WORDS[evidence.kind].format(text=evidence.text, series=series)
         for evidence in event.evidence
     ]
     shown = event.commits[:SHOWN_COMMITS]

@@ -21,7 +21,7 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 11
+FORMAT = 12
 """To be raised by hand when what is judged, or how, changes."""
 
 

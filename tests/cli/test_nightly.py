@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import measuring, two_codes
+from hostbench.cli import ab, measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
 from hostbench.core.errors import (
@@ -153,7 +153,7 @@ def story(
 ) -> Iterator[Story]:
     monkeypatch.delenv("HOSTBENCH_MACHINE", raising=False)
     monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
-    for module in (command, two_codes):
+    for module in (command, ab):
         monkeypatch.setattr(module, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", launcher)
     monkeypatch.chdir(project)

@@ -17,7 +17,7 @@ from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
-from hostbench.cli import two_codes
+from hostbench.cli import ab
 from hostbench.cli.entry import main
 from hostbench.core import own_package, user_project
 from hostbench.core.asv_config import build_commands
@@ -83,7 +83,7 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     root = shutil.copytree(made, tmp_path / "project", copy_function=shutil.copy)
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.setattr(two_codes, "become_subreaper", lambda: None)
+    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
     with own_project.forgotten():
         yield root
 
