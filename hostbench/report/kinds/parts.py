@@ -58,14 +58,19 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     figures = [*_figures(ask, loops, ways, ideal_s)]
     if ideal_s is not None:
         figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
-    state, verdict = _verdict(ask, [*loops.values()], bool(serial), ways)
+    able = [way for way in ways if way.hidden]
+    best = max(able, key=_rank, default=None)
+    state: State = "undecided"
+    verdict = f"undecided: no number of {'any other' if serial else 'the serial'} loop in this run"
+    if best is not None:
+        state, verdict = _verdict(ask, best, able, few_launches([*loops.values()]))
     return base.made(
         ask,
         state,
         verdict,
         figures,
         lost=here,
-        lines=_lines(ask, median([*serial.values()]), ways, ideal_s) if serial else (),
+        lines=_lines(ask, median([*serial.values()]), best, ideal_s) if best else (),
         notes=base.shared(ask, here),
         chart=base.chart(
             ask,
@@ -105,13 +110,9 @@ def _figures(
 
 
 def _lines(
-    ask: Parts, serial_s: float, ways: Sequence[WayResult], ideal_s: float | None
+    ask: Parts, serial_s: float, best: WayResult, ideal_s: float | None
 ) -> Iterator[ScreenLine]:
     """The serial loop, the fastest way, the ideal."""
-    able = [way for way in ways if way.hidden]
-    if not able:
-        return
-    best = max(able, key=lambda way: way.gain.factor)
     figures = base.side_by_side([("", serial_s), ("", best.row.time)], "s", " -> ")
     if ideal_s is not None and ideal_s <= best.row.time:
         figures += f", ideal {format_seconds(ideal_s)}"
@@ -121,38 +122,26 @@ def _lines(
     yield ScreenLine(what, figures, verdict, best.gain, what)
 
 
-def _verdict(
-    ask: Parts, measured: Rows, has_serial: bool, ways: Sequence[WayResult]
-) -> tuple[State, str]:
-    """A way wins where it is established to be faster than serial, and by a share that the launches
-    establish."""
-    able = [(way, way.hidden) for way in ways if way.hidden]
-    if not able:
-        lost = "any other loop" if has_serial else "the serial loop"
-        return "undecided", f"undecided: no number of {lost} in this run"
-    unsure = answers.joined(way.name for way, _ in able if way.gain.verdict == "undecided")
-    few = few_launches(measured)
+def _rank(way: WayResult) -> tuple[bool, bool, float]:
+    """The best is the fastest of those that are established to be faster than serial."""
+    has_share = way.hidden is not None and way.hidden.value is not None
+    return way.gain.verdict == "faster", has_share, way.gain.factor
+
+
+def _verdict(ask: Parts, best: WayResult, able: Sequence[WayResult], few: str) -> tuple[State, str]:
+    """By which share of the possible gain the best way is faster; that none is."""
     serial = "serial" if isinstance(ask.serial, str) else "its parts one after the other"
-    apart = f"{unsure} cannot be told from {serial}{few and f' ({few})'}" if unsure else ""
-    faster = [(way, hidden) for way, hidden in able if way.gain.verdict == "faster"]
-    if not faster and unsure:
-        return "undecided", f"undecided: {apart}"
-    if not faster:
-        return "no", f"no: not faster than {serial}: {answers.joined(way.name for way, _ in able)}"
-    shares = [(hidden.value, way, hidden) for way, hidden in faster if hidden.value is not None]
-    unsaid = "; ".join(f"{w.name}: {h.reason}" for w, h in faster if h.value is None)
-    state: State = "no"
-    verdict = ""
-    if shares:
-        state, verdict = _hides(*max(shares, key=lambda known: known[0]))
-    if state == "no" and unsaid:
-        best = max((way for way, h in faster if h.value is None), key=lambda w: w.gain.factor)
+    if best.gain.verdict != "faster":
+        unsure = answers.joined(way.name for way in able if way.gain.verdict == "undecided")
+        if unsure:
+            why = f" ({few})" if few else ""
+            return "undecided", f"undecided: {unsure} cannot be told from {serial}{why}"
+        return "no", f"no: not faster than {serial}: {answers.joined(way.name for way in able)}"
+    if best.hidden is None or best.hidden.value is None:
         gain = f"{best.name} is {format_factor(best.gain.factor)} faster than {serial}"
-        return "partly", f"{gain}; how much it hides is not known ({unsaid})"
-    if state != "yes" and (unsaid or apart):
-        others = "; ".join(filter(None, [unsaid, apart]))
-        return "undecided", f"undecided: {others}; of the others: {verdict}"
-    return state, verdict
+        why = best.hidden.reason if best.hidden else ""
+        return "partly", f"{gain}; how much it hides is not known ({why})"
+    return _hides(best.hidden.value, best, best.hidden)
 
 
 def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
