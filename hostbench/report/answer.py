@@ -17,11 +17,11 @@ CLOSE = 0.25
 matters is why the launches do not tell."""
 
 
-def difference(conclusion: Conclusion, name: str = "") -> str:
-    """A conclusion in a few words: `direct 2.6x faster`, `same within 3 %`, or how large a
-    difference may still be, or why the launches do not tell."""
+def difference(conclusion: Conclusion) -> str:
+    """A conclusion in a few words: `2.6x faster`, `same within 3 %`, or how large a difference may
+    still be, or why the launches do not tell."""
     if conclusion.is_different:
-        return f"{name} {units.format_factor(factor(conclusion))} {conclusion.verdict}".strip()
+        return f"{units.format_factor(factor(conclusion))} {conclusion.verdict}"
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:

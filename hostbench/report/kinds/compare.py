@@ -16,7 +16,7 @@ from hostbench.report.kinds import base
 from hostbench.report.kinds.base import size_axis, varying
 
 FEW = 3
-"""Choices that stand pair by pair on the first screen; of more, two."""
+"""Choices that are named; of more only some, or how many."""
 
 
 class Pair(NamedTuple):
@@ -269,14 +269,13 @@ def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State
     return "figure", f"{verdict}; slower: {slower}" if slower else verdict
 
 
-def _lines(ask: Compare, measured: Rows, pairs: Sequence[Pair]) -> Iterator[ScreenLine]:
-    """All choices of a few, or the one that differs most beside the other one."""
+def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[ScreenLine]:
+    """The row that differs most, after the one that it is held against; a few where none is."""
     axes = _named_axes(ask, measured)
     names = {row.case: ask.name(row, axes) for row in measured}
     if ask.unit == "items/s":  # which says what is counted
         names = {row.case: str(row.axes[ask.over]) for row in measured}
     is_named = "{choice}" not in ask.screen
-    is_pair = len(measured) > FEW or ask.beside is not None or not is_named
     if not pairs and ask.claim is None and is_named:
         some = measured if len(measured) <= FEW else [*measured[:2], measured[-1]]
         values = base.side_by_side(((names[r.case], _value(ask, r)) for r in some), ask.unit)
@@ -287,24 +286,15 @@ def _lines(ask: Compare, measured: Rows, pairs: Sequence[Pair]) -> Iterator[Scre
         if not own:
             continue
         row, other, conclusion = max(own, key=lambda pair: answers.weight(pair.conclusion))
-        choice = names[row.case]
-        known = {**names, **({other.case: ask.beside_name} if ask.beside else {})}
-        values = base.side_by_side(
-            (
-                (known[one.case] * is_named, _value(ask, one))
-                for one in ([other, row] if is_pair else measured)
-            ),
-            ask.unit,
-            " -> " if is_pair else ", ",
-        )
+        choice, beside = names[row.case], ask.beside_name if ask.beside else names[other.case]
+        ends = (beside * is_named, _value(ask, other)), (choice * is_named, _value(ask, row))
+        values = base.side_by_side(ends, ask.unit, " -> ")
         what = ask.fill(ask.screen, row.axes, choice=choice)
         if ask.share_of and conclusion.is_different:
-            share = f"{100 * conclusion.factor:.0f} % of {known[other.case]}"
-            yield ScreenLine(what, values, share)
+            yield ScreenLine(what, values, f"{100 * conclusion.factor:.0f} % of {beside}")
         else:
-            verdict = answers.difference(conclusion, "" if is_pair else choice)
             learnt = ask.fill(ask.learnt, row.axes, what=what, choice=choice)
-            yield ScreenLine(what, values, verdict, conclusion, learnt)
+            yield ScreenLine(what, values, answers.difference(conclusion), conclusion, learnt)
 
 
 # ---- the chart ----------------------------------------------------------------------------------
