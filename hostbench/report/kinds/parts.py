@@ -139,8 +139,8 @@ def _verdict(ask: Parts, best: WayResult, able: Sequence[WayResult], few: str) -
         return "no", f"no: not faster than {serial}: {answers.joined(way.name for way in able)}"
     if best.hidden is None or best.hidden.value is None:
         gain = f"{best.name} is {format_factor(best.gain.factor)} faster than {serial}"
-        why = best.hidden.reason if best.hidden else ""
-        return "partly", f"{gain}; how much it hides is not known ({why})"
+        reason = best.hidden and best.hidden.reason
+        return "partly", f"{gain}; how much it hides is not known ({reason})"
     return _hides(best.hidden.value, best, best.hidden)
 
 
