@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hostbench.core.processes import with_descendants
+from hostbench.core.units import KIB
 from hostbench.facts.record import Fact, Group, known, unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
@@ -135,6 +136,12 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
     for part in (inner, *inner.parents):
         if ".." not in part.parts:
             yield root / "sys/fs/cgroup" / controller / part
+
+
+def cache_bytes(root: Path) -> int | None:
+    """Of the last-level cache, of which others may have a part."""
+    sizes = [read_text(path) or "" for path in entries(root / CPUS, "cpu0/cache/index*/size")]
+    return max((int(size[:-1]) * KIB for size in sizes if size[-1:] == "K"), default=None)
 
 
 # ---- settings -----------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ ROWS = (
     _host("arch", lambda root: platform.machine() or "unknown"),
     _host("num_logical_cores", lambda _: os.cpu_count(), why=_SILENT),
     _host("memory_bytes", lambda _: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+    _host("cache_bytes", host.cache_bytes, why=_SILENT),
     _gpu(
         "memory_bytes",
         lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total,

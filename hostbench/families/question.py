@@ -85,6 +85,11 @@ class Row:
         return "oversubscribed" in (self.flags or "")
 
     @property
+    def is_cached(self) -> bool:
+        """Whether it copies what the CPU's cache holds."""
+        return "cached" in (self.flags or "")
+
+    @property
     def time(self) -> float:
         """Seconds of a valid row."""
         assert self.seconds is not None

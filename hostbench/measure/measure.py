@@ -39,6 +39,9 @@ ADAPTS = 16
 """Readings after which a step that still gets new pages in each gets them for good: glibc's
 allocator keeps a block's size after some nine frees, and blocks over 32 MiB never."""
 
+MANY_PAGES = 256
+"""So many new pages in each step are memory that is never reused; fewer are Python's own."""
+
 Reading = tuple[float, float]
 """Seconds per step: end to end, and until the last call returned."""
 
@@ -112,6 +115,10 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     noise_meanwhile = noise_since(start)
     memory = device.memory_stats()
     findings = findings_of(prepared)
+    num_steps = number * prepared.depth * (1 + len(timed))
+    new_pages = int(noise_meanwhile["page_faults"] / num_steps)
+    if new_pages >= MANY_PAGES:
+        findings["new_pages"] = new_pages
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
     device_reason: str | None

@@ -8,6 +8,8 @@ ceiling                  what the limit is; where there is none, why
 link                     what is wrong with the link of the GPU that ran, or `fine`
 published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
 published, published_kind   that in words, with who; measured, or floor: an operator's demand
+
+And in `flags` whether a copy is `cached`: of two buffers that the CPU's cache holds.
 """
 
 import math
@@ -18,7 +20,7 @@ import pandas as pd
 
 from hostbench.core.case import Case, read_case
 from hostbench.core.records import DAMAGE
-from hostbench.facts.record import Facts, cuda_group, text_of
+from hostbench.facts.record import Facts, cuda_group, number_of, text_of
 from hostbench.families import declared
 from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
 from hostbench.limits.links import LinkName
@@ -35,7 +37,7 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
     """The rows of one run, whose facts these are, with the columns LIMITS."""
     before, during = facts.get("before", {}), facts.get("during", {})
     num_hosts = 1 + sum(when.startswith("host ") for when in facts)
-    link = _link(before, during)
+    link, cache_bytes = _link(before, during), number_of(before, "host", "cache_bytes") or 0.0
 
     def limits_of(text: str, device: str, status: str) -> dict[str, Any]:
         case = None if status == "not measured" else read_case(text)
@@ -53,10 +55,15 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
         if device == "cuda":
             cells |= {"link": link} if name in HOST_LINKS else {}
             cells |= _published(before, direction, share)
+        elif name in HOST_LINKS and status == "ok" and 2 * nbytes < cache_bytes:
+            cells["cached"] = True
         return cells
 
     every = zip(rows["case"], rows["device"].astype(str), rows["status"], strict=True)
-    limits = pd.DataFrame([limits_of(*row) for row in every], columns=LIMITS, index=rows.index)
+    columns = (*LIMITS, "cached")
+    limits = pd.DataFrame([limits_of(*row) for row in every], columns=columns, index=rows.index)
+    flagged = rows["flags"].map(lambda own: "; ".join(filter(None, (own, "cached"))))
+    limits["flags"] = rows["flags"].mask(limits.pop("cached").notna(), flagged)
     return rows.assign(**{str(name): column for name, column in limits.items()})
 
 

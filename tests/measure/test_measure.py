@@ -128,6 +128,13 @@ def test_a_step_that_takes_no_time_ends() -> None:
     assert MIN_SAMPLES * measure.MAX_NUMBER < len(calls) < 50 * measure.MAX_NUMBER
 
 
+def test_memory_that_is_new_in_each_step_is_a_finding() -> None:
+    prepared = Prepared(step=lambda: bytearray(64 << 20))
+    findings = measure.measure(SimulatedDevice(FREE), prepared, BRIEF).findings
+    new_pages = findings["new_pages"]
+    assert isinstance(new_pages, int) and 256 <= new_pages <= 1.1 * (64 << 20 >> 12)
+
+
 def test_what_disturbed_the_samples_is_noted() -> None:
     noise = scripted((), BRIEF).noise
     assert {*noise} == {"seconds", "page_faults", "switches", "steal_s", "waiting_s"}

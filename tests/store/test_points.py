@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from hostbench.core.case import asv_name
 from hostbench.core.records import Run
-from hostbench.store import archive
+from hostbench.report import questions
+from hostbench.store import archive, points
 from hostbench.store.points import COLUMNS
 from tests.fakes.builders import (
     COMMIT,
@@ -116,6 +118,16 @@ def test_flags(tmp_path: Path) -> None:
         str(SKIP): "",
         str(FAIL): "",
     }
+
+
+def test_a_copy_that_the_cache_holds_is_flagged(tmp_path: Path) -> None:
+    cases = [copy_case(nbytes=num * MIB) for num in (4, 16)]
+    cached = run([record(case) for case in cases], facts={"host": {"cache_bytes": 32 * MIB}})
+    rows = by_case(points.of_run(tmp_path, cached, warn=pytest.fail))
+    few = "1 of 2 launches"
+    assert rows["flags"].to_list() == [f"{few}; cached", few]
+    answers = [own for own in questions.answers(questions.rows_of(rows.reset_index())) if own.lines]
+    assert "up to 4MiB cached" in [line.verdict for own in answers for line in own.lines]
 
 
 def test_rates_only_where_bytes_move_in_some_time(tmp_path: Path) -> None:

@@ -101,6 +101,12 @@ def _pinned(row: Row, rows: Rows) -> Iterator[Figure]:
         yield Figure(name, pinned_bytes / nbytes, "x", note=note)
 
 
+def _memory(row: Row) -> str:
+    """What malloc gives back to the system at once costs new pages each time (cpu: over 32MiB)."""
+    pages = "new memory each time" if row.number("new_pages") else ""
+    return ", ".join(filter(None, (row.peak(), pages)))
+
+
 def _batch_peak(row: Row) -> str:
     peak_bytes = row.number("peak_allocated")
     return f"peak {units.format_bytes(peak_bytes)}" if peak_bytes else ""
@@ -109,7 +115,7 @@ def _batch_peak(row: Row) -> str:
 QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?", workload=CREATE,
-        where={"fill": FILLS}, each=("fill",), note=Row.peak,
+        where={"fill": FILLS}, each=("fill",), note=_memory,
         screen="{fill} {nbytes}, moved or direct", learnt="{fill} {choice}",
     ),
     Finding(

@@ -69,16 +69,19 @@ def _figures(name: str, rows: Rows, size: str) -> Iterator[Figure]:
 
 
 def _lines(ask: Curve, rows: Rows, size: str) -> Iterator[ScreenLine]:
-    """Up to four sizes of the first series, and where it gets fast: in the two digits that a curve
-    needs; of less than 0.1 in one, or the line is too long for the screen."""
+    """Up to four sizes of the first series, and where it gets fast, or up to where a cache makes it
+    so: in the two digits that a curve needs; of less than 0.1 in one, or the line is too long for
+    the screen."""
     rates = [(ask.word(size, row.axes[size]), int(row.axes[size]) / row.time / GB) for row in rows]
     if len(rates) < 2:
         return
     last, top = len(rates) - 1, max(rate for _, rate in rates)
     shown = [rates[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
     figures = ", ".join(f"{name} {rate:.{1 + (rate >= 0.1)}g}" for name, rate in shown)
+    cached = [name for (name, _), row in zip(rates, rows, strict=True) if row.is_cached]
     fast = next(name for name, rate in rates if 2 * rate >= top)
-    yield ScreenLine(ask.fill(ask.screen, rows[0].axes), f"{figures} GB/s", f"half speed: {fast}")
+    verdict = f"up to {cached[-1]} cached" if cached else f"half speed: {fast}"
+    yield ScreenLine(ask.fill(ask.screen, rows[0].axes), f"{figures} GB/s", verdict)
 
 
 def _fit(times: Mapping[int, float]) -> tuple[float, float, float] | str:
