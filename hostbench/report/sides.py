@@ -35,8 +35,10 @@ _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 _OF_SIDES = [
     *("case", "version", "status", "reason", "unit", "seconds", "value", "launches", "run_id"),
-    *("num_samples", "interleaved_with"),
+    *("num_samples", "interleaved_with", "started_at", "position", "file"),
 ]
+_OF_MACHINES = [name for name in _OF_SIDES if name != "launches"]
+"""No launch of one machine is interleaved with another's, and of all runs they are many."""
 _OF_LEVEL = [
     *("case", "version", "status", "unit", "seconds", "value", "run_id", "num_samples"),
     *("scratch", "hardware", "committed_at", "started_at"),
@@ -179,41 +181,52 @@ def is_ours(runs: pd.DataFrame) -> bool:
 # ---- the series of both -------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the runs of a side have of a series, the oldest first."""
+
+    newest: StoredRow
+    numbers: Sequence[float]
+    """What may be judged, not of a run that has too few launches of it, unless these are paired."""
+    launches: Sequence[float]
+    """Those that were interleaved with the other side's."""
+    in_bytes: bool
+
+
+_NOTHING = Measured(newest={}, numbers=(), launches=(), in_bytes=False)
+
+
 def read(
     first: SideRuns, second: SideRuns, history: Results
 ) -> tuple[dict[Key, TwoSides], dict[Key, Comparison]]:
     """(the series that both sides have, those of which there is nothing to judge). A series is a
     case, its version and its machine, unless machines are compared."""
-    stored = _rows(first, second, history), _rows(second, first, history)
-    numbers = [
-        {key: own for key, rows in side.items() if (own := [r for r in rows if r["number"] > 0])}
-        for side in stored
-    ]
+    stored = _measured(first, second, history), _measured(second, first, history)
+    left, right = ({key: own for key, own in side.items() if own.numbers} for side in stored)
     is_in_time, levels = second.column in _IN_TIME, dict[Key, dict[str, Any]]()
-    if is_in_time and (first.is_level or not all(map(_launches, numbers[0].values()))):
+    if is_in_time and (first.is_level or not all(own.launches for own in left.values())):
         levels = _levels(first, second, history)
-    left = {key: list[StoredRow]() for key in levels} if first.is_level else numbers[0]
-    right = numbers[1]
-    versions = [{key[:2]: key[2] for key in side} for side in (left, right)]
+    have = levels if first.is_level else left, right
+    versions = [{key[:2]: key[2] for key in side} for side in have]
     series, lacking = dict[Key, TwoSides](), dict[Key, Comparison]()
-    for key in dict.fromkeys([*left, *stored[0], *stored[1]]):
-        newest = [side[key][-1] if key in side else None for side in stored]
+    for key in dict.fromkeys([*have[0], *stored[0], *stored[1]]):
+        newest = [side[key].newest if key in side else None for side in stored]
         failed = newest[1] is not None and newest[1]["status"] == "failed"
-        own, other, level = left.get(key, []), right.get(key, []), levels.get(key, {})
-        if key in left and key in right and not failed:
-            launches = _launches(own), _launches(other)
+        own, other, level = left.get(key, _NOTHING), right.get(key, _NOTHING), levels.get(key, {})
+        if key in have[0] and key in have[1] and not failed:
+            launches = own.launches, other.launches
             series[key] = TwoSides(
-                first=[row["number"] for row in own],
-                second=[row["number"] for row in other],
+                first=own.numbers,
+                second=other.numbers,
                 interleaved=launches if all(launches) else None,
                 machine=key[0],
-                in_bytes=other[0]["unit"] == "bytes",
+                in_bytes=other.in_bytes,
                 **level,
             )
-        elif why := _why_lacking(key, newest, (key in left, key in right), versions):
+        elif why := _why_lacking(key, newest, (key in have[0], key in have[1]), versions):
             begins = max(level.get("resets", ()), default=0)
-            before_s = [row["number"] for row in own] or level.get("before", [])[begins:]
-            after_s = [] if failed else [row["number"] for row in other]
+            before_s = own.numbers or level.get("before", [])[begins:]
+            after_s = [] if failed else other.numbers
             lacking[key] = Comparison(
                 verdict=why[0],
                 why=why[1],
@@ -221,26 +234,35 @@ def read(
                 after=median(after_s) if after_s else None,
                 num=(len(before_s), len(after_s)),
                 unit="run",
-                in_bytes=any(row["unit"] == "bytes" for row in [*own, *other]),
+                in_bytes=own.in_bytes or other.in_bytes,
             )
     return series, lacking
 
 
-def _rows(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, list[StoredRow]]:
-    """The rows of each series of a side, the oldest first. `paired`: its launches were interleaved
-    with the other side's. `number`: what may be judged, not of a run that has too few launches of
-    the series, unless these are paired."""
-    series: dict[Key, list[StoredRow]] = defaultdict(list)
-    for machine, runs in side.rows.groupby("machine"):
-        rows = history.rows(str(machine), list(runs["run_id"]))[_OF_SIDES]
-        rows["paired"] = rows["interleaved_with"].isin(other.rows["run_id"])
-        rows["few"] = of_few_launches(rows) & ~rows["paired"]
-        rows["number"] = _number(rows).mask(rows["few"])
-        for row in rows.to_dict("records"):
-            where = where_of(str(machine), str(row["run_id"]))
-            if side.column == "machine":
-                where = environment_of(str(row["run_id"])) or ""
-            series[where, str(row["case"]), str(row["version"])].append(row)
+def _measured(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, Measured]:
+    """Of each series of a side."""
+    series = dict[Key, Measured]()
+    for name, runs in side.rows.groupby("machine"):
+        machine, ids = str(name), list(runs["run_id"])
+        rows = history.rows(machine, ids, _OF_SIDES if side.column in _IN_TIME else _OF_MACHINES)
+        is_paired = rows["interleaved_with"].isin(other.rows["run_id"]).to_numpy()
+        rows["few"] = of_few_launches(rows) & ~is_paired
+        numbers, in_bytes = _number(rows).mask(rows["few"]).to_numpy(), rows["unit"] == "bytes"
+        called = "" if side.column == "machine" else machine
+        wheres = {own: where_of(called, own).removeprefix("/") for own in ids}
+        by = [rows["run_id"].map(wheres), rows["case"].map(str), rows["version"].map(str)]
+        indices: Mapping[Any, Any] = rows.groupby(by).indices
+        launches: Any = rows.get("launches")
+        newest = rows.iloc[[own[-1] for own in indices.values()]].to_dict("records")
+        for (key, own), row in zip(indices.items(), newest, strict=True):
+            valid = own[numbers[own] > 0]  # arrays, no rows: a machine has many
+            paired = (launches[index].values() for index in valid[is_paired[valid]])
+            series[key] = Measured(
+                newest=row,
+                numbers=numbers[valid].tolist(),
+                launches=[float(seconds) for cell in paired for seconds in cell],
+                in_bytes=bool(in_bytes.to_numpy()[valid].any()),
+            )
     return series
 
 
@@ -256,12 +278,6 @@ def _number(rows: pd.DataFrame) -> "pd.Series[float]":
     number = rows["seconds"].where(rows["unit"] == "seconds")
     number = number.where(rows["unit"] != "bytes", rows["value"])
     return number.where((rows["status"] == "ok") & (number > 0))
-
-
-def _launches(rows: Sequence[StoredRow]) -> list[float]:
-    """Those that were interleaved with the other side's."""
-    paired = (row["launches"].values() for row in rows if row["paired"])
-    return [float(seconds) for launches in paired for seconds in launches]
 
 
 def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, dict[str, Any]]:

@@ -180,13 +180,13 @@ def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> No
         at = f"2026-11-{day + 1:02d}T00:00:00Z"
         seconds = (1.0, 1.0, 1.2 if day > 5 else 1.0) if day < 7 else (1.0, 1.5, 1.2)
         stored(compare.results, f"{day}" * 40, seconds, committed_at=at)
-    assert compare("7777", "--all") == EXIT_REGRESSION
-    title = "the level of the runs before -> 7777: 1 slower, 1 undecided, 1 same\n"
+    assert compare("7777777", "--all") == EXIT_REGRESSION
+    title = "the level of the runs before -> 7777777: 1 slower, 1 undecided, 1 same\n"
     assert compare.out.startswith(title) and "7+1 runs" in compare.out
-    assert compare("6666", "7777") == EXIT_REGRESSION
-    title = "6666, with the runs before it -> 7777: 1 slower, 1 undecided, 1 same\n"
+    assert compare("6666666", "7777777") == EXIT_REGRESSION
+    title = "6666666, with the runs before it -> 7777777: 1 slower, 1 undecided, 1 same\n"
     assert compare.out.startswith(title)
-    assert compare("7777", "6666") == EXIT_OK
+    assert compare("7777777", "6666666") == EXIT_OK
     assert "1+7 runs" in compare.out
     assert compare("machine:shelf") == EXIT_USAGE
     assert "has no runs before it: name a commit or a run, or two" in compare.err
