@@ -182,7 +182,7 @@ def is_ours(runs: pd.DataFrame) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SideSeries:
     """What the runs of a side have of a series, the oldest first."""
 
     newest: StoredRow
@@ -193,7 +193,7 @@ class Measured:
     in_bytes: bool
 
 
-_NOTHING = Measured(newest={}, numbers=(), launches=(), in_bytes=False)
+_NOTHING = SideSeries(newest={}, numbers=(), launches=(), in_bytes=False)
 
 
 def read(
@@ -201,7 +201,7 @@ def read(
 ) -> tuple[dict[Key, TwoSides], dict[Key, Comparison]]:
     """(the series that both sides have, those of which there is nothing to judge). A series is a
     case, its version and its machine, unless machines are compared."""
-    stored = _measured(first, second, history), _measured(second, first, history)
+    stored = _series_of(first, second, history), _series_of(second, first, history)
     left, right = ({key: own for key, own in side.items() if own.numbers} for side in stored)
     is_in_time, levels = second.column in _IN_TIME, dict[Key, dict[str, Any]]()
     if is_in_time and (first.is_level or not all(own.launches for own in left.values())):
@@ -239,9 +239,9 @@ def read(
     return series, lacking
 
 
-def _measured(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, Measured]:
+def _series_of(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, SideSeries]:
     """Of each series of a side."""
-    series = dict[Key, Measured]()
+    series = dict[Key, SideSeries]()
     for name, runs in side.rows.groupby("machine"):
         machine, ids = str(name), list(runs["run_id"])
         rows = history.rows(machine, ids, _OF_SIDES if side.column in _IN_TIME else _OF_MACHINES)
@@ -257,7 +257,7 @@ def _measured(side: SideRuns, other: SideRuns, history: Results) -> dict[Key, Me
         for (key, own), row in zip(indices.items(), newest, strict=True):
             valid = own[numbers[own] > 0]  # arrays, no rows: a machine has many
             paired = (launches[index].values() for index in valid[is_paired[valid]])
-            series[key] = Measured(
+            series[key] = SideSeries(
                 newest=row,
                 numbers=numbers[valid].tolist(),
                 launches=[float(seconds) for cell in paired for seconds in cell],
