@@ -9,7 +9,7 @@ from hostbench.core.units import format_change
 from hostbench.report import charts as vega
 from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 
-MOST_DOTS, MOST_SERIES = 1500, 60
+MOST_DOTS, MOST_LANES = 1500, 24
 _KINDS = ("ok", "scratch (quick, dirty)", "facts changed", "with failures")
 _DOTS, _SHAPES = (BLUE, GREY, PINK, ORANGE), ("circle", "circle", "diamond", "cross")
 VERDICTS = ("failed", "slower", "faster", "undecided", "same")
@@ -64,12 +64,12 @@ def by_workload(rows: pd.DataFrame) -> Spec:
                 "text": ", ".join(f"{num[verdict]} {verdict}" for verdict in num.index),
             }
         )
-    return _forest(pd.DataFrame(cells))
+    return _forest(pd.DataFrame(cells[:MOST_LANES]))
 
 
 def by_series(rows: pd.DataFrame) -> Spec:
     """Of data.comparison: each series' change with its 99 % interval."""
-    known = rows[rows["verdict"].isin(VERDICTS)].head(MOST_SERIES)
+    known = rows[rows["verdict"].isin(VERDICTS)].head(MOST_LANES)
     pairs = zip(known["change"], known["verdict"], strict=True)
     text = [own if pd.isna(effect) else f"{format_change(effect)} {own}" for effect, own in pairs]
     name = (known["series"] + ", " + known["machine"]).str.removesuffix(", ")

@@ -36,6 +36,8 @@ MOST_MACHINES = 4
 MOST_LINKS, LONGEST_TITLE = 60, 60
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 """Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
+LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: start}"
+"""Of a button whose text has several lines, which streamlit centres."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
 NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
@@ -271,6 +273,7 @@ def chart(spec: Spec, key: str, says: str) -> Mapping[str, Any]:
 def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "") -> None:
     """A line for each cause, with the small trend of what it moved most; a click leads to all about
     it. The one that is shown already is `picked`."""
+    st.html(f"<style>{LEFT}</style>")
     by_id = {own.id: own for own in series}
     for cause in causes:
         worst, on, values = cause.worst, cause.machines, cause.sparkline(by_id)
@@ -279,7 +282,12 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         moved = number_of(cause.num_series, "series", "series")
         title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
         title = f"{words.change(worst)} {words.plain(title)}".strip()
-        about = f"{worst.state} since {cause.since:%Y-%m-%d}, {worst.cause}, {moved} on {where}"
+        workloads = [words.workload(own.case.partition("[")[0]) for own in cause.events if own.case]
+        what, *others = dict.fromkeys(workloads) or [""]
+        what += f" and {number_of(len(others), 'other workload')}" * bool(others)
+        since = f"{worst.state} since {cause.since:%Y-%m-%d}"
+        since += ", cause unknown" * (worst.cause == "unknown")
+        about = ", ".join(filter(None, [what, f"{moved} on {where}", since]))
         label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
         icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"
         if st.button(label, f"change {cause.key}", type="tertiary", icon=icon):

@@ -66,8 +66,8 @@ with left:
     parts.link("trend", "all of this series", case=case)
 with right:
     if picked.num_series > 1:
-        st.caption("What is known of the change of this series:")
-    parts.listed(evidence_lines(worst))
+        st.caption("What is known of this series; in brackets of how many such changes it is true.")
+    parts.listed(evidence_lines(worst, picked.events))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
     lines = commands(worst, store.folder or store.results)

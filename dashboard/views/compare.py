@@ -1,6 +1,6 @@
 """Two commits, machines or runs: what is slower, faster, the same."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import charts
 import data
@@ -44,6 +44,11 @@ def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
 
+def trend_of(name: str) -> NoReturn:
+    """The page of a series."""
+    parts.go("trend", case=name.partition("@")[0].partition(" version ")[0])
+
+
 after = side(second_box, "After", "second", options)
 before = side(first_box, "Before", "first", [*LEVELS, *options[1:], options[0]])
 if before == after:
@@ -60,11 +65,11 @@ if dated:
 number = rows["verdict"].value_counts(sort=False)
 badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
 st.markdown(" ".join(badges))
-workload = st.query_params.get("of")
-own = rows[rows["workload"] == workload]
+own = rows[rows["workload"] == st.query_params.get("of")]
 if len(own):
+    lane = "id"
     st.button(
-        f"{plain(workload)}: back to all workloads",
+        f"{plain(own['workload'].iloc[0])}: back to all workloads",
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=st.query_params.update,
@@ -73,10 +78,9 @@ if len(own):
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
     clicked = parts.chart(charts.by_series(own), "of series", "change of each series")
     if clicked:
-        case = str(clicked["id"]).partition("@")[0]
-        parts.go("trend", case=case.partition(" version ")[0])
+        trend_of(clicked["id"])
 else:
-    own = rows
+    own, lane = rows, "workload"
     st.caption(
         "Point: median change of the series that moved, else of all; line: their range. Click a "
         "workload for its series."
@@ -85,10 +89,15 @@ else:
     if clicked:
         st.query_params["of"] = str(clicked["id"])
         st.rerun()
+num = own[lane].nunique()
+if num > charts.MOST_LANES:
+    st.caption(f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all.")
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
-own = own.drop(columns=["workload", "id"])
-percent = ("change", "low", "high")
-parts.folded(number_of(len(own), "series", "series"), "series", lambda: parts.table(own, percent))
+table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
+title = number_of(len(own), "series", "series")
+row = parts.folded(title, "series", lambda: parts.clicked(table, "each", percent=percent))
+if row is not None:
+    trend_of(own["id"].iloc[row])
 text = made.markdown
 parts.folded("Markdown for a pull request", "markdown", lambda: st.code(text, None))

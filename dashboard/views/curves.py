@@ -28,7 +28,7 @@ if not workloads:
 pictures = {
     name: own
     for name, own in words.PICTURES.items()
-    if not {own.workload, *own.also}.isdisjoint(workloads)
+    if name == st.query_params.get("q") or not {own.workload, *own.also}.isdisjoint(workloads)
 }
 asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="collapsed")
 choices = st.container(horizontal=True, vertical_alignment="bottom")
@@ -66,10 +66,10 @@ rows = data.rows_of_runs(store, tuple(chosen), about)
 differ = varying(rows)
 axes = dict.fromkeys(axis for row in rows for axis in row.axes)
 numeric = question.x or [axis for axis in axes if picture.with_number(rows, axis)]
-x_axes = [x for x in numeric if x in differ] or [*numeric[:1]]
+x_axes = [x for x in numeric if x in differ] or [*numeric[:1]] or [""]
 measures = {own.name: own for own in picture.measures_of(question, rows)}
-if not x_axes or not measures:
-    parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
+if not measures:
+    parts.empty("These runs hold no time of this workload: Trend shows what is stored.")
 with choices:
     x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(axis_name(axis)))
     measure = measures[parts.choice("Unit", list(measures), "unit")]
@@ -83,16 +83,17 @@ with choices:
             shown = parts.axis_values(question, axis, ordered, usual or ordered[:1])
             rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
-how = "Click an entry of the legend to see it alone, a point for its trend."
-st.caption(f"{words.plain(data.measured_in(rows))}. {how}", help=HELP)
+where = words.plain(data.measured_in(rows))
 rows = picture.drawn_rows(question, rows, x, measure)
 chart = picture.chart(question, rows, x, measure)
 if chart is None:
     parts.empty("No point has a number in this unit: choose another one.")
+how = "Click an entry of the legend to see it alone, a point for its trend."
+st.caption(f"{where}. {how if chart.mark == 'line' else 'Click a bar for its trend.'}", help=HELP)
 if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
     st.caption(f"More than {MOST_LINES} lines: choose fewer values.")
 spec = charts.drawn(chart, 440, takes_clicks=True)
-point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x}")
+point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x or 'case'}")
 if point:
     parts.go("trend", case=str(point["case"]))
 

@@ -51,7 +51,9 @@ with left:
         st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
 with right:
     st.markdown("**Differs from the run before**")
-    parts.listed(differs[:SHOWN], "nothing")
+    every, same = data.runs(store), "nothing" if facts else "not known"
+    is_first = run["started_at"] == every["started_at"][every["machine"] == machine].min()
+    parts.listed(differs[:SHOWN], "no run before" if is_first else same)
     if len(differs) > SHOWN:
         st.caption(f"and {len(differs) - SHOWN} more")
 

@@ -1,6 +1,7 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,6 +16,8 @@ State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
 CLOSE = 0.25
 """An undecided comparison that leaves less than this possible is worth its bound; beyond it what
 matters is why the launches do not tell."""
+FOLD = 2.0
+"""From so large a spread on a factor reads better than `1988 %`."""
 
 
 def difference(conclusion: Conclusion) -> str:
@@ -28,7 +31,14 @@ def difference(conclusion: Conclusion) -> str:
         return "undecided: too few launches"
     if conclusion.possible <= CLOSE:
         return f"no difference seen (<{_percent(conclusion.possible)})"
-    return f"undecided: launches vary {_percent(conclusion.spread)}"
+    spread = conclusion.spread
+    vary = f"{spread:.0f}x" if spread > FOLD else _percent(spread)
+    return f"undecided: launches vary {vary}"
+
+
+def verb(name: str, one: str, several: str) -> str:
+    """Which of two forms goes with a name: `2 workers hide`, `direct hides`."""
+    return several if re.fullmatch(r"(?!1 )\d+ [a-z]{3,}s", name) else one
 
 
 def interval(conclusion: Conclusion) -> str:

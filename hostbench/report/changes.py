@@ -154,13 +154,16 @@ def left_out(chosen: History) -> str:
 # ---- an event in words --------------------------------------------------------------------------
 
 
-def evidence_lines(event: Event) -> list[str]:
-    """The evidence for its cause, a line each; commits in one."""
+def evidence_lines(event: Event, others: Sequence[Event] = ()) -> list[str]:
+    """The evidence for its cause, a line each; commits in one. Of `others` with the same cause how
+    many have it, where not all do."""
     series = "other series of this machine" if event.case else "series of this machine"
-    lines = [
-        WORDS[evidence.kind].format(text=evidence.text, series=series)
-        for evidence in event.evidence
-    ]
+    num = Counter(kind for own in others for kind in {evidence.kind for evidence in own.evidence})
+    lines = []
+    for evidence in event.evidence:
+        text = WORDS[evidence.kind].format(text=evidence.text, series=series)
+        is_of_all = num[evidence.kind] == len(others)
+        lines.append(text if is_of_all else f"{text} ({num[evidence.kind]} of {len(others)})")
     shown = event.commits[:SHOWN_COMMITS]
     by_word = {
         "most likely": [commit for commit in shown if commit.is_likely],

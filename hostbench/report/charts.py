@@ -18,7 +18,7 @@ from hostbench.families.question import in_unit
 from hostbench.report.answer import Chart
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
-PALETTE = (ORANGE, BLUE, GREEN, PINK, GREY, "#8A6D00", "#5B6EE1", "#A33A3A")
+PALETTE = (ORANGE, BLUE, GREEN, PINK, "#8A6D00", "#5B6EE1", "#A33A3A", GREY)
 SHAPES = (
     "circle", "diamond", "square", "triangle-up", "triangle-down", "cross", "triangle-right",
     "triangle-left",
@@ -40,8 +40,8 @@ _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": "
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
-_WIDEST = 2.0
-"""Beyond so many times the longest bar a whisker is cut."""
+_WIDEST, _ROOM = 2.0, 1.03
+"""Beyond so many times the longest bar a whisker is cut, and where the axis ends."""
 _PALE = "#8884"
 _SVG_WIDTH = 400
 """So wide that it reads on a telephone."""
@@ -53,6 +53,8 @@ _HOURS_MS = 7 * 86_400_000
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
 _TIP = {"tooltip": [{"field": "text", "type": "nominal", "title": "case"}]}
 _WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
+GOES_ON: dict[str, Any] = {"size": 50, "filled": True, "opacity": 1, "color": GREY}
+"""At the end of a whisker that is cut."""
 _FAILED: dict[str, Any] = {"shape": CROSS, "size": 150, "strokeWidth": 2.5}
 Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
@@ -110,6 +112,7 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     at = {**lane, "x": field("y:Q", **look)}
     number = {**lane, "x": {"value": {"expr": "width"}}, "text": field("number:N")}
     interval = {**lane, "x": field("low:Q", **look), "x2": {"field": "end"}}
+    cut = [row for row in known if row["high"] > row["end"]]
     pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
     names = list(dict.fromkeys(row["series"] for row in rows))
     hues = scale(names, PALETTE if len(names) > 1 else (BLUE,))
@@ -121,6 +124,9 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
         layer(rows, kind, mark, **at, **_TIP, color=color, opacity=pale),
         *_rules(chart, "x", look),
         layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
+        layer(
+            cut, "point", GOES_ON | {"shape": "triangle-right"}, **lane, x=field("end:Q", **look)
+        ),
         layer(rows, "text", text, **number),
         layer(bad, "point", _FAILED | {"color": ORANGE}, **at),
     ]
@@ -258,7 +264,8 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
     """How the values are read: to `end` where that is given. A share has all of its range, so that
     nothing looks like something; bytes have steps of a power of two, for vega's are of ten."""
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
-    up: Spec = {"domain": [0, end], "nice": False} if end else {"zero": True, "nice": True}
+    room = _ROOM * end  # else a whisker to the edge looks cut
+    up: Spec = {"domain": [0, room], "nice": False} if end else {"zero": True, "nice": True}
     axis["tickCount"] = 4 if end else 5
     if chart.y.unit == "bytes":
         step = 2.0 ** max(0, math.ceil(math.log2(max(end, top, 1.0) / 8)))

@@ -27,20 +27,20 @@ def measures_of(picture: Picture, rows: Rows) -> list[Measure]:
 
 
 def drawn_rows(picture: Picture, rows: Rows, x: str, measure: Measure) -> list[Row]:
-    """Those with a number on both axes, in the order of the legend."""
+    """Those with a number on both axes, in the order of the legend; without an `x` on the one."""
     value = measure.of(rows)
-    known = [row for row in with_number(rows, x) if value(row)]
+    known = [row for row in (with_number(rows, x) if x else rows) if value(row)]
     axes = [axis for axis in base.varying(known) if axis != x]
 
     def key(row: Row) -> tuple[object, ...]:
         ways = [picture.order(axis, row.axes.get(axis, "")) for axis in axes]
-        return ways, row.machine, row.run, float(row.axes[x])
+        return ways, row.machine, row.run, float(row.axes[x] if x else 0)
 
     return sorted(known, key=key)
 
 
 def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | None:
-    """Of `drawn_rows`: lines over `x`, or bars where no line has two points."""
+    """Of `drawn_rows`: lines over `x`, or bars where there is none or no line has two points."""
     if not rows:
         return None
     value, is_log = measure.of(rows), measure.unit != "share"
@@ -50,8 +50,7 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | Non
     differ = base.varying(rows)
     axes = [axis for axis in differ if axis != x]
     ways = [*zip([picture.name(row, axes) for row in rows], base.places(rows), strict=True)]
-    xs = {(*way, row.axes[x]) for way, row in zip(ways, rows, strict=True)}
-    if len(xs) > len({*ways}):
+    if x and len({(*way, row.axes[x]) for way, row in zip(ways, rows, strict=True)}) > len({*ways}):
         return base.chart(picture, rows, y, value, axes=axes, x=x, rules=rules)
     lane, unnamed = sorted(differ, key=lambda axis: axis == x), rows[0].machine
     more: dict[str, Any] = {"axes": lane, "hues": axes, "unnamed": unnamed}

@@ -15,6 +15,7 @@ from hostbench.report.changes import what
 from hostbench.report.charts import (
     BYTES,
     CROSS,
+    GOES_ON,
     GREY,
     MANY,
     PALETTE,
@@ -34,7 +35,7 @@ from hostbench.store.results import SETUP
 
 SHARE = "% of the first level"
 UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "seconds": ("seconds (lower is better)", units.format_seconds),
+    "time": ("time (lower is better)", units.format_seconds),
     "GB/s": ("GB/s (higher is better)", units.format_rate),
     SHARE: ("% of the time of the first level (lower is better)", "{:.1f} %".format),
     "bytes": ("memory (lower is better)", units.format_bytes),
@@ -58,12 +59,14 @@ _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
 THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
-_LABELS = {"seconds": SECONDS, "bytes": BYTES}
+_LABELS = {"time": SECONDS, "bytes": BYTES}
 TALL = 400
 _MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
 """Rows of labels over a chart, the height of one, and letters of a label."""
 _LETTER = 0.019
 """The width of a letter, of a chart's on a telephone."""
+_ARROW = 4
+"""From the edge to the middle of the arrow on an interval that goes on beyond it."""
 _ROOM = 0.02
 """Of what is drawn, over and under it: a point is no half."""
 TimeOf = Literal["committed_at", "started_at"]
@@ -93,7 +96,7 @@ def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
     """The units that all these series can be drawn in, the usual one first."""
     if any(rows["seconds"].notna().any() for rows in every):
         has_rate = all(rows["gb_per_s"].notna().any() for rows in every)
-        return ["seconds", *(["GB/s"] if has_rate else []), SHARE]
+        return ["time", *(["GB/s"] if has_rate else []), SHARE]
     kinds = set(pd.concat([rows["unit"] for rows in every]).dropna()) if every else set()
     return ["bytes" if kinds == {"bytes"} else "value"]
 
@@ -236,13 +239,16 @@ def chart(
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
     x2, high = {"field": "x2"}, {"field": "high"}
-    up: Spec = {"scale": {"domain": _domain(points, levels), "nice": True}}
+    bottom, top = _domain(points, levels)
+    up: Spec = {"scale": {"domain": [bottom, top], "nice": False}}
     up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')"), "tickCount": 6}
     y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
     bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
+    over, under = bars[bars["high"] > top], bars[bars["low"] < bottom]
+    up_arrow, down_arrow = ({**GOES_ON, "shape": f"triangle-{way}"} for way in ("up", "down"))
     bands = levels[levels["low"].notna()]
     hues, size = dict(zip(names, cycle(PALETTE))), 14 if is_many else 60
     layers = [
@@ -251,6 +257,8 @@ def chart(
         _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
         _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
+        _layer(over, "point", up_arrow, x=x, y={"value": _ARROW}),
+        _layer(under, "point", down_arrow, x=x, y={"value": height - _ARROW}),
         *_marks(points.assign(hue=points["series"].map(hues)), x, y, size, height),
     ]
     layers = [own for own in layers if own["data"]["values"]]
@@ -336,7 +344,7 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, size: int, height: int) -> li
 
 def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
-    cut; zero to one where nothing has a number."""
+    cut, with an arrow; zero to one where nothing has a number."""
     values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
     if values.empty:
         return [0.0, 1.0]

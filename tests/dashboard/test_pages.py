@@ -145,7 +145,7 @@ def test_without_a_result_the_command_is_named(open_page, tmp_path: Path) -> Non
 def test_each_page_shows_each_tree(open_page, request, page: str, kind: str) -> None:
     app = open_page(page, request.getfixturevalue(kind))
     no_markup(app)
-    is_empty = (page, kind) in {("changes", "quick"), ("compare", "quick"), ("curves", "foreign")}
+    is_empty = (page, kind) in {("changes", "quick"), ("compare", "quick")}
     assert bool(charts(app)) is not is_empty
     assert bool(app.info) is is_empty
 

@@ -35,7 +35,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_levels_changes_and_an_outline_of_many_points(results: Results) -> None:
     rows = marked(results.trend("shelf", str(CASE)))
     events = history_of(results).events
-    assert units_of([rows])[0] == "seconds" and SHARE in units_of([rows])
+    assert units_of([rows])[0] == "time" and SHARE in units_of([rows])
     line = trend(rows, "a copy", SHARE, events=events, detectable=0.01, most=60)
     assert line.num_points == NUM and 30 < len(line.points) <= 90
     assert line.levels["y"].tolist() == pytest.approx([100, 120], rel=0.02)
@@ -55,8 +55,8 @@ def test_a_chart_is_plain_json(results: Results) -> None:
     (event,) = history_of(results).events
     for spec in (
         around(rows, event, 300),
-        chart([trend(rows, name, "seconds", "started_at") for name in ("a", "b")], "seconds"),
-        chart([trend(rows.head(1), "a", "seconds")], "seconds"),
+        chart([trend(rows, name, "time", "started_at") for name in ("a", "b")], "time"),
+        chart([trend(rows.head(1), "a", "time")], "time"),
     ):
         json.dumps(spec, allow_nan=False)
         names = [select["name"] for layer in spec["layer"] for select in layer.get("params", ())]
@@ -66,13 +66,13 @@ def test_a_chart_is_plain_json(results: Results) -> None:
 def test_labels_of_changes_stand_over_the_chart_and_touch_no_other(results: Results) -> None:
     """The letters of two in one row do not overlap where 290 px show the whole time."""
     rows = marked(results.trend("shelf", str(CASE)))
-    line = trend(rows, "a copy", "seconds")
+    line = trend(rows, "a copy", "time")
     first, last = line.points["x"].iloc[[0, -1]]
     every = [
         {"x": first + share * (last - first), "kind": "facts", "text": "+12.0% 1a2b3c4d"}
         for share in (0.0, 0.05, 0.3, 0.35, 0.4, 0.98)
     ]
-    spec = chart([replace(line, rules=every)], "seconds")
+    spec = chart([replace(line, rules=every)], "time")
     (texts,) = [own for own in spec["layer"] if own["mark"]["type"] == "text"]
     spans: dict[int, list[tuple[float, float]]] = {}
     for label in texts["data"]["values"]:

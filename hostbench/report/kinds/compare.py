@@ -240,7 +240,8 @@ def _most(compared: Sequence[tuple[Row, Figure]], figures: Sequence[Figure]) -> 
         for most in by_verdict.get(verdict, ())[-1:]:
             others = [label for label in slower if label != most.label]
             also = answers.joined(others) if len(others) <= FEW else f"{len(others)} others"
-            return f"{most.label} is {most.ratio}{f'; {also} slower' if others else ''}"
+            is_or_are = answers.verb(most.label, "is", "are")
+            return f"{most.label} {is_or_are} {most.ratio}{f'; {also} slower' if others else ''}"
     if [*by_verdict] == ["same"]:
         return f"the same within 5 %: {answers.joined(figure.label for figure in figures)}"
     return ""

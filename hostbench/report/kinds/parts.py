@@ -184,7 +184,7 @@ def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches)
 def _hides(share: float, way: WayResult, hidden: Figure) -> tuple[State, str]:
     """Of a way that is established to be faster than serial."""
     low, high = hidden.low or 0.0, hidden.high or 0.0
-    verb = "hide" if way.name.endswith("streams") else "hides"
+    verb = answers.verb(way.name, "hides", "hide")
     between = f"{100 * low:.0f} % to {100 * high:.0f} %"
     if low <= HARDLY and high >= HIDES:
         return "undecided", f"undecided: the best, {way.name}, {verb} {between}"
