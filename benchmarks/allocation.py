@@ -36,7 +36,7 @@ QUICK_FILLS = ((MIB, "zeros"), (MIDDLE, "zeros"), (MIDDLE, "randn"))
     # uninitialized memory on the device enqueues no work
     host_only=lambda fill, **_: fill == "empty",
     baseline={"place": "cpu_then_move"},
-    version="2",
+    version="3",
 )
 def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], None]:
     """A new float32 tensor on the device. Timed: making it, moving it, dropping the last one."""
@@ -174,7 +174,7 @@ def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
     environment=_conf,
     host_only=lambda **_: True,
     baseline={"setting": "default"},
-    version="2",
+    version="3",
 )
 def mixed(device: Device, setting: str, room: str) -> Prepared:
     """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them.

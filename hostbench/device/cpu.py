@@ -146,10 +146,10 @@ class CpuDevice(TorchDevice):
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], Buffer]:
         allocate = super().creator("empty", nbytes, on_host=True)
+        if fill == "empty":  # nobody copies it
+            return allocate
         if on_host:
             return super().creator(fill, nbytes, on_host=True)
-        if fill == "empty":
-            return lambda: _on_device(allocate())
 
         def create() -> Buffer:
             created = _on_device(allocate())
