@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # A block of megabytes is read and written in a few places: 2MiB would be cleared for each of them.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+# Threads that share out small products spin while they wait for a core that another test has.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs behind it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")

@@ -110,6 +110,7 @@ STORED: dict[str, tuple[Content, str]] = {
     RUNS.format(16): ({"hostbench": {"format": "1"}}, "is damaged"),
     RUNS.format(17): ({"hostbench": {"format": 1, "header": {}, "records": []}}, "is damaged"),
     RUNS.format(18): (an_archive(header_machine="../../../etc"), "is damaged"),
+    RUNS.format(27): (an_archive(header_run_id="../up"), "is damaged"),
     RUNS.format(19): (an_archive(header_started_at="tomorrow"), "is damaged"),
     RUNS.format(20): (an_archive(header_commit=EVIL), "is damaged"),
     RUNS.format(21): (an_archive(header_launches=10**400), "is damaged"),

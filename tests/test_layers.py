@@ -208,19 +208,6 @@ def test_what_asv_and_simulated_workers_import_is_light() -> None:
     check_unloaded("hostbench.suite, hostbench.device.simulated", f"m in {heavy}")
 
 
-def test_the_name_of_a_type_has_one_meaning() -> None:
-    homes: dict[str, list[str]] = {}
-    for source in (*of("hostbench"), *of("dashboard")):
-        for node in ast.walk(ast.parse(source.path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(source.name)
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                if name.lstrip("_")[:1].isupper() and not name.isupper():  # another name of a type
-                    homes.setdefault(name, []).append(source.name)
-    assert not {name: files for name, files in homes.items() if len(files) > 1}
-
-
 def test_no_workload_is_named_outside_its_family() -> None:
     """By its whole name, be it the text or the start of one as in `a.b[axis=value]`."""
     named = re.compile(rf"""["'](?:{"|".join(map(re.escape, load()))})\b""")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, convert
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import (
@@ -28,16 +28,13 @@ from hostbench.core.records import (
     encoded,
 )
 from hostbench.core.samples import quantile
-from hostbench.runner import journal
 from hostbench.store import archive, points
 from tests.conftest import ODD
-from tests.fakes.builders import copy_case, record, run, write_journal
-from tests.stored import read_tree
+from tests.fakes.builders import copy_case, record, run
 
 ROOT = Path(__file__).parent.parent.parent
 
 GOOD = run([record(copy_case())], launches=1)
-LINE = {"kind": "case", **to_builtins(record(copy_case()))}
 FILE = Path("shelf/runs/x.json.gz")
 
 
@@ -48,48 +45,6 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
         inner = inner[key]
     inner[path[-1]] = value
     return changed
-
-
-WRONG: list[tuple[tuple[str | int, ...], Any]] = [
-    (("facts", "before", "nvml"), 0),
-    (("header", "run_id"), "../up"),
-    (("header", "machine"), "../../up"),
-    (("header", "launches"), 10**9),
-    (("header", "planned"), [float("nan")]),
-    (("header", "started_at"), "9999-01-01T00:00:00Z"),
-    (("records", 0), None),
-    (("records", 0, "case", "axes", "device"), {}),
-    (("records", 0, "status"), "fine"),
-    (("records", 0, "seconds"), float("nan")),
-    (("records", 0, "measurement", "call_s"), ["x"]),
-]
-"""The garbage tests below try many more."""
-
-
-@pytest.mark.parametrize(("path", "value"), WRONG)
-def test_a_wrong_type_in_an_archive(path: tuple[str | int, ...], value: Any) -> None:
-    content = json.loads(json.dumps(archive.content_of(GOOD)))
-    with pytest.raises(DataError, match=r"x\.json\.gz is damaged"):
-        archive.parse(FILE, archive.packed(put(content, ("hostbench", *path), value)))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"kind": "facts", "when": "before", "facts": {"host": 3}},
-        {"kind": "finish", "at": [], "status": "complete"},
-        {**LINE, "case": 3},
-    ],
-)
-def test_a_wrong_type_in_a_journal(line: dict[str, Any], tmp_path: Path) -> None:
-    path = write_journal(tmp_path, GOOD)
-    with path.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    assert len(journal.read(path).damaged) == 1
-    tree = read_tree(tmp_path)
-    assert len(tree.frame) == 1
-    (warning,) = tree.warnings
-    assert str(path) in warning and "1 damaged journal line" in warning
 
 
 GARBAGE = st.recursive(

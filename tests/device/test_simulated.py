@@ -55,21 +55,6 @@ def test_a_pageable_copy_waits_for_its_stream_and_a_pinned_one_does_not() -> Non
         assert dev.now() == called_s
 
 
-def test_events() -> None:
-    dev = device()
-    never = dev.event()
-    assert never.query()
-    start, end = dev.event(), dev.event()
-    start.record()
-    dev.delay(1.0)
-    end.record()
-    assert start.query() and not end.query()
-    assert end.seconds_since(start) == LAUNCH + 1.0
-    end.synchronize()
-    assert end.query()
-    assert dev.now() == LAUNCH + 1.0 + WAIT
-
-
 def test_a_wait_takes_the_mark_as_it_is_now() -> None:
     """As in CUDA, recording the event again later moves nothing that already waits."""
     dev = device()

@@ -1,6 +1,5 @@
 """HOSTBENCH_SIMULATION: the file, its device, and stories told through the real program."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,38 +7,24 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import measuring
 from hostbench.core.case import Case
-from hostbench.core.errors import (
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-    EXIT_USAGE,
-    UsageError,
-)
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.core.records import Run
 from hostbench.device import open_device, simulated_file
 from hostbench.device.simulated_file import Link
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import prepare
 from hostbench.store.runs import case_results
-from hostbench.vcs.repo import Checkout
 from tests.commands import Done, hostbench, python
 from tests.fakes.builders import copy_case
-from tests.stored import read_tree, runs_of
+from tests.stored import runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "commands.md"
 CASES = "transfer[nbytes=64KiB,memory=pinned,blocking=True]"
-OLD, NEW = "a" * 40, "b" * 40
 FASTEST = ("--launches", "7", "--case", CASES)
-STORY = """
-link.host_to_device_bytes_per_s = 14e9
-link.device_to_host_bytes_per_s = 14e9
-"""
 
 
 @pytest.fixture
@@ -53,11 +38,6 @@ def declare(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return path
 
     return write
-
-
-def check_out(monkeypatch: pytest.MonkeyPatch, commit: str) -> None:
-    state = Checkout(commit=commit, committed_at="2026-03-01T02:00:00.000Z", scratch=None)
-    monkeypatch.setattr(measuring, "checkout", lambda *_: state)
 
 
 def simulate(*more: str, code: int = EXIT_OK) -> Done:
@@ -118,35 +98,6 @@ def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:
 # Stories through the program
 
 
-def test_exactly_the_slowed_workload_is_slower(
-    declare: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two commits: what is declared is stored, judged and marked."""
-    for commit, slowdown in ((OLD, ""), (NEW, '[slowdown]\n"transfer.host_to_device" = 1.2')):
-        check_out(monkeypatch, commit)
-        declare(STORY + slowdown)
-        said = simulate()
-    assert "simulated-shelf · Simulated GPU · simulated: nothing here was measured" in said.out
-    assert "asv" not in said.err
-    first, second = stored()
-    times = [{str(r.case): r.seconds for r in case_results(one)} for one in (first, second)]
-    assert times[0].keys() == times[1].keys() and len(times[0]) > 1
-    for case, before in times[0].items():
-        factor = 1.2 if case.startswith("transfer.host_to_device") else 1.0
-        assert times[1][case] == pytest.approx(tuple(factor * s for s in before), rel=1e-9)
-    rows = read_tree(Path("results")).frame
-    assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated GPU"}
-    check_out(monkeypatch, OLD)  # as many runs as a level needs
-    declare(STORY)
-    for _ in range(LEAST_RUNS - 1):
-        simulate()
-    told = hostbench("compare", OLD, NEW, "--format", "json", code=EXIT_REGRESSION)
-    compared = json.loads(told.out)
-    slower = {one["series"].partition("[")[0] for one in compared if one["verdict"] == "slower"}
-    assert slower == {"transfer.host_to_device"}
-    hostbench("report", "--machine", "simulated-shelf")
-
-
 def test_it_is_ignored_by_other_devices(declare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = TorchState(installed=True, importable=True)
     monkeypatch.setattr(facts, "probe_torch", lambda _: there)
@@ -168,7 +119,7 @@ def test_a_bad_file_stops_the_run(declare: Any) -> None:
 
 def test_measured_results_are_no_place_for_it(declare: Any, stage: Path) -> None:
     (stage / "asv.conf.json").write_text('{"results_dir": "results"}')
-    declare(STORY)
+    declare("link.host_to_device_bytes_per_s = 14e9")
     assert "the folder of measured results" in simulate(code=EXIT_USAGE).err
     case = "transfer.host_to_device[memory=pinned,nbytes=4KiB,blocking=True]"
     hostbench("trace", case, "--device", "simulated", "-o", "a.json")

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from hostbench.facts import collect, nvml
-from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts, read_rows
+from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml, throttle_words
-from hostbench.facts.record import Fact, Group, Value, known, unknown
-from hostbench.facts.spec import LINK_BYTES
+from hostbench.facts.record import Group, Value, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
@@ -79,26 +78,6 @@ def test_pynvml_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(NvmlUnavailable, match="pip install nvidia-ml-py"):
         open_nvml()
-
-
-def link_bytes(library: FakeNvml, index: int = 0) -> list[Fact]:
-    opened = open_nvml(library)
-    return list(read_rows(opened, LINK_BYTES, opened.handles()[index]).values())
-
-
-def test_each_gpu_counts_its_own_bytes() -> None:
-    library = FakeNvml(gpus=(FakeGpu(), FakeGpu()))
-    library.copy(into=7, out_of=5, gpu=1)
-    assert link_bytes(library, 0) == [known(0), known(0)]
-    assert link_bytes(library, 1) == [known(7), known(5)]
-
-
-def test_one_field_fails_alone() -> None:
-    first = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
-    assert link_bytes(FakeNvml(gpus=(first,))) == [unknown(NOT_HERE), known(5)]
-    second = FakeGpu(field_errors={197: 777}, field_values={198: 1 << 40})
-    odd = unknown("NVML: error 777")
-    assert link_bytes(FakeNvml(gpus=(second,))) == [known(1 << 40), odd]
 
 
 def test_throttle_bits_in_words() -> None:

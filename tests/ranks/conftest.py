@@ -13,6 +13,7 @@ FAULTY = '''
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def setup_cache():
 
 
 KINDS = ("fine", "killed", "raises", "exits", "hangs", "gone", "unbuilt", "wrong", "skips", "late")
-KINDS += ("also",)
+KINDS += ("quits", "stopped", "differs", "omits", "also")
 
 
 @workload(
@@ -40,8 +41,8 @@ def go(device, num_ranks, kind):
     from hostbench import rank_group
     from hostbench.core.errors import Unavailable
 
-    group, buffer = rank_group(), torch.ones(1024)
-    all_reduce = group.counted("all_reduce", lambda: dist.all_reduce(buffer))
+    # as long as the barrier's where one is left out: gloo sees no mismatch
+    group, buffer = rank_group(), torch.ones(1 if kind == "omits" else 1024)
     drawn = random.Random(f"{os.environ.get('SEED')} {kind}").randrange(num_ranks)
     culprit = group.rank == (1 if kind == "gone" else drawn) and kind
     if kind == "skips":
@@ -54,16 +55,27 @@ def go(device, num_ranks, kind):
     if culprit == "gone":
         Path("once").touch()
 
+    def call():
+        if culprit == "differs":  # under the name that the others count, too
+            dist.broadcast(buffer, group.rank)
+        else:
+            dist.all_reduce(buffer)
+
+    all_reduce = group.counted("all_reduce", call)
+
     def step():
-        if culprit == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
+        if culprit in ("killed", "stopped"):
+            os.kill(os.getpid(), signal.SIGKILL if culprit == "killed" else signal.SIGSTOP)
         if culprit == "raises":
             raise ValueError("put in on purpose")
         if culprit == "exits":
             os._exit(7)
+        if culprit == "quits":
+            sys.exit(3)
         if culprit == "hangs":
             time.sleep(1000)
-        all_reduce()
+        if culprit != "omits":
+            all_reduce()
 
     def verify():
         if culprit == "late":

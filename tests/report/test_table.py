@@ -11,6 +11,7 @@ from hostbench.report.blocks import Block, Column, Item, Struck, Table
 from hostbench.report.write import as_csv, markdown, text, values
 
 NASTY = "[red]x[/] `y` | \x1b[31mz"
+MARKUP = "<b> ~~x~~ *y* _z_ # [a](b) \\ &lt;\r\n\u202e"
 CASE = "transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=True]@shelf"
 COLUMNS = (
     Column(("verdict",), "verdict"),
@@ -83,6 +84,7 @@ def test_markdown_takes_no_markup_from_files() -> None:
     ]
     assert lines[-2:] == ["", "below"]
     assert lines[-3].endswith("| \\[red\\]x\\[/\\] \\`y\\` \\|  \\[31mz |")
+    assert markdown([MARKUP]) == (r"\<b\> \~\~x\~\~ \*y\* \_z\_ \# \[a\](b) \\ \&lt;" + " " * 3)
 
 
 def test_what_a_person_types_is_code_in_markdown() -> None:

@@ -1,6 +1,5 @@
 """What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
 
-import ast
 import importlib.util
 import subprocess
 from collections.abc import Callable
@@ -10,7 +9,6 @@ import pytest
 
 from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
-from hostbench.runner import journal
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, checkout, landed
 from tests.turns import git
@@ -112,15 +110,6 @@ def test_where_asv_keeps_results(
         asv_config.asv_results(root)
 
 
-def test_run_ids_differ_and_name_the_commit() -> None:
-    ids = {journal.run_id("1a2b3c4d" + "0" * 32) for _ in range(50)}
-    assert len(ids) > 45
-    assert all("-1a2b3c4d-" in one for one in ids)
-    assert "-nogit-" in journal.run_id(None)
-    name = journal.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
-    assert name == Path("results/.journals/20261121T120805Z-1a2b3c4d-9f3e.journal.jsonl")
-
-
 def test_what_landed_between_two_commits(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     for subject in ("two", "three\ttabs"):
@@ -163,15 +152,3 @@ def test_an_interrupt_just_after_git_has_ended_is_that(
     monkeypatch.setattr(subprocess.Popen, "communicate", ended)
     with pytest.raises(KeyboardInterrupt):
         checkout(root, root / "results", {})
-
-
-def test_only_one_function_runs_git() -> None:
-    package = Path(repo.__file__).parent.parent
-    starts = [
-        f"{path.relative_to(package)}:{node.lineno}"
-        for path in sorted(package.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.List | ast.Tuple)
-        and any(isinstance(one, ast.Constant) and one.value == "git" for one in node.elts[:1])
-    ]
-    assert {where.partition(":")[0] for where in starts} == {"vcs/repo.py"}

@@ -20,7 +20,6 @@ from hostbench import asv_env, families
 from hostbench.cli import ab
 from hostbench.cli.entry import main
 from hostbench.core import own_package, user_project
-from hostbench.core.asv_config import build_commands
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
@@ -230,26 +229,6 @@ def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, w
         make(root, "main", tmp_path / "a")
     assert "main (" in str(raised.value) and "cannot be measured: " in str(raised.value)
     assert why in str(raised.value).replace("Configuration error: ", "")
-
-
-@pytest.mark.parametrize(
-    ("config", "declares", "commands"),
-    [
-        ({}, "", (0, 0)),
-        ({}, "[project]\nname = 'mine'\n", (1, 1)),
-        ({"build_command": []}, "[project]\nname = 'mine'\n", (0, 0)),
-        ({"install_command": []}, "[project]\nname = 'mine'\n", (0, 0)),
-        ({"build_command": ["a", "b"]}, "", (2, 1)),
-        ({"build_command": "a", "install_command": []}, "", (1, 0)),
-    ],
-)
-def test_what_is_built_at_all(
-    tmp_path: Path, config: dict[str, Any], declares: str, commands: tuple[int, int]
-) -> None:
-    configure(tmp_path, **config)
-    (tmp_path / "pyproject.toml").write_text(declares)
-    build, install = build_commands(tmp_path, tmp_path)
-    assert (len(build), len(install)) == commands
 
 
 def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
