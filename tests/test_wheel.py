@@ -51,8 +51,8 @@ def test_a_newcomer_gets_to_a_comparison(project: Scratch) -> None:
         for line in text.splitlines():
             found = said(project, line)
     assert found.count("\nfaster ") == 2, found
-    assert "kept " in said(project, "hostbench run steps --quick --launches 1")
-    assert "What does the DataLoader cost?" in said(project, "hostbench report")
+    assert "stored " in said(project, "hostbench run steps --quick --launches 1")
+    assert "What does the DataLoader cost with 32 examples?" in said(project, "hostbench report")
     said(project, "hostbench init")
     workflow = project.root / ".github" / "workflows" / "hostbench-nightly.yml"
     assert "hostbench nightly" in workflow.read_text()

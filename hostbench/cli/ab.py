@@ -101,13 +101,13 @@ def _called(own: Side) -> str:
 
 
 def _notes(names: tuple[str, str], both: Measured) -> Iterator[str]:
-    """What was not measured, where each side is kept, and whether it came to its end."""
+    """What was not measured, where each side is stored, and whether it came to its end."""
     yield from both.notes
     for name, run in zip(names, both.runs, strict=True):
         yield f"{name} is run:{run.run_id}"
     if both.end != "complete":
         num = min(len({record.launch for record in run.records}) for run in both.runs)
-        yield f"{both.end} in launch {num}: what was measured is kept, and judged if it is enough"
+        yield f"{both.end} in launch {num}: what was measured is stored, and judged if it is enough"
 
 
 # ---- one case, for git bisect -------------------------------------------------------------------

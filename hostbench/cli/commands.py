@@ -101,7 +101,7 @@ _ONE_SERIES = click.argument("series", metavar="SERIES")
 _CASES = _option(
     "--case",
     "CASE",
-    "only such cases, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+    "only these cases, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
     multiple=True,
 )
 SELECTION = several(
@@ -114,7 +114,7 @@ DEVICE = _choice(
     "--device", "cuda cpu simulated", "default: cuda where NVIDIA hardware is visible, else cpu"
 )
 LAUNCHES = _launches(1)
-DEADLINE = _option("--deadline", "TIME", "per case (60s)", _TIME)
+DEADLINE = _option("--deadline", "TIME", "a case that takes longer fails (60s)", _TIME)
 RESULTS = _option(
     "--results", "DIR", "results folder (default: the one asv.conf.json names, else ./results)"
 )
@@ -128,7 +128,7 @@ _MACHINE = _option(
     "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
 )
 _ONLY_MACHINE = _option("--machine", "NAME", "only this machine's runs")
-_ALL = _flag("--all", "show what is the same or undecided, too")
+_ALL = _flag("--all", "list also what is the same or undecided")
 _MEASURING = several(DEVICE, LAUNCHES, DEADLINE, _MACHINE, RESULTS)
 _TWO_SIDES = several(DEVICE, _launches(MIN_LAUNCHES), DEADLINE, _MACHINE, RESULTS)
 """A verdict needs so many launches of each side."""
@@ -167,32 +167,32 @@ def _command(name: str, help: str, *params: Decorator, **settings: Any) -> None:
 
 _command(
     "run",
-    "Measure this machine and keep the run. A run that counts is written to asv's file of the "
-    "commit, too.",
+    "Measure this machine and store the run. A run that counts is also written to asv's file of "
+    "the commit.",
     FAMILIES,
     SELECTION,
-    _budget("stop after so long"),
+    _budget("stop after this time"),
     _MEASURING,
 )
 _command(
     "nightly",
-    "Measure unattended, and say what moved. The run is held against the nights before, what moved "
-    "is measured once more, and a summary says what it was.",
+    "Measure unattended, and say what moved. The run is compared with the nights before, what "
+    "moved is measured again, and a summary names the cause.",
     FAMILIES,
     _CASES,
-    _budget("time for all of it"),
+    _budget("time for the whole night"),
     _option("--summary", "FILE", "write the summary, in Markdown", _FILE),
     _formats("html"),
     _MEASURING,
 )
 _command(
     "report",
-    "Print all answers and cases of a run. Families: all unless given.",
+    "Print all answers and cases of a run. Families: all by default.",
     FAMILIES,
     _option("--run", "RUN_ID", "default: the newest run"),
     _MACHINE,
     _formats("html"),
-    _flag("--tracebacks", "of the failed cases, instead"),
+    _flag("--tracebacks", "print why cases failed, instead"),
     _READ_RESULTS,
 )
 _command(
@@ -209,12 +209,12 @@ _command(
 _command(
     "ab",
     "Measure two commits, interleaved, and compare them. A and B are commits, branches or tags; "
-    "B is the working tree as it is now unless given. Families: the project's own, or all, unless "
-    "given.",
+    "B is by default the working tree as it is now. Families: by default the project's own, or "
+    "all.",
     click.argument("a", metavar="A"),
     click.argument("names", nargs=-1, metavar="[B] [FAMILY]..."),
     SELECTION,
-    _budget("as many launches, of as many cases, as fit into so long"),
+    _budget("as many launches, of as many cases, as fit into this time"),
     _option("--comment", "FILE", "write the answer as Markdown for a pull request", _FILE),
     _flag("--bisect", "for `git bisect run`: exit 0 good, 1 bad, 125 cannot tell"),
     _option(
@@ -243,7 +243,7 @@ _command(
     "'transfer.host_to_device[memory=pinned]@box'.",
     click.argument("series", nargs=-1, metavar="[SERIES]..."),
     _ONLY_MACHINE,
-    _flag("--all", "list what is faster, recovered or temporary, too"),
+    _flag("--all", "list also what is faster, recovered or temporary"),
     _formats(),
     _READ_RESULTS,
 )
@@ -251,9 +251,9 @@ _command(
 
 _command(
     "triage",
-    "List what people said of steps to slower, or say it of one. SERIES is case@machine, or "
-    "machine:NAME, as `hostbench changes` has it; SINCE the first bad commit, or a run id; STATE "
-    f"{', '.join(TRIAGE_STATES)}.",
+    "List what is known about slower series, or note it of one. SERIES is case@machine, or "
+    "machine:NAME, as `hostbench changes` prints it; SINCE the first bad commit, or a run id; "
+    f"STATE {', '.join(TRIAGE_STATES)}.",
     click.argument("series", required=False, metavar="[SERIES]"),
     click.argument("since", required=False, metavar="[SINCE]"),
     click.argument("state", required=False, metavar="[STATE]", type=click.Choice(TRIAGE_STATES)),
@@ -282,8 +282,8 @@ _command(
         default=5,
     ),
     _option("--steps", "N", "steps to record (10)", click.IntRange(1), default=10),
-    _option("--seconds", "S", "record no longer than that (30)", _TIME, default=30),
-    _option("--keep", "DIR", "keep the traces there, for https://ui.perfetto.dev", _PATH),
+    _option("--seconds", "S", "record no longer than this (30)", _TIME, default=30),
+    _option("--keep", "DIR", "keep the traces in DIR, for https://ui.perfetto.dev", _PATH),
     _formats(),
     context_settings={"allow_interspersed_args": False},
 )
@@ -292,13 +292,19 @@ _command(
     "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
     "meanwhile. CASE is family.workload[axis=value,...].",
     click.argument("case", metavar="CASE"),
-    _option("-o output", "FILE", ".json or .json.gz, for ui.perfetto.dev", _FILE, required=True),
+    _option(
+        "-o output",
+        "FILE",
+        "for ui.perfetto.dev: .json or .json.gz (trace.json.gz)",
+        _FILE,
+        default="trace.json.gz",
+    ),
     DEVICE,
     DEADLINE,
 )
 _command(
     "list",
-    "Name the workloads and their cases.",
+    "List the workloads and their cases.",
     FAMILIES,
     _flag("--cases", "every case, one a line"),
     _formats(),
@@ -306,11 +312,11 @@ _command(
 _command(
     "init",
     "Set up a repository to measure its own code. Writes asv.conf.json, a workload in benchmarks/, "
-    "results/ and a nightly workflow; what is there is left as it is.",
+    "results/ and a nightly workflow; files that exist are left as they are.",
 )
 _command(
     "publish",
-    "Append to the table at URL what it lacks.",
+    "Append stored results that the table at URL lacks.",
     click.argument("url", metavar="URL"),
     RESULTS,
 )

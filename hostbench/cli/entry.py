@@ -57,7 +57,7 @@ def _run(words: list[str], command: click.Command, program: str) -> int | None:
         return EXIT_OK
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else program
-        warn(f"{error.format_message()} `{path} --help` lists what there is")
+        warn(f"{error.format_message()} See `{path} --help`.")
         return EXIT_USAGE
 
 

@@ -142,7 +142,7 @@ def _left_to_do(root: Path) -> Iterator[str]:
         yield f"add to .gitignore: {' '.join(visible)}"
     if results in ignored:
         yield f"git ignores {results}: what is measured would stay on this machine; mend that"
-    yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
+    yield f"set HOSTBENCH in {WORKFLOW} to what pip installs hostbench from"
 
 
 def _first_commands(root: Path, package: str | None) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _first_commands(root: Path, package: str | None) -> Iterator[str]:
     commands = {
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
-        f"{program()} ab HEAD": f"after a change of {code}: against that commit",
+        f"{program()} ab HEAD": f"after a change to {code}: against that commit",
         f"{program()} dashboard": "what was measured",
     }
     if asv_config.build_commands(root, asv_config.source_folder(root))[1]:

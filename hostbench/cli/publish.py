@@ -1,5 +1,7 @@
 """`hostbench publish`: append what a table at a URL lacks of a results folder."""
 
+from pathlib import Path
+
 from hostbench.cli.output import show
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
@@ -10,7 +12,10 @@ from hostbench.store.publish import publish
 def execute(*, url: str, results: str | None) -> int:
     """Publish, and say how much. Raises UsageError where the table cannot be written."""
     if not is_url(url):
-        raise UsageError(f"{url} is no URL; name one, as s3://bucket/path or file:///path")
+        folder = Path(url).absolute().as_uri()
+        raise UsageError(
+            f"{url} is no URL; name one, as s3://bucket/path, or {folder} for a folder"
+        )
     sent = publish(stored_results(results), url)
     runs, rows = sum(bool(row.started_at) for row in sent), sum(row.rows for row in sent)
     show(f"{url}: {runs} runs, {len(sent) - runs} other files, {rows} rows appended")

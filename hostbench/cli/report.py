@@ -49,7 +49,9 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
         matching = [run for run in runs if run.run_id.startswith(run_id)]
         if len(matching) != 1:
             newest = ", ".join(run.run_id for run in (matching or runs)[-5:])
-            raise UsageError(f"--run {run_id!r} names {len(matching)} runs; the newest: {newest}")
+            raise UsageError(
+                f"--run {run_id!r} names {len(matching) or 'no'} runs; the newest: {newest}"
+            )
         if named not in (None, matching[0].machine):
             raise UsageError(f"--run {run_id!r} is of {matching[0].machine}, not of {named}")
         return matching[0]

@@ -33,18 +33,19 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
     show(screen(run, rows, _footer(options, setup, run), terminal(), command))
     statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":
-        warn(f"{measured.end}; what was measured is kept")
+        why = "out of time" if measured.end == "stopped" else measured.end
+        warn(f"{why}; what was measured is stored")
     if measured.end in ("interrupted", "device lost") or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
 
 
 def _footer(options: Measuring, setup: Setup, run: Run) -> list[tuple[str, str]]:
-    """Where the run is kept, and the next commands."""
+    """Where the run is stored, and the next commands."""
     where = typed_again(options, "results")
     own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked
     whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
-    pairs = [("kept", short(path_of(setup.results, run)))]
+    pairs = [("stored", short(path_of(setup.results, run)))]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
         pairs.append(("why it failed", shown))

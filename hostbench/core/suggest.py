@@ -29,7 +29,7 @@ def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[Axi
     ]
     if not own:
         word = selector.workload
-        return f"{word!r} is no family or workload{did_you_mean(word, [*families, *axes])}"
+        return f"there is no family or workload {word!r}{did_you_mean(word, [*families, *axes])}"
     for name, text in selector.axes:
         values = list(dict.fromkeys(value for of_one in own for value in of_one.get(name, ())))
         if not values:

@@ -81,6 +81,8 @@ def recorded(
             VARIABLE: json.dumps(given._asdict()),
             "PYTHONPATH": os.pathsep.join(paths),
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+            # From 5 down torch's profiler prints a line as it starts and one as it stops.
+            "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "6"),
         }
         code = _run(command, env, sys.stderr if quiet else None)
         yield RecordedRun(128 - code if code < 0 else code, list(processes_of(notes)))

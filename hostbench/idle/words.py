@@ -68,7 +68,7 @@ def overhead(free_s: float, recorded_s: float) -> str:
 
 
 def _likely_waits(report: IdleReport) -> Iterator[Block]:
-    yield "No work of a GPU is in the trace: whether one idled cannot be seen."
+    yield "The trace has no GPU work, so idle time cannot be seen."
     if not len(report.likely_waits):
         yield (
             "Idle time, copies and waits need a run on a GPU, with ProfilerActivity.CUDA, where "
@@ -80,8 +80,8 @@ def _likely_waits(report: IdleReport) -> Iterator[Block]:
     yield Table(_LIKELY_COLUMNS, records(report.likely_waits))
     yield ""
     yield (
-        "Counted by their calls, without a GPU: no time is known, and a tensor kept on the "
-        "host does not wait."
+        "Counted without a GPU: how long each would wait is not known, and a tensor that stays on "
+        "the host does not wait."
     )
 
 

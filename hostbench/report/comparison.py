@@ -54,8 +54,8 @@ class Compared:
 
     @property
     def exit_code(self) -> int:
-        """4 where a series failed on the second side that has a number on the first, 1 where one
-        got slower, 3 where nothing could be decided, else 0."""
+        """4 where a series failed on the second side alone, 1 where one got slower, 3 where nothing
+        could be decided, else 0."""
         verdicts = {one.verdict for one in self.comparisons.values()}
         if any(one.verdict == "failed" and one.before for one in self.comparisons.values()):
             return EXIT_FAILED
@@ -231,7 +231,9 @@ _COLUMNS = (
     Column(
         ("num_first", "num_second", "unit"),
         "n",
-        lambda first, second, unit: f"{first}+{second}{' runs' * (unit == 'run')}",
+        lambda first, second, unit: (
+            f"{first}+{second}{' runs' * (unit == 'run')}" if first and second else "-"
+        ),
         right=True,
     ),
     Column(("why",), "why", _short, code=True),

@@ -151,7 +151,7 @@ def header(run: Run) -> tuple[str, str]:
     ends = [epoch_s(record.started_at) for record in run.winners().values()]
     # each case may have a number of its own: the most that any has
     planned = max(header.launches, run.measured_launches)
-    of = f"{run.measured_launches} of " if 0 < run.measured_launches < planned else ""
+    of = f"{run.measured_launches} of " if run.measured_launches < planned else ""
     launches = f"{of}{planned} launch{'es' * (planned != 1)}{'' if run.is_whole else ', partial'}"
     is_busy = busy(facts, facts_of(run.facts.get("during", {}))) or run.disturbed_launches()
     how = (

@@ -93,8 +93,8 @@ def chosen(
     first, second = (_named(runs, name, resolve) for name in names)
     if first.column != second.column and {first.column, second.column} != {*_IN_TIME}:
         raise UsageError(
-            f"{first.text!r} and {second.text!r} are of two kinds: name two commits or runs, or "
-            "two of one kind, as two machines"
+            f"{first.text!r} and {second.text!r} cannot be compared: name two commits or runs, "
+            "or two machines"
         )
     # asv's own points of a commit have the same id on every machine
     columns = ["machine", "run_id"]
@@ -139,16 +139,16 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     is_stored = runs[column].astype("string").str.startswith(name).any()
     if not colon and commit is None and (len(text) < _MIN_DIGITS or not is_stored):
         raise UsageError(
-            f"git knows no {text!r} here, and no stored run's commit begins so; name a branch, "
-            f"a tag, a commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
+            f"there is no commit {text!r} here, nor a stored run of one; name a branch, a tag, a "
+            f"commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
         )
     if rows.empty:
         known = [value for value in dict.fromkeys(values) if value]
         measures = "hostbench run` there" if is_ours(runs) else f"asv run {name[:8]}^!`"
         hint = f" ({name[:8]}; `{measures} measures it)"
         raise NothingMeasured(
-            f"no run{' that may be judged' * (column != 'run_id')} has {text!r}"
-            f"{did_you_mean(name, known) if colon else hint}; the newest: "
+            f"{text!r} has no run{' that may be judged' * (column != 'run_id')}"
+            f"{did_you_mean(name, known) if colon else hint}; the newest that have one: "
             f"{', '.join(value if colon else value[:8] for value in known[-5:]) or 'none'}"
         )
     if (num := rows[column].nunique()) > 1:
@@ -203,9 +203,10 @@ def read(
     case, its version and its machine, unless machines are compared."""
     stored = _series_of(first, second, history), _series_of(second, first, history)
     left, right = ({key: own for key, own in side.items() if own.numbers} for side in stored)
-    is_in_time, levels = second.column in _IN_TIME, dict[Key, dict[str, Any]]()
+    is_in_time, failing = second.column in _IN_TIME, set[Key]()
+    levels = dict[Key, dict[str, Any]]()
     if is_in_time and (first.is_level or not all(own.launches for own in left.values())):
-        levels = _levels(first, second, history)
+        levels, failing = _levels(first, second, history)
     have = levels if first.is_level else left, right
     versions = [{key[:2]: key[2] for key in side} for side in have]
     series, lacking = dict[Key, TwoSides](), dict[Key, Comparison]()
@@ -227,6 +228,9 @@ def read(
             begins = max(level.get("resets", ()), default=0)
             before_s = own.numbers or level.get("before", [])[begins:]
             after_s = [] if failed else other.numbers
+            was_failed = newest[0] is not None and newest[0]["status"] == "failed"
+            if failed and (key in failing if first.is_level else was_failed):
+                before_s, why = [], (why[0], f"failed before, too: {why[1]}")
             lacking[key] = Comparison(
                 verdict=why[0],
                 why=why[1],
@@ -280,12 +284,14 @@ def _number(rows: pd.DataFrame) -> "pd.Series[float]":
     return number.where((rows["status"] == "ok") & (number > 0))
 
 
-def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, dict[str, Any]]:
-    """Of each series what TwoSides has of its time: which side is the `older` one, the numbers of
+def _levels(
+    first: SideRuns, second: SideRuns, history: Results
+) -> tuple[dict[Key, dict[str, Any]], set[Key]]:
+    """(of each series what TwoSides has of its time: which side is the `older` one, the numbers of
     the runs `before` it, the oldest first, and its `resets`, where a night has confirmed that it
-    moved. Where the first side is the level itself, of the series that one of the last LEVEL_RUNS
-    runs measured."""
-    levels: dict[Key, dict[str, Any]] = {}
+    moved; those that failed the last time before). Where the first side is the level itself, of the
+    series that one of the last LEVEL_RUNS runs measured."""
+    levels, failing = dict[Key, dict[str, Any]](), set[Key]()
     for name, of_second in second.rows.groupby("machine"):
         machine = str(name)
         ids = [*first.rows.loc[first.rows["machine"] == machine, "run_id"]], [*of_second["run_id"]]
@@ -299,7 +305,8 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
         points = history.points(machine, _OF_LEVEL)
         points["number"] = _number(points).mask(of_few_launches(points))
         runs, is_turned = _runs_before(points, *ids, left_out, first.is_level)
-        points = points.loc[points["number"].notna(), ["run_id", "case", "version", "number"]]
+        is_known = points["number"].notna() | (points["status"] == "failed")
+        points = points.loc[is_known, ["run_id", "case", "version", "number"]]
         run = points["run_id"].cat
         where, names = pd.factorize(np.array([where_of(machine, own) for own in run.categories]))
         points["where"] = where[run.codes]
@@ -310,15 +317,18 @@ def _levels(first: SideRuns, second: SideRuns, history: Results) -> dict[Key, di
             ["where", "case", "version"], observed=True
         ).indices
         for (index, case, version), own in series.items():
-            last = own[-SEARCHED_RUNS:]  # arrays, no frame: series are many
-            if not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS:
+            key = str(names[index]), str(case), str(version)
+            if np.isnan(numbers[own[-1]]):
+                failing.add(key)
+            last = own[~np.isnan(numbers[own])][-SEARCHED_RUNS:]  # arrays, no frame: many series
+            if len(last) and (not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS):
                 moved = runs.index[order[last]].isin(confirmed.get((case, version), []))
-                levels[str(names[index]), case, version] = {
+                levels[key] = {
                     "older": int(is_turned),
                     "before": numbers[last].tolist(),
                     "resets": np.flatnonzero(moved).tolist(),
                 }
-    return levels
+    return levels, failing
 
 
 def _runs_before(

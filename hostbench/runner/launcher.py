@@ -164,7 +164,7 @@ class Launcher:
             ended = isinstance(message, Exited) and describe_exit(message.status)
             why = ended or f"not within {_START_DEADLINE_S:g} s"
             raise BrokenError(
-                f"the fork server could not import torch ({why}): {self._tail()}; "
+                f"the measuring process could not import torch ({why}): {self._tail()}; "
                 "`hostbench doctor` says what may help"
             )
         self.worker = message.pid
@@ -184,7 +184,7 @@ class Launcher:
         self._poll.register(self._server.stdout, select.POLLIN)
         message = self._next(time.monotonic() + _START_DEADLINE_S)
         if not isinstance(message, Process):
-            raise BrokenError(f"the fork server did not start: {self._tail()}")
+            raise BrokenError(f"the measuring process did not start: {self._tail()}")
         wanted = self._root / "hostbench" / "__init__.py"
         if not Path(message.hostbench).samefile(wanted):
             raise BrokenError(
@@ -246,7 +246,7 @@ class Launcher:
     def _tail(self) -> str:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it printed nothing"
 
 
 def _lost(begun: Started, why: str, *, is_fatal: bool) -> CaseRecord:

@@ -190,7 +190,7 @@ def choose(
                 f"--case {selector.text!r} is not in the families named: {', '.join(named)}; name "
                 f"{selector.family} as well"
             )
-        check_selects(selector, workloads, "--case ")
+        check_selects(selector, workloads, "")
     kind = "cuda" if device == MARK else device
     asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
     chosen = [case for case in asked if case.values["device"] == kind]

@@ -114,7 +114,7 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> C
     """The state of the checkout at `root`, where what is measured is in its commit: the families,
     whose files `sources` names, and the package, of which no other copy is installed."""
     if root is None:
-        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json here or above")
+        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json")
     tree = working_tree(root, results)
     for family, path in sources.items() if tree.commit else ():
         try:

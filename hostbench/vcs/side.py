@@ -72,7 +72,7 @@ class Side:
 def known_commit(checkout: Path, name: str) -> str:
     commit = repo.commit_of(checkout, name)
     if commit is None:
-        raise UsageError(f"git knows no commit {name!r}; name a branch, a tag or a commit")
+        raise UsageError(f"there is no commit {name!r}; name a branch, a tag or a commit")
     return commit
 
 

@@ -117,7 +117,7 @@ def test_bad_input(args: tuple[str, ...], parts: tuple[str, ...], results: Path)
     [
         (("run", "--case", "transfer[memory=pined]"), "'pined'"),
         (("run", "--device", "cpu", "--case", "transfer[device=cuda]"), "'transfer[device=cuda]'"),
-        (("ab", "nosuch"), "git knows no commit 'nosuch'"),
+        (("ab", "nosuch"), "there is no commit 'nosuch'"),
         (("ab", "HEAD", "nosuch"), "'nosuch' is no commit that git knows, and no family"),
         (("ab", "HEAD", "transferr"), "and no family (did you mean 'transfer'?)"),
         (("ab", "HEAD", "HEAD", "nosuch"), "unknown family 'nosuch'"),
@@ -244,10 +244,10 @@ def test_exit_codes_of_a_run(
     assert one.header.machine == "simulated-shelf"  # never under a real machine's name
     assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
     assert case_results(one)
-    assert one.run_id in said.out and "kept  " in said.out
+    assert one.run_id in said.out and "stored  " in said.out
     assert not list(results.rglob("*.jsonl"))
     is_cut_off = change in (INTERRUPTED, LOSING)
-    assert ("what was measured is kept" in said.err) is is_cut_off
+    assert ("what was measured is stored" in said.err) is is_cut_off
     assert (len(one.winners()) == 2 and not one.is_whole) is is_cut_off
     assert ("device cuda: No CUDA GPUs are available" in said.err) is (change is LOSING)
 
@@ -275,7 +275,7 @@ def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(stage: Path) -> No
     said = hostbench(*QUICK, *where, "--budget", "0.000001")
     first = only(stage / "my results")
     assert len(first.winners()) == 1 and not first.is_whole
-    assert "stopped; what was measured is kept\n" in said.err
+    assert "out of time; what was measured is stored\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
 
 

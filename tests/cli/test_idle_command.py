@@ -92,7 +92,7 @@ def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str
     made.op("aten::mm", (0, 10))
     code, out, _ = run(capsys, "--trace", made.write(tmp_path / "trace.json"))
     assert code == EXIT_NOTHING_MEASURED
-    assert "No work of a GPU is in the trace" in out
+    assert "The trace has no GPU work" in out
     assert "need a run on a GPU" in out
 
 

@@ -279,7 +279,7 @@ def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
     story.commit("begin")
     summary = story.folder / "summary.md"
     assert story.night(1, "--case", "steps.nothing", "--summary", str(summary)) == EXIT_USAGE
-    assert story.answer.startswith("Nothing measured: --case 'steps.nothing' selects no case")
+    assert story.answer.startswith("Nothing measured: 'steps.nothing' selects no case")
     assert summary.read_text().startswith("## Nothing measured: ")
     for path in ("no/summary.md", str(story.folder)):
         assert story.night(1, "--summary", path) == EXIT_USAGE and "--summary" in story.said

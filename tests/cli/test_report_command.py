@@ -73,7 +73,7 @@ def test_a_results_folder_that_is_none(
         (("--machine", "table"), EXIT_OK, "run run3"),
         (("--run", "run1"), EXIT_OK, "run run1"),
         (("--run", "run"), EXIT_USAGE, "names 3 runs"),
-        (("--run", "gone"), EXIT_USAGE, "'gone' names 0 runs"),
+        (("--run", "gone"), EXIT_USAGE, "'gone' names no runs"),
         (("--machine", "a/b"), EXIT_USAGE, "'a/b'"),
         (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: shelf, table"),
     ],

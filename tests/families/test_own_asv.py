@@ -87,7 +87,7 @@ def test_asv_records_the_commit(project: Scratch, said: dict[str, str]) -> None:
 
 def test_its_question_is_answered(said: dict[str, str]) -> None:
     answer = " ".join(said["hostbench report"].split())
-    assert re.search(r"What does the DataLoader cost\? .*loader", answer), answer
+    assert re.search(r"What does the DataLoader cost with 32 examples\? .*loader", answer), answer
 
 
 def test_the_dashboard_opens_with_its_answer_and_chart(
@@ -97,5 +97,5 @@ def test_the_dashboard_opens_with_its_answer_and_chart(
     with own_project.forgotten():
         page = dashboard_page.opened(monkeypatch, "overview", project.results)
     assert not page.exception, page.exception
-    assert "What does the DataLoader cost?" in dashboard_page.said(page)
+    assert "What does the DataLoader cost with 32 examples?" in dashboard_page.said(page)
     assert dashboard_page.charts(page) > 1  # the machines are one

@@ -124,7 +124,7 @@ def test_lines_that_would_wait_for_a_gpu(forked: Forked) -> None:
     assert process is not None and process.trace is not None
     assert len(read_trace(Path(process.trace)).steps.starts) == 4
     report, page = answer(Path(process.trace))
-    assert page.startswith("No work of a GPU is in the trace")
+    assert page.startswith("The trace has no GPU work")
     assert f"1 a step  train.py:{line_of('batch = ')} (work)  .to(device)" in page
     assert {
         (wait.call, wait.file, wait.line, wait.count, wait.per_step) for wait in report.likely_waits

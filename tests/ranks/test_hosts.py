@@ -75,7 +75,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     text, _ = [process.communicate(timeout=300)[0] for process in running]
     assert [process.returncode for process in running] == [4, -9], text
     assert f"no agent answers for rank 1 on {host}: it or its host is gone" in text
-    assert "device lost; what was measured is kept" in text
+    assert "device lost; what was measured is stored" in text
     run = only_run(results)
     assert run.header.machine.startswith("1x2x-")
     measured = case_results(run)

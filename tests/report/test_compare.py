@@ -59,7 +59,7 @@ def level(results: Path, factors: tuple[float, ...], commit: str = OLD, **header
 def on_day(results: Path, day: int, records: Sequence[CaseRecord], **header: Any) -> None:
     run_id = f"202611{day:02d}T000000Z-{NEW[:8]}-{99 - day:04d}"
     started = {"started_at": f"2026-11-{day:02d}T12:00:00.000Z", "commit": NEW}
-    archive.write(results, builders.run(records, run_id=run_id, **started, **header))
+    archive.write(results, builders.run(records, run_id=run_id, **started | header))
 
 
 class Shell:
@@ -170,6 +170,20 @@ def test_failed_skipped_not_measured_and_another_version_are_told_apart(compare:
     assert compare.rows(OLD, NEW)[0] == EXIT_NOTHING_MEASURED  # the newest run counts
 
 
+def test_what_failed_before_too_is_no_failure_of_the_newest_run(compare: Shell) -> None:
+    """Of a level and of a commit: the last run before counts."""
+    level(compare.results, (1.0,) * 4)
+    broken = [builders.failed(CASES[0], "broke")]
+    broken += [builders.record(CASES[1], n, 1.0) for n in range(10)]
+    for day, commit, exit_code, why in (
+        (22, NEW, EXIT_FAILED, "broke"),
+        (23, "c" * 40, EXIT_OK, "failed before, too: broke"),
+    ):
+        on_day(compare.results, day, broken, commit=commit)
+        assert compare(commit) == exit_code and why in compare.out and "+0" not in compare.out
+    assert compare(NEW, "c" * 40) == EXIT_OK and "before, too" in compare.out
+
+
 # ---- which runs ---------------------------------------------------------------------------------
 
 
@@ -221,7 +235,7 @@ def test_runs_and_machines_are_sides_too(compare: Shell) -> None:
     assert compare("machine:left", "machine:third") == EXIT_REGRESSION
     assert f"{SHOWN[0]}\n" in compare.out
     assert compare("machine:left", "machine:right") == EXIT_NOTHING_MEASURED
-    assert "no run that may be judged has 'machine:right'" in compare.err
+    assert "'machine:right' has no run that may be judged" in compare.err
 
 
 def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell) -> None:
@@ -248,13 +262,13 @@ def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell)
     ("sides", "exit_code", "message"),
     [
         ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
-        ("no-such-branch", EXIT_USAGE, "git knows no 'no-such-branch'"),
+        ("no-such-branch", EXIT_USAGE, "no commit 'no-such-branch' here"),
         (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
-        (f"{OLD} machine:left", EXIT_USAGE, "are of two kinds: name two commits or runs, or two"),
+        (f"{OLD} machine:left", EXIT_USAGE, "cannot be compared: name two commits or runs, or two"),
         (f"{OLD} {OLD[:8]}", EXIT_USAGE, "share 2 runs: name sides that share none"),
         (f"{OLD} run:20261121", EXIT_USAGE, "names 4 of run_id: write more of it"),
-        ("machine:lft machine:left", EXIT_NOTHING_MEASURED, "'machine:lft' (did you mean 'left'?)"),
-        (f"{OLD} {'c' * 40}", EXIT_NOTHING_MEASURED, f"has '{'c' * 40}' (cccccccc; `hostbench"),
+        ("machine:lft machine:left", EXIT_NOTHING_MEASURED, "(did you mean 'left'?); the newest"),
+        (f"{OLD} {'c' * 40}", EXIT_NOTHING_MEASURED, "may be judged (cccccccc; `hostbench"),
         (f"{OLD} {NEW} --machine lft", EXIT_NOTHING_MEASURED, "(did you mean 'left'?)"),
     ],
 )
@@ -303,7 +317,7 @@ def test_another_projects_tree_has_a_level_too(
         assert exit_code == EXIT_REGRESSION and len(called) == 6
         assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
     assert compare("HEAD") == EXIT_NOTHING_MEASURED
-    assert re.search(r"has 'HEAD' \((\w{8}); `asv run \1\^!` measures it\)", compare.err)
+    assert re.search(r"judged \((\w{8}); `asv run \1\^!` measures it\)", compare.err)
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
     why = "made one after the other; 3 more runs or both interleaved will decide"

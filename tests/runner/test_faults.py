@@ -170,7 +170,7 @@ def test_interrupted_hostbench_archives_at_once(
     wait_for_records(results, 3)
     running.send_signal(number)
     out, _ = running.communicate(timeout=60)
-    assert running.returncode == 4 and "what was measured is kept" in out
+    assert running.returncode == 4 and "what was measured is stored" in out
     assert not list(journal.find(results))
     run = only_run(results)
     assert run.finish and run.finish.status == "interrupted"

@@ -356,7 +356,7 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     (tmp_path / "asking.py").write_text(f"{ASKING}\nsys.modules['torch'] = None\n")
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     cases = (Case.of("asking.torch", {"device": "cpu"}),)
-    wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
+    wrong = "the measuring process could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
         list(launcher.run(Launch(cases=cases)))
 

@@ -215,7 +215,7 @@ def test_a_comment_says_that_nothing_was_measured(
         hostbench(*words, code=EXIT_FAILED)
         assert answer in (root / "c.md").read_text()
     hostbench(*AB, "gone", "--comment", "c.md", code=EXIT_USAGE)
-    assert "## Failed\n\n- `git knows no commit 'gone'" in (root / "c.md").read_text()
+    assert "## Failed\n\n- `there is no commit 'gone'" in (root / "c.md").read_text()
     done = hostbench(*AB, "main", "--comment", "no/such.md", code=EXIT_USAGE)
     assert "'--comment': there is no folder no" in done.err
 
