@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem != "app"]
-PAGES = ("overview", "curves", "changes", "trend", "compare", "runs")
+PAGES = sorted(path.stem for path in APP.glob("views/[!_]*.py"))
 
 
 @pytest.fixture(autouse=True, scope="module")

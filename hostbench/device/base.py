@@ -49,18 +49,28 @@ Ability = Literal[
 """What a workload declares in `needs`, and what some devices do not have."""
 
 
-_NOT_ON_CPU = {
-    "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
-    "allocator caches": "the cpu device's allocators have no caches: cold and warm are one case",
-    "memory of its own": "the cpu device has no memory of its own: it works in host memory",
-    "second device": "the cpu device has no peer; it needs 2 GPUs",
-    "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
-    "events that put the host to sleep": "each wait of the cpu device lets the host sleep: there "
-    "is no other",
-    "segments of an allocator": "the cpu device's memory is the C library's: torch packs no "
-    "segments there",
-    "streams of torch": "torch has no streams on cpu: nothing is gathered ahead; it needs a GPU",
-    "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
+_LACKS: Mapping[str, Mapping[str, str]] = {
+    "cpu": {
+        "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
+        "allocator caches": "the cpu device's allocators have no caches: cold and warm are one "
+        "case",
+        "memory of its own": "the cpu device has no memory of its own: it works in host memory",
+        "second device": "the cpu device has no peer; it needs 2 GPUs",
+        "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
+        "events that put the host to sleep": "each wait of the cpu device lets the host sleep: "
+        "there is no other",
+        "segments of an allocator": "the cpu device's memory is the C library's: torch packs no "
+        "segments there",
+        "streams of torch": "torch has no streams on cpu: nothing is gathered ahead; it needs a "
+        "GPU",
+        "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
+    },
+    "simulated": {
+        "segments of an allocator": "the simulated device's allocator packs no segments",
+        "training steps": "the simulated device multiplies no matrices",
+        "far NUMA node": "the simulated device's host has one NUMA node",
+        "tensors of torch": "the simulated device has no tensors of torch",
+    },
 }
 
 
@@ -68,17 +78,8 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
     """The abilities that a device does not have, each with the reason; `num_devices` are those of
     its kind on this machine. It needs no torch: `doctor` tells what will be skipped from here, and
     the devices refuse from here."""
-    if device == "cpu":
-        return _NOT_ON_CPU
-    missing = {}
-    if num_devices < 2:
-        missing["second device"] = too_few(device, 2, num_devices)
-    if device == "simulated":
-        missing["segments of an allocator"] = "the simulated device's allocator packs no segments"
-        missing["training steps"] = "the simulated device multiplies no matrices"
-        missing["far NUMA node"] = "the simulated device's host has one NUMA node"
-        missing["tensors of torch"] = "the simulated device has no tensors of torch"
-    return missing
+    few = {"second device": too_few(device, 2, num_devices)} if num_devices < 2 else {}
+    return {**few, **_LACKS.get(device, {})}
 
 
 def too_few(device: str, needed: int, num_devices: int) -> str:
@@ -310,6 +311,11 @@ class Device(Protocol):
     def host_read(self, how: HostRead, counter: Buffer) -> Callable[[], Any]:
         """What a program does to a small tensor, as one call that is made over and over: it returns
         what the expression does. All but `shape` wait for the device."""
+
+    def num_enqueued(self) -> int | None:
+        """How often the device was given work so far; None where nobody counts. Operations of torch
+        give the cpu device none: they run at once, in the host's thread."""
+        return None
 
     def graph(self, work: Step) -> Step:
         """A step that replays, with one launch, all that `work` enqueues. `work` runs a few times

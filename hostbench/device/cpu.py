@@ -221,6 +221,9 @@ class CpuDevice(TorchDevice):
         if errors:
             raise errors[0]
 
+    def num_enqueued(self) -> int:
+        return sum(stream._num_enqueued for stream in self._streams)
+
     def advance(self, counter: Buffer) -> None:
         self.current.enqueue(self._task(partial(counter.add_, 1)))
 

@@ -20,8 +20,7 @@ from hostbench.device.base import Device, Step
 
 PROBE_DELAY_S = 0.01
 """How long the delay probe keeps the stream busy before the call under test."""
-PROBES = 2
-"""A call that waits never returns early; one that does not may be held up by the scheduler."""
+NO_WORK = "the step enqueues nothing on the device"
 EVENT_DELAY_S = 0.002
 """How much longer than its calls took the stream is held back, so that what the host does for a
 step is outside the device clock."""
@@ -124,12 +123,16 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     device_reason: str | None
     call_s = max(call for _, call in timed)
     if prepared.host_only:
-        device_reason = "the step enqueues nothing on the device"
+        device_reason = NO_WORK
     elif not prepared.one_stream:
         device_reason = "the step has streams of its own"
     else:
-        asynchronous = any(_returns_early(device, prepared, call_s) for _ in range(PROBES))
+        asynchronous = _returns_early(device, prepared, call_s)
+        if asynchronous is False:  # once more: the scheduler may hold up a call that does not wait
+            asynchronous = _returns_early(device, prepared, call_s)
         device_reason = "the step waits: its device clock would hold the host's time"
+        if asynchronous is None:
+            device_reason = NO_WORK
     if asynchronous:
         delay_s = EVENT_DELAY_S + call_s * prepared.depth
         device_s, device_reason = _device_clock(device, prepared, settings, delay_s), None
@@ -223,8 +226,9 @@ def _words(path: str) -> list[str]:
         return []
 
 
-def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> bool:
-    """The delay probe: with the stream kept busy, does the call come back before it is free?
+def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> bool | None:
+    """The delay probe: with the stream kept busy, does the call come back before it is free? None
+    where it gave the device nothing to wait for.
 
     The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call returns early
     when it takes less than half of PROBE_DELAY_S longer than that. Enqueueing the delay is outside.
@@ -233,10 +237,14 @@ def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> b
     """
     prepared.get_ready(device)
     device.delay(usual_call_s + PROBE_DELAY_S)
+    num_enqueued = device.num_enqueued()
     start_s = device.now()
     prepared.step()
     called_s = device.now() - start_s
+    has_work = num_enqueued is None or device.num_enqueued() != num_enqueued
     device.synchronize()
+    if not has_work:
+        return None
     return called_s - usual_call_s < PROBE_DELAY_S / 2
 
 

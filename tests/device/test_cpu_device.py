@@ -11,6 +11,7 @@ from hostbench.core.units import KIB, MIB
 from hostbench.device import NAMES, open_device
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice, CpuStream
+from hostbench.measure.measure import BRIEF, Prepared, measure
 
 WAIT_S = 20.0
 """Until a test that hangs gives up."""
@@ -105,6 +106,12 @@ def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
     assert device.same_values(source, target)
     assert device.current is device.default
     opened.set()
+
+
+def test_what_torch_does_at_once_is_not_taken_for_asynchronous(device: CpuDevice) -> None:
+    source = device.buffer(KIB)
+    result = measure(device, Prepared(step=source.clone), BRIEF)
+    assert (result.device_s, result.findings["asynchronous"]) == ((), None)
 
 
 def test_events(device: CpuDevice) -> None:
