@@ -228,7 +228,7 @@ def trends(
 def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
     """What a run answers; nothing where it measured another project."""
     own = rows(store, machine, run_id)
-    return answers_of(rows_of(own[own["family"].isin(families.names())]))
+    return answers_of(rows_of(own[own["family"].isin(families.known())]))
 
 
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")

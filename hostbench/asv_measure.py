@@ -15,7 +15,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.facts import collect, machine_name, machine_of_asv, nvidia_hardware, probe_torch
-from hostbench.families import load, names
+from hostbench.families import known, load
 from hostbench.measure.asv_class import Cache, case_key, summarize
 from hostbench.measure.workload import Workload
 from hostbench.runner import session
@@ -38,7 +38,7 @@ def measure(family: str, file: Path) -> Cache:
     # asv tells its own environments where the project is, and an `existing` one nothing.
     project = project_root(file)
     os.environ.setdefault("ASV_CONF_DIR", str(project or Path.cwd()))
-    if family not in names():
+    if family not in known():
         return {"records": {}, "unknown": f"there is no family {family!r} at this commit"}
     return {"records": _measure(load((family,)))}
 
@@ -108,13 +108,10 @@ def _asked() -> dict[str, Any]:
     try:
         from hostbench.asv_env import options_of
 
-        return options_of(_asv_command())
+        command = Path(f"/proc/{os.getppid()}/cmdline").read_text()
+        return options_of(command.split("\0")[:-1])
     except (ImportError, OSError):
         return {}
-
-
-def _asv_command() -> list[str]:
-    return Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")[:-1]
 
 
 def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, Any]) -> str | None:

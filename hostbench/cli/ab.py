@@ -28,8 +28,7 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import format_change, format_interval
 from hostbench.core.user_project import is_hostbench
-from hostbench.families import names as known_families
-from hostbench.families import user_families
+from hostbench.families import known, user_families
 from hostbench.judge.two_sides import Comparison, side_of
 from hostbench.report.comparison import comment as comment_with
 from hostbench.report.comparison import comment_of, page
@@ -247,7 +246,7 @@ def repository(results: Path) -> tuple[Path, Checkout]:
 
 def _names(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
     """(B, families) of what follows A: B may be left out, and no family is taken for it."""
-    families = known_families()
+    families = known()
     second = None
     if names and names[0] not in families:
         second, *names = names

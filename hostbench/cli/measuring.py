@@ -26,7 +26,7 @@ from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import check_selects, load, names, source, user_families
+from hostbench.families import check_selects, known, load, user_families
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import Compared, compared
 from hostbench.report.doctor import without_cuda, without_torch
@@ -125,7 +125,7 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
                 f"{VARIABLE} is set, and {results} is the folder of measured results that "
                 "asv.conf.json names: name another with --results"
             )
-    sources = {family: source(family) for family in dict.fromkeys(case.family for case in cases)}
+    sources = {family: known()[family].path for family in sorted({case.family for case in cases})}
     look = partial(checkout, root, results, sources)
     host_facts, collect = _facts(device, simulation)
     plan = Plan(
@@ -153,7 +153,7 @@ def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, .
     for what selects nothing."""
     # What of the user's project cannot be imported is an error, as if it were named.
     own = () if options.case else user_families()
-    workloads = load(options.families or own or names())
+    workloads = load(options.families or own or tuple(known()))
     hardware = facts.nvidia_hardware()
     if options.device == "cuda" and not hardware.visible:
         text = f"--device cuda: no NVIDIA GPU is visible ({hardware.why})"

@@ -1,5 +1,6 @@
 """`hostbench triage`: what people say of events: accepted, expected, noise, investigating."""
 
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _write(folder: Path, entry: Entry) -> None:
     names = {name for event in history.events for name in event.near if name.startswith(since)}
     is_short = len(since) >= SHORTEST_COMMIT and len(names) == 1
     entry = replace(entry, since=names.pop() if is_short else commit_of(Path.cwd(), since) or since)
-    if not triage.is_first_bad(entry.since):
+    if not re.match(triage.FIRST_BAD, entry.since):
         raise UsageError(
             f"{since!r} is no commit that git knows here, and none of what is stored: copy it from "
             "`hostbench changes`"

@@ -271,7 +271,7 @@ class TorchLoader:
                 prefetch_factor=loading.prefetch_factor if has_workers else None,
                 persistent_workers=loading.persistent and has_workers,
                 multiprocessing_context="fork" if has_workers else None,
-                worker_init_fn=_live_no_longer_than_parent,
+                worker_init_fn=lambda _: die_with_parent(),
             )
         )
 
@@ -293,10 +293,6 @@ class TorchLoader:
                 end()
         for worker in workers:
             worker.join()
-
-
-def _live_no_longer_than_parent(_: int) -> None:
-    die_with_parent()
 
 
 def _quietly(act: Callable[[], Any]) -> Any:

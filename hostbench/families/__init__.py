@@ -41,30 +41,20 @@ class Family:
     """Why it cannot be imported, and where."""
 
 
-def names() -> tuple[str, ...]:
-    """Every family, in the order that a reader meets them: by `ORDER` of its module (50 unless it
-    has one), then by name."""
-    return tuple(_families())
+def known() -> dict[str, Family]:
+    """Every family by its name, in the order that a reader meets them: by `ORDER` of its module (50
+    unless it has one), then by name."""
+    return _imported(user_project.workload_folder())
 
 
 def broken() -> dict[str, str]:
     """Family -> why it cannot be imported, and where."""
-    return {name: family.broken for name, family in _families().items() if family.broken}
+    return {name: family.broken for name, family in known().items() if family.broken}
 
 
 def user_families() -> tuple[str, ...]:
     """The families of the user's project, also those that cannot be imported."""
-    return tuple(name for name, family in _families().items() if not family.is_ours)
-
-
-def is_ours(family: str) -> bool:
-    """Whether the family is hostbench's own, and no project's."""
-    return _families()[family].is_ours
-
-
-def source(family: str) -> Path:
-    """The file of a family."""
-    return _families()[family].path
+    return tuple(name for name, family in known().items() if not family.is_ours)
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
@@ -73,18 +63,18 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
 
     Raises UsageError for a family that is named and does not exist, or cannot be imported.
     """
-    known = _families()
+    every = known()
     for name in families or ():
-        if name in known:
-            if known[name].broken:
-                raise UsageError(known[name].broken)
-        elif name.partition(".")[0] in known:
+        if name in every:
+            if every[name].broken:
+                raise UsageError(every[name].broken)
+        elif name.partition(".")[0] in every:
             raise UsageError(f"{name!r} is no family; --case {name!r} chooses a workload or a case")
         else:
-            hint = did_you_mean(name, known)
-            raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(known)}")
+            hint = did_you_mean(name, every)
+            raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(every)}")
     works = registry().values()
-    wanted = known if families is None else families
+    wanted = every if families is None else families
     return {work.name: work for name in wanted for work in works if work.family == name}
 
 
@@ -99,7 +89,7 @@ def check_selects(selector: Selector, works: Mapping[str, Workload], where: str)
 
 def declared(workload: str) -> Workload | None:
     """The workload of that name; None for another project's benchmark or one of another version."""
-    _families()
+    known()
     return registry().get(workload)
 
 
@@ -124,13 +114,13 @@ def pictures() -> dict[str, Picture]:
     """What the pages draw of every family: `PICTURES` beside the questions, by their names."""
     return {
         own.choice: replace(own, words={**words(name), **own.words})
-        for name in names()
+        for name in known()
         for own in getattr(_asking(name), "PICTURES", ())
     }
 
 
 def _asking(name: str) -> ModuleType | None:
-    family = _families().get(name)
+    family = known().get(name)
     beside = f"{__name__}.{name}"
     if family and family.is_ours and importlib.util.find_spec(beside):
         return importlib.import_module(f"{beside}.questions")
@@ -140,7 +130,7 @@ def _asking(name: str) -> ModuleType | None:
 def preloads(names: Collection[str]) -> tuple[str, ...]:
     """What these families want to be imported once, before their launches are forked: `PRELOAD`
     beside their workloads."""
-    chosen = (family.module for name, family in _families().items() if name in names)
+    chosen = (family.module for name, family in known().items() if name in names)
     named = (getattr(module, "PRELOAD", ()) for module in chosen)
     lists = ((modules,) if isinstance(modules, str) else modules for modules in named)
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
@@ -151,10 +141,6 @@ def our_benchmarks(package: Path = Path(hostbench.__file__).parent) -> Path:
     commit, beside it in a checkout."""
     inside = package / "_benchmarks"
     return inside if inside.is_dir() else package.parent / "benchmarks"
-
-
-def _families() -> dict[str, Family]:
-    return _imported(user_project.workload_folder())
 
 
 @cache

@@ -13,7 +13,7 @@ from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_ca
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.measure.asv_class import Suite, asv_class
-from hostbench.measure.workload import Build, CaseOptions, Workload, family_of
+from hostbench.measure.workload import Build, CaseOptions, Workload
 
 _PER_CASE = set(CaseOptions.__struct_fields__)
 _OPTIONS = {"only", "rate_of", "sampling", "baseline", *_PER_CASE}
@@ -31,7 +31,7 @@ def workload(
     def declare(build: Build) -> type[Suite]:
         known = {name: value for name, value in options.items() if name in _OPTIONS}
         work = Workload(
-            name=f"{family_of(build.__module__)}.{build.__name__}",
+            name=f"{build.__module__.rpartition('.')[2]}.{build.__name__}",
             axes=axes,
             version=version,
             build=build,

@@ -157,11 +157,6 @@ def register(work: Workload) -> None:
     _REGISTRY[work.name] = work
 
 
-def family_of(module: str) -> str:
-    """The family of the workloads in a module of that name."""
-    return module.rpartition(".")[2]
-
-
 def registry() -> dict[str, Workload]:
     """Every workload registered so far, by name. `hostbench.families.load()` fills it."""
     return dict(_REGISTRY)

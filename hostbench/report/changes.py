@@ -193,15 +193,11 @@ def _named(series: str, num_moved: int | None, num_series: int | None) -> str:
     return as_typed(series) + moved
 
 
-def _since(commit: str, committed_at: str, *_: str) -> str:
-    return f"{commit[:8]} {committed_at[:10]}"
-
-
 _POINT = ("commit", "committed_at", "started_at", "run_id")
 _LEVELS = ("effect", "low", "high", "before_s", "after_s")
 COLUMNS = (
     Column(("state", "fails"), "state", lambda state, fails: state),
-    Column(("since", *_POINT), "since", lambda since, *first: _since(*first), right=True),
+    Column(("since", *_POINT), "since", lambda _, c, at, *more: f"{c[:8]} {at[:10]}", right=True),
     Column(("effect",), "change", units.format_change, right=True),
     Column(("low", "high"), "99 % interval", units.format_interval, right=True),
     Column(("before_s", "after_s"), "before -> after", units.format_levels, right=True),

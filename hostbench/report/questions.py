@@ -56,7 +56,7 @@ def _row(cells: Mapping[Hashable, Any], case: Case) -> Row:
 
 def answers(rows: Rows) -> list[Answer]:
     """Answers for one run's rows, family by family; families it holds no case of give none."""
-    names = dict.fromkeys([*families.names(), *(row.family for row in rows)])
+    names = dict.fromkeys([*families.known(), *(row.family for row in rows)])
     by_family = {name: [row for row in rows if row.family == name] for name in names}
     return [
         answer
@@ -71,9 +71,9 @@ def asked(family: str) -> tuple[Question, ...]:
 
     Raises UsageError where the family is not known or its questions cannot be read.
     """
-    if family not in families.names():
+    if family not in families.known():
         raise UsageError(UNKNOWN)
-    words, is_ours = families.words(family), families.is_ours(family)
+    words, is_ours = families.words(family), families.known()[family].is_ours
     own: list[Question] = list(families.questions(family))
     covered = {name for ask in own for name in (ask.workload, *ask.also)}
     works = families.load((family,)).values()

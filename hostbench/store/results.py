@@ -79,7 +79,11 @@ class Results:
         self._table = table
         for name in ("_facts", "counts"):
             self.__dict__.pop(name, None)
-        rows = sorted(table.files, key=_when)
+        # of one moment runs come before asv, what has no time last
+        rows = sorted(
+            table.files,
+            key=lambda r: (r.first_us is None, r.first_us or 0, r.source == "asv", r.file),
+        )
         self.warnings = list(dict.fromkeys([*(w for row in rows for w in row.warnings), *warnings]))
         """What could not be read; each names its file."""
         self._files = [row for row in rows if row.rows]
@@ -298,8 +302,3 @@ def damage(results: Results) -> list[str]:
             nights.of_machine(folder, machine.parent.name, lines.append)
         lines += [f"{path}: {text}" for path, text in triage.read(folder).warnings]
     return lines
-
-
-def _when(row: StoredFile) -> tuple[Any, ...]:
-    """The oldest first, those without a time last; of one moment runs before asv."""
-    return row.first_us is None, row.first_us or 0, row.source == "asv", row.file

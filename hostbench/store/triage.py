@@ -26,8 +26,8 @@ OneLine = Annotated[
     str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,2000}\Z")
 ]
 """One line of plain text."""
-_FIRST_BAD = r"^([0-9a-f]{40}|[0-9a-f]{64}|\d{8}T\d{6}Z-[0-9a-z-]+|asv-[^/\s]+)\Z"
-FirstBad = Annotated[str, Meta(pattern=_FIRST_BAD)]
+FIRST_BAD = r"^([0-9a-f]{40}|[0-9a-f]{64}|\d{8}T\d{6}Z-[0-9a-z-]+|asv-[^/\s]+)\Z"
+FirstBad = Annotated[str, Meta(pattern=FIRST_BAD)]
 """A whole commit, or a run."""
 
 
@@ -69,11 +69,6 @@ def read(results: Path) -> Triage:
             why = f"it does not count ({error!s:.300}): mend or delete it"
             triage.warnings.append((path, why))
     return triage
-
-
-def is_first_bad(since: str) -> bool:
-    """Whether it is a whole commit, or a run."""
-    return re.match(_FIRST_BAD, since) is not None
 
 
 def put(results: Path, entry: Entry) -> Path:

@@ -24,7 +24,7 @@ from tests.fakes.builders import FACTS, copy_case, failed, record, run, skipped
 from tests.stored import frame_of
 
 
-@pytest.mark.parametrize("family", families.names())
+@pytest.mark.parametrize("family", families.known())
 def test_every_workload_is_asked_about_by_names_that_are_declared(family: str) -> None:
     """A misspelt axis or value would be a question that no run ever answers."""
     own, everything = families.questions(family), asked(family)

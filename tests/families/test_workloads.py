@@ -24,7 +24,7 @@ from tests import series
 
 ROOT = Path(__file__).parent.parent.parent
 WORKLOADS = load()
-WORK_FAMILIES = families.names()
+WORK_FAMILIES = families.known()
 every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
 without_ranks = pytest.mark.parametrize(
     "work", [work for work in WORKLOADS.values() if not work.has_ranks], ids=lambda work: work.name
@@ -40,7 +40,7 @@ def test_history_goes_on() -> None:
     )
 
 
-@pytest.mark.parametrize("family", families.names())
+@pytest.mark.parametrize("family", families.known())
 def test_a_file_of_benchmarks_stands_on_frozen_names_alone(family: str) -> None:
     """asv imports it from HEAD with the hostbench of each commit: what it needs when it is imported
     must have been there ever since."""
@@ -72,7 +72,7 @@ def test_a_workload_is_whole(work: Workload) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("family", families.names())
+@pytest.mark.parametrize("family", families.known())
 def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
     """In two minutes for all families: so many whole times for samples, or more that take less."""
     shares = [
@@ -186,8 +186,8 @@ def test_a_file_without_workloads_is_no_family_and_asvs_own_kind_is_not_run(
     for name, text in texts.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
-    assert set(families.names()) == {*WORK_FAMILIES, "whole"}
-    assert families.user_families() == ("whole",) and not families.is_ours("whole")
+    assert set(families.known()) == {*WORK_FAMILIES, "whole"}
+    assert families.user_families() == ("whole",) and not families.known()["whole"].is_ours
     assert [*load(("whole",))] == ["whole.mine"] and not families.broken()
 
 

@@ -318,7 +318,7 @@ def test_asv_has_the_package_of_the_commit_that_it_checked_out(
     tree = tmp_path / "tree"
     write(tree, src__mine_py="NUM_BYTES = 3")
     environment._install_project(None, "f" * 40, str(tree))
-    code = "from hostbench.families import names; names(); import mine; print(mine.__file__)"
+    code = "from hostbench.families import known; known(); import mine; print(mine.__file__)"
     assert environment.run(["-c", code]).strip() == str(tree / "src" / "mine.py")
     plain = tmp_path / "plain.py"  # a benchmark that knows nothing of hostbench
     plain.write_text("import mine; print(mine.__file__)")

@@ -38,10 +38,6 @@ def _bus_rate(row: Row) -> float | None:
     return nbytes / row.time / GB if nbytes and row.is_valid else None
 
 
-def _over_several(rows: Rows) -> Rows:
-    return [row for row in rows if row.axes.get("num_ranks") != 1]
-
-
 def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
     """Of a collective to which ranks come one after the other; and the waiting before it."""
     label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
@@ -103,7 +99,8 @@ QUESTIONS = (
         over="num_ranks",
     ),
     Curve(
-        text="Latency and bandwidth of all-reduce", workload=ALONE, select=_over_several,
+        text="Latency and bandwidth of all-reduce", workload=ALONE,
+        select=lambda rows: [row for row in rows if row.axes.get("num_ranks") != 1],
         fits="num_ranks", screen="all-reduce by size, {num_ranks}",
     ),
     Curve(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
 
-from hostbench.core.records import FindingValue
 from hostbench.device.base import Buffer, Device, Step
 from hostbench.device.loading import Loading
 from hostbench.measure.measure import Prepared
@@ -61,7 +60,10 @@ class FedLoop:
         self.batches = iter(self.loader)
         warmup_steps = -(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES
         return self._prepared(
-            self.step, NUM_BATCHES, warmup_steps=warmup_steps, findings=self._waited
+            self.step,
+            NUM_BATCHES,
+            warmup_steps=warmup_steps,
+            findings=lambda: {"wait_s": sum(self.waits_s) / len(self.waits_s)},
         )
 
     def prepared_epoch(self) -> Prepared:
@@ -119,10 +121,6 @@ class FedLoop:
             note = self.device.buffer(self.loading.batch_bytes)
             self.device.copy(note, batch, blocking=False)
             self.notes.append(note)
-
-    def _waited(self) -> Mapping[str, FindingValue]:
-        """Of the last readings: seconds of a step that the loop spent in `next(iterator)`."""
-        return {"wait_s": sum(self.waits_s) / len(self.waits_s)}
 
     def _check(self, step: Step, steps: int) -> str | None:
         """After timing: the next batches are those that follow on all that were taken before, byte
