@@ -16,7 +16,7 @@ LEAST_SHARE = 1 / 8
 """Of the allowed CPUs: two sockets of an EPYC in four nodes each have an eighth on every node."""
 
 
-def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
+def bind_near(pci_address: str | None) -> set[int]:
     """Keep of the thread's CPUs those on the device's NUMA node; return the CPUs it runs on now.
 
     Changes nothing where the node is unknown (virtual machines say -1), where the device has no
@@ -24,7 +24,7 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     1 of them beside the GPU, runs better on all of them. Threads started later inherit it.
     """
     allowed = set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else set()
-    near = allowed & local_cpus(pci_address, devices)
+    near = allowed & local_cpus(pci_address)
     if len(near) < LEAST_CPUS or len(near) < LEAST_SHARE * len(allowed):
         return allowed
     if near != allowed:
@@ -33,13 +33,11 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
 
 
 @contextmanager
-def far_from(pci_address: str | None, devices: Path = _DEVICES) -> Iterator[None]:
+def far_from(pci_address: str | None) -> Iterator[None]:
     """Run the calling thread on the CPUs of other NUMA nodes than the device's, where it may have
     memory, too. Raises Unavailable where there are none, or it may not."""
-    node, local = (
-        read_int(devices / str(pci_address) / "numa_node"),
-        local_cpus(pci_address, devices),
-    )
+    node = read_int(_DEVICES / str(pci_address) / "numa_node")
+    local = local_cpus(pci_address)
     far = listed(read_text(_ONLINE)) - local if local else set()
     _, _, nodes = (read_text(_STATUS) or "").partition("Mems_allowed_list:")
     if not far or not listed(nodes.partition("\n")[0]) - {node}:
@@ -55,14 +53,14 @@ def far_from(pci_address: str | None, devices: Path = _DEVICES) -> Iterator[None
         os.sched_setaffinity(0, before)
 
 
-def is_near(pci_address: str | None, devices: Path = _DEVICES) -> bool | None:
+def is_near(pci_address: str | None) -> bool | None:
     """Whether the thread may run on CPUs of the device's node alone; None where it is not known."""
-    local = local_cpus(pci_address, devices)
+    local = local_cpus(pci_address)
     return os.sched_getaffinity(0) <= local if local else None
 
 
-def local_cpus(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
+def local_cpus(pci_address: str | None) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
-    device = devices / str(pci_address)
+    device = _DEVICES / str(pci_address)
     node = read_int(device / "numa_node")
     return set() if node is None or node < 0 else listed(read_text(device / "local_cpulist"))

@@ -276,14 +276,15 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
     bound: list[set[int]] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cpus: bound.append(cpus))
+    monkeypatch.setattr(numa, "_DEVICES", tmp_path)
     slot(tmp_path, near)
-    assert numa.bind_near("0000:18:00.0", tmp_path) == kept
+    assert numa.bind_near("0000:18:00.0") == kept
     assert bound == ([] if kept == allowed else [kept])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: kept)
-    assert numa.is_near("0000:18:00.0", tmp_path) is (kept != allowed)
-    assert numa.is_near("0000:19:00.0", tmp_path) is None
+    assert numa.is_near("0000:18:00.0") is (kept != allowed)
+    assert numa.is_near("0000:19:00.0") is None
     (tmp_path / "0000:18:00.0" / "numa_node").write_text("-1\n")  # as virtual machines say
-    assert numa.local_cpus("0000:18:00.0", tmp_path) == set()
+    assert numa.local_cpus("0000:18:00.0") == set()
 
 
 def test_far_memory_is_touched_on_the_cpus_of_other_nodes(
@@ -293,18 +294,19 @@ def test_far_memory_is_touched_on_the_cpus_of_other_nodes(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {*range(8)})
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cpus: bound.append(cpus))
     online, status = tmp_path / "online", tmp_path / "status"
+    monkeypatch.setattr(numa, "_DEVICES", tmp_path)
     monkeypatch.setattr(numa, "_ONLINE", online)
     monkeypatch.setattr(numa, "_STATUS", status)
     slot(tmp_path, "0-7")  # of node 0
     online.write_text("0-15")
     status.write_text("Mems_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t1\n")
-    with numa.far_from("0000:18:00.0", tmp_path):
+    with numa.far_from("0000:18:00.0"):
         assert bound == [{*range(8, 16)}]
     for cpus, nodes in (("0-7", "0-1"), ("0-15", "0")):
         online.write_text(cpus)
         status.write_text(f"Mems_allowed_list:\t{nodes}\n")
         with pytest.raises(Unavailable, match="memory of a second NUMA node"):
-            numa.far_from("0000:18:00.0", tmp_path).__enter__()
+            numa.far_from("0000:18:00.0").__enter__()
     assert bound[1:] == [{*range(8)}]
 
 
