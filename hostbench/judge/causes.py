@@ -35,14 +35,6 @@ FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
 
 
-class Clue(NamedTuple):
-    """Evidence, and its weight: more than 0 for the code, less for the environment."""
-
-    weight: int
-    kind: str
-    text: str = ""
-
-
 class _Differences(NamedTuple):
     """What differs between two runs: possible causes, the likeliest first; hostbench's own
     parameters, as `launches 10 -> 20`; and whether both sides have facts."""
@@ -75,25 +67,24 @@ class Explainer:
         if event.is_reset:
             is_version = event.why.startswith("version ")
             label: Label = "measurement changed" if is_version else "environment"
-            reset = Evidence(kind="reset", text=event.why)
-            return structs.replace(event, cause=label, evidence=(reset,))
+            reset = (Evidence("reset", event.why),)
+            return structs.replace(event, cause=label, evidence=reset)
         differ, commits = self._across(event)
-        clues, of_same_facts = [Clue(0, "same commit")], 0
+        evidence, of_same_facts = [Evidence("same commit")], 0
         if commits:
-            clues = [*self._elsewhere(event, own, differ), *_measured_again(event, own)]
-            clues += _beside(event, own)
-            is_own = event.case and "machine moved" not in {clue.kind for clue in clues}
+            evidence = [*self._elsewhere(event, own, differ), *_measured_again(event, own)]
+            evidence += _beside(event, own)
+            is_own = event.case and "machine moved" not in {piece.kind for piece in evidence}
             of_same_facts = UNCHANGED if is_own else 0
-        clues += (Clue(0, "fact", str(fact)) for fact in differ.facts)
-        clues += (Clue(0, "measuring", text) for text in differ.measuring)
+        evidence += (Evidence("fact", str(fact)) for fact in differ.facts)
+        evidence += (Evidence("measuring", text) for text in differ.measuring)
         if not differ.are_known:
-            clues.append(Clue(0, "no facts"))
+            evidence.append(Evidence("no facts"))
         elif not differ.any:
-            clues.append(Clue(of_same_facts, "same facts"))
-        label = _weighed(event, clues, differ) if commits else differ.label
-        clues.sort(key=lambda clue: (-abs(clue.weight), -clue.weight))  # first for the code
-        evidence = tuple(Evidence(kind=clue.kind, text=clue.text) for clue in clues)
-        return structs.replace(event, cause=label, evidence=evidence, commits=commits)
+            evidence.append(Evidence("same facts", weight=of_same_facts))
+        label = _weighed(event, evidence, differ) if commits else differ.label
+        evidence.sort(key=lambda piece: (-abs(piece.weight), -piece.weight))  # first for the code
+        return structs.replace(event, cause=label, evidence=tuple(evidence), commits=commits)
 
     def _across(self, event: Event) -> tuple[_Differences, tuple[Commit, ...]]:
         """What differs across an event, and the commits that landed: between the two points beside
@@ -117,7 +108,7 @@ class Explainer:
             return _Differences(measuring=measuring)
         return _Differences(facts=possible(first, second), measuring=measuring, are_known=True)
 
-    def _elsewhere(self, event: Event, own: JudgedGrid, differ: _Differences) -> Iterator[Clue]:
+    def _elsewhere(self, event: Event, own: JudgedGrid, differ: _Differences) -> Iterator[Evidence]:
         """Other machines: those where the same series moved the same way at the same commits; those
         of them to which the same fact came, which is no evidence for the code; and those whose same
         series passed these commits and could have shown such a step."""
@@ -142,13 +133,13 @@ class Explainer:
             elif not near and _could_show(event, other, start, end):
                 passed.append(other.grid.group)
         if moved:
-            yield Clue(STRONG, "elsewhere", ", ".join(moved))
+            yield Evidence("elsewhere", ", ".join(moved), STRONG)
         if shared:
-            yield Clue(-SLIGHT, "same fact elsewhere", ", ".join(shared))
+            yield Evidence("same fact elsewhere", ", ".join(shared), -SLIGHT)
         if passed and not moved:
-            yield Clue(-PLAIN, "passed", ", ".join(passed))
+            yield Evidence("passed", ", ".join(passed), -PLAIN)
             if event.status in ("temporary", "recovered") and not shared:
-                yield Clue(-UNCHANGED, "gone again")
+                yield Evidence("gone again", weight=-UNCHANGED)
 
 
 def commits_of(
@@ -174,10 +165,10 @@ def ends_of(event: Event) -> tuple[str, str | None]:
     return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
 
 
-def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label:
-    """Commits landed: was it them, or the environment? Without facts a slight clue alone says
+def _weighed(event: Event, evidence: Sequence[Evidence], differ: _Differences) -> Label:
+    """Commits landed: was it them, or the environment? Without facts slight evidence alone says
     nothing."""
-    kinds, weights = {clue.kind for clue in clues}, [clue.weight for clue in clues]
+    kinds, weights = {piece.kind for piece in evidence}, [piece.weight for piece in evidence]
     is_machine, balance = not event.case, sum(weights)
     if is_machine and not differ.any:
         return "code" if "elsewhere" in kinds else "machine-wide"
@@ -191,7 +182,7 @@ def _weighed(event: Event, clues: Sequence[Clue], differ: _Differences) -> Label
 # ---- what else moved, and what did not ----------------------------------------------------------
 
 
-def _beside(event: Event, own: JudgedGrid) -> Iterator[Clue]:
+def _beside(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
     """The machine's other series that moved the same way, or only the other way, of those with
     points on both sides; and whether it has an event of its own that can have begun there."""
     along, against = event.moved[0] if event.moved else 0, 0
@@ -200,7 +191,7 @@ def _beside(event: Event, own: JudgedGrid) -> Iterator[Clue]:
         near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
         steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
         if any(not e.case for e in steps):
-            yield Clue(-PLAIN, "machine moved")
+            yield Evidence("machine moved", weight=-PLAIN)
         others = [e for e in steps if e.case not in ("", event.case)]
         alike = {e.case for e in others if e.effect * event.effect > 0}
         along, against = len(alike), len({e.case for e in others} - alike)
@@ -209,14 +200,14 @@ def _beside(event: Event, own: JudgedGrid) -> Iterator[Clue]:
     touched = along + against
     if num >= MIN_SERIES and touched < MANY * num:
         weight = PLAIN if touched <= FEW * num else SLIGHT
-        yield Clue(weight, "others stayed", f"{num - touched} of {num}")
+        yield Evidence("others stayed", f"{num - touched} of {num}", weight)
         if against:
-            yield Clue(0, "others against", str(against))
+            yield Evidence("others against", str(against))
     if along > 0 and along >= MANY * num:
-        yield Clue(-PLAIN, "others moved", f"{along} of {num}")
+        yield Evidence("others moved", f"{along} of {num}", -PLAIN)
 
 
-def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Clue]:
+def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
     """Whether points of commits from before the step, measured again after it, have moved, too."""
     newest = event.around[0].committed_at
     since = max(point.started_at for point in event.around)
@@ -226,9 +217,9 @@ def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Clue]:
     moved = int((reruns / event.height >= MOVED_SHARE).sum())
     stayed = int(np.isfinite(reruns).sum()) - moved
     if stayed > moved:
-        yield Clue(STRONG, "again stayed", str(stayed))
+        yield Evidence("again stayed", str(stayed), STRONG)
     elif moved > stayed:
-        yield Clue(-STRONG, "again moved", str(moved))
+        yield Evidence("again moved", str(moved), -STRONG)
 
 
 def _span(event: Event, own: JudgedGrid) -> tuple[float, float]:

@@ -51,13 +51,15 @@ STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, "recovered", "ended", "tem
 """What an event is; what has to be looked at comes first."""
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class Evidence(Struct, frozen=True):
     """One thing that speaks for a cause, or says what it may be; report.changes words it."""
 
     kind: str
     """One of report.changes.WORDS."""
     text: str = ""
     """Names or a number, as the kind has it: machines, `3`, `9 of 9`, `driver: 580.1 -> 590.2`."""
+    weight: int = 0
+    """More than 0 for the code, less for the environment."""
 
 
 class Commit(Struct, frozen=True):
