@@ -38,8 +38,9 @@ SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""
 BATCH = 2 * MIB
 """Whose copy takes longer than the shortest compute, also a quarter of it."""
-SIZED = ("bytes", "_us", "batch_size", "prefetch_factor")
+SIZED = ("bytes", "_us", "batch_size", "prefetch_factor", "compute_to_copy")
 FEW = {"num_workers": 1, "batch_size": 2, "num_tensors": 4, "num_examples": 4, "num_devices": 2}
+FEW["num_queued"] = 2
 """The most of what is counted: starting a DataLoader's workers takes long, as a thousand tensors
 do."""
 WAITS = ("device", "stream", "event", "implicit")
@@ -193,6 +194,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str) -> None:
         cuda_machine(2),
         mock.patch.object(evidence, "MAX_REPEATS", 4),
         mock.patch.object(measure, "MAX_NUMBER", 4),
+        mock.patch.object(measure, "MIN_SAMPLES", 1),
         mock.patch.dict(DEPTHS, {10: 10}),
         mock.patch.object(sequence, "_BATCHES", 3),
         mock.patch.object(numa, "far_from", lambda address: nullcontext()),

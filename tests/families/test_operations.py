@@ -15,7 +15,7 @@ from hostbench.device.base import Device
 from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
 from hostbench.families.training.trainer import gathered
-from hostbench.measure import workload
+from hostbench.measure import measure, workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
@@ -38,6 +38,7 @@ def in_group(num_ranks: int, what: str) -> Any:
     work = Workload(name=f"proofs.{what}", axes=axes, version="1", build=build, per_case=per_case)
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
         patch.setitem(workload._REGISTRY, work.name, work)
+        patch.setattr(measure, "MIN_SAMPLES", 1)
         return json.loads(str(pool.measure(work, next(work.cases()), BRIEF).findings["by_rank"]))
 
 

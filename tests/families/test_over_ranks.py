@@ -13,6 +13,7 @@ from hostbench.core.records import Measurement
 from hostbench.core.units import KIB
 from hostbench.families import load
 from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.measure import measure
 from hostbench.measure.measure import BRIEF
 from hostbench.ranks.lockstep import Ranks
 
@@ -40,7 +41,8 @@ CASES = sorted(small_cases(), key=lambda case: int(case.values["num_ranks"]))
 
 @pytest.fixture(scope="module")
 def measured() -> Iterator[dict[Case, Measurement]]:
-    with closing(Ranks(60.0)) as ranks:
+    with closing(Ranks(60.0)) as ranks, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "MIN_SAMPLES", 1)
         yield {
             case: ranks.measure(WORKLOADS[case.workload], case, BRIEF)
             for case in CASES

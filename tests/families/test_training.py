@@ -19,7 +19,7 @@ from hostbench.families import load
 from hostbench.families.training.model import SGD, Shape
 from hostbench.families.training.parts import unsent
 from hostbench.families.training.trainer import Trainer, load_whole, one_process
-from hostbench.measure import workload
+from hostbench.measure import measure, workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks.lockstep import Ranks
@@ -57,6 +57,7 @@ def preloaded() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, small in ({} if SOAK else SMALL).items():
             patch.setitem(sizes[name], "cpu", small)
+        patch.setattr(measure, "MIN_SAMPLES", 7 if SOAK else 1)
         yield
 
 

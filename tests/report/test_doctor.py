@@ -84,11 +84,6 @@ SILENT = fake_nvml.machine("no_permission").gpus[0]
 @pytest.mark.parametrize(
     ("diagnoses", "level", "text"),
     [
-        (diagnose(FakeGpu(link=(5, 8))), "warn", "link is x8 of x16"),
-        (
-            diagnose(FakeGpu(link=(4, 16), max_link=(4, 16))),
-            *("warn", "limits PCIe to generation 4 of 5"),
-        ),
         (diagnose(FakeGpu(throttle_bits=0x41)), "warn", "throttled now (hardware-thermal)"),
         (diagnose(FakeGpu(mig=True)), "note", "MIG is on"),
         (diagnose(FakeGpu(broken=GPU_IS_LOST)), "broken", "gpu0 does not answer"),

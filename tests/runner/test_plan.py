@@ -229,7 +229,7 @@ def test_two_sides_share_no_worker() -> None:
 
 
 def test_a_part_of_a_run_has_its_own_launches_and_cases() -> None:
-    whole = plan()
+    whole = plan(device_override="simulated")
     assert whole.families() == ("transfer", "allocation")
     assert whole.total() == 3 * len(whole.cases)
     rest = whole.part(1, 3, whole.cases[:2])

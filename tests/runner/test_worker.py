@@ -103,27 +103,12 @@ def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch)
     assert built == ["fine", "skips"]
 
 
-def test_a_failure_is_one_line_and_the_next_case_goes_on() -> None:
-    wrong, fine = records("raises", "fine")
-    assert wrong.status == "failed"
-    line = build.__code__.co_firstlineno + 5
-    assert wrong.reason == f"ValueError: two lines (tests/runner/test_worker.py:{line})"
-    assert "Traceback" in str(wrong.measurement.traceback)
-    assert fine.status == "ok"
-
-
 def test_a_failed_case_leaves_nothing_to_the_next() -> None:
     """The next one is as fast as alone."""
     (alone,) = records("fine")
     for first in ("raises", "skips", "wrong"):
         _, after = records(first, "fine")
         assert after.seconds == pytest.approx(alone.seconds)
-
-
-def test_out_of_memory_ends_the_walk() -> None:
-    (memory,) = records("memory", "fine")
-    assert memory.status == "failed"
-    assert memory.reason == "out of memory: no more of it"
 
 
 def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
