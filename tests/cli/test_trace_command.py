@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from hostbench import facts
 from hostbench.cli import trace as command
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_USAGE
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.facts.torch_probe import TorchState
-from tests.commands import hostbench, python
+from tests.commands import hostbench
 from tests.fakes.builders import InProcess
 from tests.fakes.fake_cuda import cuda_machine
 
@@ -112,10 +112,8 @@ def test_a_case_that_failed_shows_how_where_it_can(
 
 
 def test_ranks_are_processes_of_one_trace(stage: Path) -> None:
-    """The real program, with real processes."""
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=4KiB]"
-    done = python("-m", "hostbench", "trace", case, "--device", "cpu", "-o", "a.json")
-    assert done.code == EXIT_OK, done.err
+    hostbench("trace", case, "--device", "cpu", "-o", "a.json")
     sums = [event for event in events(stage / "a.json") if event["name"] == "c10d::allreduce_"]
     by_process = Counter(event["pid"] for event in sums)
     assert [*by_process.values()] == [21, 21], "20 queued, and one at which the ranks meet"
