@@ -69,7 +69,7 @@ def _write(folder: Path, entry: Entry) -> None:
     if entry.series not in known:
         raise UsageError(
             f"{entry.series!r} is no series that is stored{did_you_mean(entry.series, known)}; "
-            "write case@machine or machine:NAME, as `hostbench changes` has it"
+            "write case@machine or machine:NAME, as `hostbench changes` prints it"
         )
     since = entry.since
     names = {name for event in history.events for name in event.near if name.startswith(since)}
@@ -86,6 +86,5 @@ def _write(folder: Path, entry: Entry) -> None:
         show(f"it names {number_of(len(events), 'event')}")
     else:
         warn(
-            f"nothing stored went slower at {entry.since} in {entry.series}: the entry counts for "
-            "whatever will"
+            f"no slowdown begins at {since} in {entry.series} yet: the entry applies once one does"
         )

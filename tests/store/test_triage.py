@@ -58,7 +58,7 @@ def test_the_command(tmp_path: Path) -> None:
     archive.write(tmp_path, run([record(copy_case(), launch) for launch in range(8)], launches=8))
     words = ("expected", "--note", "ana\n")
     code, _, err = triage_(SERIES, RUN, *words)
-    assert code == EXIT_OK and f"nothing stored went slower at {RUN}" in err
+    assert code == EXIT_OK and f"no slowdown begins at {RUN}" in err
     out = triage_().out
     assert "expected" in out and as_typed(SERIES) in out and "ana" in out
     stored = {"series": SERIES, "since": RUN, "state": "expected", "note": "ana "}
