@@ -62,7 +62,9 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
     every = zip(rows["case"], rows["device"].astype(str), rows["status"], strict=True)
     columns = (*LIMITS, "cached")
     limits = pd.DataFrame([limits_of(*row) for row in every], columns=columns, index=rows.index)
-    flagged = rows["flags"].map(lambda own: "; ".join(filter(None, (own, "cached"))))
+    flagged = rows["flags"].map(
+        lambda own: "; ".join(filter(None, (own, "cached"))), na_action="ignore"
+    )
     limits["flags"] = rows["flags"].mask(limits.pop("cached").notna(), flagged)
     return rows.assign(**{str(name): column for name, column in limits.items()})
 

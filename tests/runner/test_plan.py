@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -99,8 +100,10 @@ def test_what_asv_measures_by_the_way_is_scratch(
     words: str, scratch: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hostbench").mkdir()
-    monkeypatch.setattr(suite, "_asv_command", words.split)
-    asked = suite._asked()
+    with monkeypatch.context() as patch:
+        text = "\0".join([*words.split(), ""])
+        patch.setattr(suite, "Path", lambda _: SimpleNamespace(read_text=lambda: text))
+        asked = suite._asked()
     assert suite._scratch(tmp_path, 10, "f" * 40, asked) == scratch
     assert suite._scratch(tmp_path, 3, "f" * 40, asked) == "3 launches, under 7"
     assert suite._scratch(tmp_path, 10, None, asked) == "asv names no commit"
