@@ -188,6 +188,7 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
     stored = marked(history(store).trend(machine, case))
+    stored = stored[stored["status"] != "not measured"]
     known = {series.group for series in judged(store).series if series.machine == machine}
     groups = (f"{machine}/{name}" for name in settings(stored))
     group = [name if name in known else machine for name in groups]
@@ -240,19 +241,13 @@ def judged(store: Store) -> History:
     return structs.replace(own, events=tuple(with_subjects(own.events, root or Path.cwd())))
 
 
-class ComparedPage(NamedTuple):
-    """Two sides, compared."""
-
-    rows: pd.DataFrame
-    """The columns COMPARED."""
-    notes: Sequence[str]
-    markdown: str
-
-
 @st.cache_resource(max_entries=8, show_spinner="Comparing ...")
-def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> ComparedPage:
-    """As `hostbench compare`, of the newest runs of each side. The first name may be
-    hostbench.report.sides.LEVEL. Raises HostbenchError where two sides cannot be compared."""
+def comparison(
+    store: Store, names: tuple[str, str], machines: tuple[str, ...]
+) -> tuple[pd.DataFrame, Sequence[str], str]:
+    """As `hostbench compare`, of the newest runs of each side: COMPARED of each series, notes, and
+    the page as Markdown. The first name may be hostbench.report.sides.LEVEL. Raises HostbenchError
+    where two sides cannot be compared."""
     stored = history(store)
     runs = stored.sides()
     first, second = chosen(runs[runs["machine"].isin(machines)], names, lambda _: None)
@@ -261,7 +256,7 @@ def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) 
     again = " ".join(["hostbench compare", *(name for name in names if name != LEVEL)])
     rows = [_row(key, one) for key, one in both.comparisons.items()]
     text = markdown(page(both, again).blocks())
-    return ComparedPage(pd.DataFrame(rows, columns=COMPARED), both.notes, text)
+    return pd.DataFrame(rows, columns=COMPARED), both.notes, text
 
 
 def _row(key: Key, one: Comparison) -> tuple[Any, ...]:

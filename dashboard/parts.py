@@ -282,8 +282,8 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         moved = number_of(cause.num_series, "series", "series")
         title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
         title = f"{words.change(worst)} {words.plain(title)}".strip()
-        workloads = [words.workload(own.case.partition("[")[0]) for own in cause.events if own.case]
-        what, *others = dict.fromkeys(workloads) or [""]
+        cases = [own.case for own in cause.events if own.case]  # none: a machine as a whole
+        what, *others = dict.fromkeys(case.partition("[")[0] for case in cases) or [""]
         what += f" and {number_of(len(others), 'other workload')}" * bool(others)
         since = f"{worst.state} since {cause.since:%Y-%m-%d}"
         since += ", cause unknown" * (worst.cause == "unknown")

@@ -66,7 +66,7 @@ with left:
     parts.link("trend", "all of this series", case=case)
 with right:
     if picked.num_series > 1:
-        st.caption("What is known of this series; in brackets of how many such changes it is true.")
+        st.caption("What is known of this series; (n of m): it is true of so many of the changes.")
     parts.listed(evidence_lines(worst, picked.events))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")

@@ -53,8 +53,7 @@ after = side(second_box, "After", "second", options)
 before = side(first_box, "Before", "first", [*LEVELS, *options[1:], options[0]])
 if before == after:
     parts.empty("Before and after are the same: choose another one.")
-made = data.comparison(store, (before, after), tuple(names))
-rows = made.rows
+rows, notes, markdown = data.comparison(store, (before, after), tuple(names))
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
 dated = [
@@ -92,12 +91,11 @@ else:
 num = own[lane].nunique()
 if num > charts.MOST_LANES:
     st.caption(f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all.")
-for note in made.notes:
+for note in notes:
     st.caption(plain(note.replace("`", "")))
 table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
 title = number_of(len(own), "series", "series")
 row = parts.folded(title, "series", lambda: parts.clicked(table, "each", percent=percent))
 if row is not None:
     trend_of(own["id"].iloc[row])
-text = made.markdown
-parts.folded("Markdown for a pull request", "markdown", lambda: st.code(text, None))
+parts.folded("Markdown for a pull request", "markdown", lambda: st.code(markdown, None))

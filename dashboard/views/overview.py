@@ -82,8 +82,7 @@ def own_card(answer: Answer) -> None:
 def trend_card(own: Series) -> None:
     """A series over its runs."""
     rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
-    rows = rows[(rows["group"] == own.group) & (rows["status"] != "not measured")]
-    rows = rows[rows["committed_at"].notna()]
+    rows = rows[(rows["group"] == own.group) & rows["committed_at"].notna()]
     name = words.workload(own.case.partition("[")[0])  # its choices are below: a link has one line
     parts.link("trend", f"**{plain(name)}**", case=own.case)
     if rows.empty:

@@ -13,8 +13,6 @@ from hostbench.report.doctor import findings
 LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
 COLUMNS = "machine name hardware torch driver ok failed skipped".split()
 CASES = "case status seconds ci_low_s ci_high_s gb_per_s num_samples flags".split()
-WORST_FIRST = {"failed": 0, "not measured": 1, "skipped": 2}
-SHOWN = 8
 
 store = data.opened()
 runs = parts.runs(store)
@@ -53,9 +51,7 @@ with right:
     st.markdown("**Differs from the run before**")
     every, same = data.runs(store), "nothing" if facts else "not known"
     is_first = run["started_at"] == every["started_at"][every["machine"] == machine].min()
-    parts.listed(differs[:SHOWN], "no run before" if is_first else same)
-    if len(differs) > SHOWN:
-        st.caption(f"and {len(differs) - SHOWN} more")
+    parts.listed(differs, "no run before" if is_first else same)
 
 
 def answers() -> None:
@@ -76,8 +72,7 @@ if len(gaps):
     gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
     groups = gaps.groupby(["status", "workload", "reason"], sort=False)["case"]
     reasons = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
-    worst = reasons["status"].map(WORST_FIRST).sort_values(kind="stable").index
-    reasons = reasons.loc[worst]
+    reasons = reasons.sort_values("status", kind="stable")  # failed, not measured, skipped
     is_bad = bool((gaps["status"] != "skipped").any())
     title = f"{number_of(len(gaps), 'case')} without a number, and why"
     parts.folded(title, "gaps", lambda: parts.table(reasons), is_open=is_bad)

@@ -74,8 +74,8 @@ with choices:
         for name in names if len(lines) <= trend.MOST else ():
             stored = parts.within(data.trend(store, name, case), date)
             stored = stored[stored[date].between(*zoomed)] if zoomed else stored
-            stored = stored[(stored["status"] != "not measured") & stored[date].notna()]
-            lines |= {(case, str(group)): own for group, own in stored.groupby("group", sort=False)}
+            by_group = stored[stored[date].notna()].groupby("group", sort=False)
+            lines |= {(case, str(group)): own for group, own in by_group}
     if not lines:
         if zoomed:
             all_days()

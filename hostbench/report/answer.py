@@ -16,8 +16,6 @@ State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
 CLOSE = 0.25
 """An undecided comparison that leaves less than this possible is worth its bound; beyond it what
 matters is why the launches do not tell."""
-FOLD = 2.0
-"""From so large a spread on a factor reads better than `1988 %`."""
 
 
 def difference(conclusion: Conclusion) -> str:
@@ -32,7 +30,7 @@ def difference(conclusion: Conclusion) -> str:
     if conclusion.possible <= CLOSE:
         return f"no difference seen (<{_percent(conclusion.possible)})"
     spread = conclusion.spread
-    vary = f"{spread:.0f}x" if spread > FOLD else _percent(spread)
+    vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988 %` does not
     return f"undecided: launches vary {vary}"
 
 
