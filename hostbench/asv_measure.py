@@ -108,10 +108,13 @@ def _asked() -> dict[str, Any]:
     try:
         from hostbench.asv_env import options_of
 
-        command = Path(f"/proc/{os.getppid()}/cmdline").read_text()
-        return options_of(command.split("\0")[:-1])
+        return options_of(_asv_command())
     except (ImportError, OSError):
         return {}
+
+
+def _asv_command() -> list[str]:
+    return Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")[:-1]
 
 
 def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, Any]) -> str | None:
