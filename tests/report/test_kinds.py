@@ -16,6 +16,7 @@ from hostbench.families.collectives.questions import BUS as OF_BUS
 from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.report.answer import Answer
+from hostbench.report.picture import chart
 from hostbench.report.questions import answers, answers_to
 from tests import golden
 from tests.answers import COPY, printed, row
@@ -328,6 +329,14 @@ def test_the_ideal_loops() -> None:
         9.0, 17.0, 17.0, 8.0,
     ]  # fmt: skip
     assert [ideal_round_trip_s(8, 8, 8, 8, engines) for engines in (1, 2)] == [16.0, 10.0]
+
+
+def test_a_picture_of_bus_bandwidth_has_the_limit_of_the_bus() -> None:
+    """Not that of the bytes which the stored rate counts."""
+    rows = [ranks(8, n * MIB, n * MIB * 1.75 / 350e9, **NVLINK) for n in (16, 64)]
+    bus = families.pictures()["All-reduce"]
+    drawn = chart(bus, rows, "nbytes", bus.measures[0])
+    assert drawn and [rule.low for rule in drawn.rules] == [pytest.approx(450)]
 
 
 # whatever is stored
