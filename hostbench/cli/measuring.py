@@ -20,6 +20,7 @@ from hostbench.cli.output import warn
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.asv_config import asv_results, project_root, without_plugin
 from hostbench.core.case import Case, as_typed, parse_selector
+from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
@@ -29,9 +30,10 @@ from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, known, load, user_families
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import Compared, compared
-from hostbench.report.doctor import without_cuda, without_torch
+from hostbench.report.doctor import untested_torch, without_cuda, without_torch
 from hostbench.report.sides import of_runs
 from hostbench.runner import session
+from hostbench.runner.journal import run_id
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device, fitting
 from hostbench.runner.progress import Bar
@@ -128,6 +130,9 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     sources = {family: known()[family].path for family in sorted({case.family for case in cases})}
     look = partial(checkout, root, results, sources)
     host_facts, collect = _facts(device, simulation)
+    machine = _machine(options.machine, device, host_facts)
+    if keeps:
+        _check_clock(results, machine)
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
         cases=cases,
@@ -137,7 +142,7 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     return Setup(
         root=root,
         results=results,
-        machine=_machine(options.machine, device, host_facts),
+        machine=machine,
         host=Host(before=host_facts, collect=collect, is_made_up=simulation is not None),
         checkout=look(),
         look=look,
@@ -182,6 +187,17 @@ def _machine(named: str | None, device: str, host_facts: facts.Facts) -> str:
     return machine
 
 
+def _check_clock(results: Path, machine: str) -> None:
+    """Runs are ordered by when they began, and named so."""
+    names = [path.name for path in (results / machine / "runs").glob(f"2*{archive.SUFFIX}")]
+    newest = max(names, default="").removesuffix(archive.SUFFIX)
+    if newest[:16] > run_id(None)[:16]:
+        warn(
+            f"run {newest} of this machine began later than now, {now()}: if the clock is wrong "
+            "set it (`timedatectl`), else delete that run; until then their order is wrong"
+        )
+
+
 def _facts(
     device: str, simulation: Simulation | None
 ) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
@@ -194,6 +210,8 @@ def _facts(
         return facts.collect() | link, lambda: facts.collect() | link
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
+    if wrong is None and (untested := untested_torch(torch)) is not None:
+        warn(f"{untested.text}; {untested.remedy}")
     collect = partial(facts.collect, torch_state=torch)
     host_facts = collect() if wrong is None else {}
     if wrong is None and device == "cuda" and not torch.cuda_works:

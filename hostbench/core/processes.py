@@ -124,9 +124,11 @@ def why_alive(pid: int) -> str:
 
 
 def describe_exit(status: int) -> str:
-    """A wait status in words: `killed by SIGKILL`, `exit code 3`."""
+    """A wait status in words: `killed by SIGSEGV`, `exit code 3`."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
+        if number == signal.SIGKILL:  # as the kernel ends a process when memory is short
+            return "killed by SIGKILL (out of memory? `dmesg` says)"
         try:
             return f"killed by {signal.Signals(number).name}"
         except ValueError:

@@ -62,6 +62,17 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
     return Diagnosis("broken", f"{why}: nothing runs", install("bench"))
 
 
+def untested_torch(torch: TorchState) -> Diagnosis | None:
+    """That it is older than what hostbench supports, or of a later major version; None where it is
+    neither."""
+    version, least = _version(torch.version or ""), ".".join(map(str, TORCH_MINIMUM))
+    if not torch.version or TORCH_MINIMUM <= version < (TORCH_MINIMUM[0] + 1,):
+        return None
+    which = "older than" if version < TORCH_MINIMUM else "of a later major version than"
+    text = f"torch {torch.version} is {which} {least}, which is supported: cases may fail"
+    return Diagnosis("warn", text, install("bench"))
+
+
 def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
     """That there are GPUs, that torch cannot use them, and what may help."""
     mute = [why for group in gpu_groups(facts) if (why := why_unknown(facts, group, "name"))]
@@ -88,10 +99,8 @@ def _software(
 ) -> Iterator[Diagnosis]:
     """torch, and the tools."""
     wrong = without_torch(torch)
-    if wrong is None and torch.version and _version(torch.version) < TORCH_MINIMUM:
-        minimum = ".".join(map(str, TORCH_MINIMUM))
-        text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield Diagnosis("warn", text, install("bench"))
+    if wrong is None and (untested := untested_torch(torch)) is not None:
+        yield untested
     if wrong is None and hardware.visible and not torch.cuda_works:
         wrong = without_cuda(facts, hardware, torch)
     if wrong is not None:

@@ -148,7 +148,8 @@ def header(run: Run) -> tuple[str, str]:
         gpu and driver and f"driver {driver}",
         DEVICES.get(header.device),
     )
-    ends = [epoch_s(record.started_at) for record in run.winners().values()]
+    began_s = epoch_s(header.started_at)
+    took_s = max((epoch_s(r.started_at) - began_s for r in run.winners().values()), default=-1)
     # each case may have a number of its own: the most that any has
     planned = max(header.launches, run.measured_launches)
     of = f"{run.measured_launches} of " if run.measured_launches < planned else ""
@@ -156,7 +157,7 @@ def header(run: Run) -> tuple[str, str]:
     is_busy = busy(facts, facts_of(run.facts.get("during", {}))) or run.disturbed_launches()
     how = (
         f"commit {header.commit[:8]}" if header.commit else "no commit",
-        launches + (f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""),
+        launches + (f", {took_s:.0f} s" if took_s >= 0 else ""),  # the clock may be set meanwhile
         "machine busy" if is_busy else "machine quiet",
         header.scratch and f"{header.scratch}: not in the history",
     )

@@ -104,9 +104,11 @@ class JournalWriter:
             while data:  # a signal may cut a write short
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
+            left = "what was measured is in there, and the next `hostbench run` archives it"
+            if not self._holds_cases:
+                left = "nothing is measured yet"
             raise BrokenError(
-                f"cannot write {self.path}: {error.strerror}; make room: what was measured is in "
-                "there, and the next `hostbench run` archives it"
+                f"cannot write {self.path}: {error.strerror}; make room: {left}"
             ) from error
 
 

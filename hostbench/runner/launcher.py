@@ -159,15 +159,7 @@ class Launcher:
         assert self._server is not None and self._server.stdin is not None
         self._server.stdin.write(encoded(launch))
         self._server.stdin.flush()
-        message = self._next(time.monotonic() + _START_DEADLINE_S)  # the first one waits for torch
-        if not isinstance(message, Process):
-            ended = isinstance(message, Exited) and describe_exit(message.status)
-            why = ended or f"not within {_START_DEADLINE_S:g} s"
-            raise BrokenError(
-                f"the measuring process could not import torch ({why}): {self._tail()}; "
-                "`hostbench doctor` says what may help"
-            )
-        self.worker = message.pid
+        self.worker = self._expect("could not import torch").pid
 
     def _start(self) -> None:
         self._stop()
@@ -182,15 +174,25 @@ class Launcher:
         assert self._server.stdout is not None
         self._poll, self._buffer = select.poll(), b""
         self._poll.register(self._server.stdout, select.POLLIN)
-        message = self._next(time.monotonic() + _START_DEADLINE_S)
-        if not isinstance(message, Process):
-            raise BrokenError(f"the measuring process did not start: {self._tail()}")
+        imported = self._expect("did not start").hostbench
         wanted = self._root / "hostbench" / "__init__.py"
-        if not Path(message.hostbench).samefile(wanted):
+        if not Path(imported).samefile(wanted):
             raise BrokenError(
-                f"the worker imported {message.hostbench}, it was to measure {wanted}; "
+                f"the worker imported {imported}, it was to measure {wanted}; "
                 "uninstall one of the two"
             )
+
+    def _expect(self, otherwise: str) -> Process:
+        """The server's next message. Raises BrokenError where there is none in time."""
+        message = self._next(time.monotonic() + _START_DEADLINE_S)
+        if isinstance(message, Process):
+            return message
+        ended = isinstance(message, Exited) and describe_exit(message.status)
+        why = ended or f"not within {_START_DEADLINE_S:g} s"
+        raise BrokenError(
+            f"the fork server {otherwise} ({why}): {self._tail()}; "
+            "`hostbench doctor` says what may help"
+        )
 
     def _next(self, deadline: float) -> AnyMessage | None:
         """The next message; None at the deadline. A server that is gone reads as an exit. Raises

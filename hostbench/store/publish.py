@@ -34,7 +34,8 @@ def publish(results: Path, url: str) -> list[StoredFile]:
         for start in range(0, len(lacking), _AT_ONCE):
             sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
     except DAMAGE as error:
-        raise UsageError(f"cannot write the table at {url}: {reason(error)}") from error
+        wrong = f"cannot write the table at {url}: {reason(error)}"
+        raise UsageError(f"{wrong}; mend that, or publish to another URL") from error
     return sent
 
 

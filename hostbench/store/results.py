@@ -49,8 +49,8 @@ TREND = (
     *("gb_per_s", "value", "unit", "source", "scratch", "flags"),
 )
 """The columns of a series."""
-_DRAWN = re.compile(r"\x1b\[\d*m|\u21b3")
-"""Colours and arrows of deltalake's errors."""
+_DRAWN = re.compile(r"\x1b\[\d*m|\u21b3|(?:Error: )?Os \{.*message: (?=\")|(?<=\") \}$")
+"""Colours and arrows of deltalake's errors, and what is around the text of the system's."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
 _OF_A_SERIES = (

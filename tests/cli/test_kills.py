@@ -29,6 +29,7 @@ from tests.scratch import Scratch
 from tests.stored import read_tree
 
 pytestmark = pytest.mark.soak
+PATIENCE_S = 600.0
 NUM_KILLS = int(os.environ.get("HOSTBENCH_KILLS", "50"))
 """Of each command."""
 MEASURING = ("--device", "simulated", "--machine", MACHINE, "--results")
@@ -117,7 +118,7 @@ def test_a_kill_at_a_random_moment_loses_nothing(
             time.sleep(rng.uniform(0, whole_s))
             before = measured(results)
             how = kill(running, rng) if running.poll() is None else ""
-            said, _ = running.communicate(timeout=120)
+            said, _ = running.communicate(timeout=PATIENCE_S)
             if not how:
                 continue  # it was over
             how = f"{how}: exit code {running.returncode}"
@@ -130,7 +131,7 @@ def test_a_kill_at_a_random_moment_loses_nothing(
             if any(night.confirmed() for night in known):
                 code = EXIT_OK
         running, began_s = start(checkout, name, results), time.monotonic()
-        said, _ = running.communicate(timeout=120)
+        said, _ = running.communicate(timeout=PATIENCE_S)
         whole_s = whole_s or time.monotonic() - began_s
         assert running.returncode == code and "Traceback" not in said, (ends, how, said)
         assert before.items() <= measured(results).items(), (ends, how)

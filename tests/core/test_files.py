@@ -3,6 +3,7 @@
 Reading: regular files only, inside the folder, within limits.
 """
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
 
 
@@ -26,8 +27,8 @@ def test_it_writes_and_replaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "call", "error"),
     [
-        (os, "fsync", OSError(28, "No space left on device")),
-        (Path, "replace", OSError(28, "No space left on device")),
+        (os, "fsync", OSError(errno.ENOSPC, "No space left on device")),
+        (Path, "replace", OSError(errno.EROFS, "Read-only file system")),
         (os, "fsync", KeyboardInterrupt()),
     ],
 )
@@ -41,11 +42,13 @@ def test_a_write_that_fails_or_is_killed_leaves_the_old_file(
         raise error
 
     monkeypatch.setattr(place, call, fail)
-    with pytest.raises((UsageError, KeyboardInterrupt)) as caught:
+    with pytest.raises((HostbenchError, KeyboardInterrupt)) as caught:
         write_atomic(path, b"new")
     if isinstance(error, OSError):
-        said = str(caught.value)
-        assert all(part in said for part in ("No space left", str(path), "--results"))
+        is_full, text = error.errno == errno.ENOSPC, str(caught.value)
+        assert str(path) in text and str(error.strerror) in text
+        assert ("make room" if is_full else "--results") in text
+        assert isinstance(caught.value, BrokenError if is_full else UsageError)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 

@@ -4,18 +4,14 @@ import copy
 import gzip
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import (
-    AnyMessage,
     Done,
     Exited,
     FactsLine,
@@ -28,8 +24,7 @@ from hostbench.core.records import (
     encoded,
 )
 from hostbench.core.samples import quantile
-from hostbench.store import archive, points
-from tests.conftest import ODD
+from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -47,13 +42,6 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return changed
 
 
-GARBAGE = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(ODD, max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(ODD, max_size=6), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
 
 
 CASE = copy_case()
@@ -112,42 +100,6 @@ def test_what_is_stored_says_the_same_when_it_is_written_again(path: Path) -> No
         record_["measurement"] = {key: kept[key] for key in kept.keys() & fields}
         record_.pop("position", None)
     assert again == data
-
-
-def _places(data: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Where a value stands in JSON, the whole left out."""
-    inner = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in inner:
-        yield (*at, key)
-        if isinstance(value, dict | list):
-            yield from _places(value, (*at, key))
-
-
-@given(st.data())
-def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> None:
-    whole = json.loads(json.dumps(archive.content_of(GOOD)))
-    place = data.draw(st.sampled_from(list(_places(whole["hostbench"]))))
-    content = archive.packed(put(whole, ("hostbench", *place), data.draw(GARBAGE)))
-    try:
-        part = archive.parse(FILE, content)
-    except DataError as error:
-        assert str(FILE) in str(error)
-        return
-    warnings: list[str] = []
-    shown = points.rows_of_run(Path(), part, warnings.append)
-    assert shown is not None or len(warnings) == 1
-
-
-@given(st.data())
-def test_no_garbage_in_a_message_is_more_than_an_error(data: st.DataObject) -> None:
-    """The launcher's records of what a worker of any commit sends."""
-    whole = json.loads(encoded(Done(record=record(copy_case()))))
-    place = data.draw(st.sampled_from(list(_places(whole))))
-    line = encoded(put(whole, place, data.draw(GARBAGE)))
-    try:
-        convert(json.loads(line), AnyMessage)
-    except ValueError as error:
-        assert not isinstance(error, UnicodeError)
 
 
 def test_of_a_launchs_samples_five_quantiles_stay_of_which_the_middle_is_the_median() -> None:

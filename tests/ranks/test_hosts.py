@@ -27,7 +27,7 @@ from hostbench.runner.plan import cases_of_world, choose
 from hostbench.store.limits import with_limits
 from hostbench.store.runs import case_results
 from tests.ranks.conftest import cases, culprit_of
-from tests.runner.test_faults import only_run
+from tests.runner.test_faults import KILLED, only_run
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
@@ -81,7 +81,7 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     measured = case_results(run)
     outcomes = {tuple(r.case.values.values())[1:]: (r.status, str(r.reason)) for r in measured}
     for kind, reason in {
-        "killed": " was lost: killed by SIGKILL; after barrier",
+        "killed": f" was lost: {KILLED}; after barrier",
         "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
         "hangs": " did not answer within 4 s: after barrier",
     }.items():
@@ -175,7 +175,7 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     killed, summed = sorted(run.records, key=lambda record: record.status)
     culprit = culprit_of("killed", 3, seed)
     name = f"rank {culprit} on node{'abb'[culprit]}"
-    assert str(killed.reason).startswith(f"{name} was lost: killed by SIGKILL; "), seed
+    assert str(killed.reason).startswith(f"{name} was lost: {KILLED}; "), seed
     assert (summed.status, summed.case.values["num_ranks"]) == ("ok", 3)
     assert summed.measurement.proofs == {"data": "passed"}
     assert [*summed.measurement.ranks] == ["0", "1", "2"]

@@ -7,7 +7,7 @@ from benchmarks.collectives import NUM_RANKS
 from hostbench.device import num_devices
 from tests.conftest import SOAK, SoakSeeds
 from tests.ranks.conftest import FAULTY, cases, culprit_of
-from tests.runner.test_faults import only_run, statuses
+from tests.runner.test_faults import KILLED, only_run, statuses
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
@@ -43,7 +43,7 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
 
 
 LAST_WORDS = {
-    "killed": " was lost: killed by SIGKILL; after barrier, its collective ",
+    "killed": f" was lost: {KILLED}; after barrier, its collective ",
     "raises": ": ValueError: put in on purpose (benchmarks/faulty.py:",
     "exits": " was lost: exit code 7; after barrier, its collective ",
     "quits": ": SystemExit: 3 (benchmarks/faulty.py:",

@@ -71,6 +71,8 @@ def go(device, kind):
     return lambda: time.sleep(0.0005)
 '''
 
+KILLED = "killed by SIGKILL (out of memory? `dmesg` says)"
+LOST = f"the worker process was lost: {KILLED}"
 DEVICE = "cpu" if SOAK else "simulated"
 """In `make test` these runs import no torch, which would take most of their time."""
 
@@ -113,7 +115,7 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["skips"] == ("skipped", "not on this machine", 0)
     said = "ValueError: put in on purpose (benchmarks/faulty.py:"
     assert found["raises"][0] == "failed" and str(found["raises"][1]).startswith(said)
-    assert found["killed"] == ("failed", "the worker process was lost: killed by SIGKILL", 0)
+    assert found["killed"] == ("failed", LOST, 0)
     assert found["exits"] == ("failed", "the worker process was lost: exit code 7", 0)
     assert found["hangs"] == ("failed", "missed its deadline of 2 s", 0)
     assert found["memory"][0] == "failed" and "no more of it" in str(found["memory"][1])
@@ -197,7 +199,7 @@ def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
     os.kill(worker, signal.SIGKILL)
     running.communicate(timeout=120)
     (failed,) = (r for r in case_results(only_run(results)) if r.status == "failed")
-    assert failed.reason == "the worker process was lost: killed by SIGKILL"
+    assert failed.reason == LOST
 
 
 def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(
