@@ -25,7 +25,12 @@ from tests.made_trace import MadeTrace
 MOVED = NightChange(case=str(copy_case()), version="1", cause="code", effect=0.5)
 NIGHT = Night(run_id=LATER, machine="shelf", commit=COMMIT, started_at=LATER, changes=(MOVED,))
 FORMATS = ("text", "md", "json", "csv")
-COMMANDS = ("report", "changes --all", f"compare {COMMIT[:8]} {OTHER_COMMIT[:8]}", "triage")
+COMMANDS = (
+    "report --machine shelf",
+    "changes --all",
+    f"compare {COMMIT[:8]} {OTHER_COMMIT[:8]}",
+    "triage",
+)
 GARBAGE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(ODD, max_size=6),
     lambda inner: (
