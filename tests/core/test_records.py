@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from hostbench.core.errors import DataError
 from hostbench.core.records import (
     Done,
     Exited,
@@ -40,8 +39,6 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
         inner = inner[key]
     inner[path[-1]] = value
     return changed
-
-
 
 
 CASE = copy_case()
