@@ -190,7 +190,7 @@ class Launcher:
         ended = isinstance(message, Exited) and describe_exit(message.status)
         why = ended or f"not within {_START_DEADLINE_S:g} s"
         raise BrokenError(
-            f"the fork server {otherwise} ({why}): {self._tail()}; "
+            f"the measuring process {otherwise} ({why}): {self._tail()}; "
             "`hostbench doctor` says what may help"
         )
 
