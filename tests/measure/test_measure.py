@@ -1,6 +1,8 @@
 """Measuring on the simulated device and on scripted steps: exact clocks, warm-up, findings."""
 
+import contextlib
 import itertools
+import mmap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,6 +28,7 @@ LINK = Link(
     host_bytes_per_s=float(N),
 )
 FREE = Link(launch_s=0.0, wait_s=0.0, latency_s=0.0)
+NEW_PAGES = 1024
 
 
 @pytest.fixture(autouse=True)
@@ -129,10 +132,16 @@ def test_a_step_that_takes_no_time_ends() -> None:
 
 
 def test_memory_that_is_new_in_each_step_is_a_finding() -> None:
-    prepared = Prepared(step=lambda: bytearray(64 << 20))
-    findings = measure.measure(SimulatedDevice(FREE), prepared, BRIEF).findings
+    def step() -> None:
+        pages = mmap.mmap(-1, NEW_PAGES * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE)
+        with contextlib.suppress(OSError):  # a kernel may have no large pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+        for start in range(0, len(pages), mmap.PAGESIZE):
+            pages[start] = 1
+
+    findings = measure.measure(SimulatedDevice(FREE), Prepared(step=step), BRIEF).findings
     new_pages = findings["new_pages"]
-    assert isinstance(new_pages, int) and 256 <= new_pages <= 1.1 * (64 << 20 >> 12)
+    assert isinstance(new_pages, int) and NEW_PAGES <= new_pages <= 1.1 * NEW_PAGES
 
 
 def test_what_disturbed_the_samples_is_noted() -> None:
