@@ -130,9 +130,8 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         asynchronous = _returns_early(device, prepared, call_s)
         if asynchronous is False:  # once more: the scheduler may hold up a call that does not wait
             asynchronous = _returns_early(device, prepared, call_s)
-        device_reason = "the step waits: its device clock would hold the host's time"
-        if asynchronous is None:
-            device_reason = NO_WORK
+        waits = "the step waits: its device clock would hold the host's time"
+        device_reason = NO_WORK if asynchronous is None else waits
     if asynchronous:
         delay_s = EVENT_DELAY_S + call_s * prepared.depth
         device_s, device_reason = _device_clock(device, prepared, settings, delay_s), None

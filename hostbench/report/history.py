@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import msgpack, structs
 
-from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.errors import HostbenchError
 from hostbench.core.files import locked, write_atomic
 from hostbench.judge.causes import commits_of, ends_of
 from hostbench.judge.events import Event, assess
@@ -47,7 +47,7 @@ def _judged(results: Results) -> History:
         tables = ((name, results.points(name, NEEDED)) for name in machines)
         runs = {run.run_id: run for run in results.runs()}
         history = judge_history(tables, runs, results.facts)
-        with contextlib.suppress(OSError, UsageError, BrokenError):
+        with contextlib.suppress(OSError, HostbenchError):
             write_atomic(saved, msgpack.encode(history))
             for older in folder.glob("*.msgpack"):
                 if older != saved:

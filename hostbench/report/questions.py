@@ -169,11 +169,18 @@ def check(ask: Question) -> None:
 
 def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
     """The axes that the question names, each with the value or values that it names on it."""
-    for name in ("where", "claim", "baseline"):
-        yield from (getattr(ask, name, None) or {}).items()
-    for name in ("each", "over", "axes", "fits"):
-        named = getattr(ask, name, ())
-        for axis in [named] if isinstance(named, str) else named:
-            yield from axis.items() if isinstance(axis, Mapping) else [(axis, ())] * bool(axis)
-    if isinstance(ask, kinds.Parts):
-        yield ask.axis, ask.loops
+    named, alone = [ask.where], [*ask.each]
+    match ask:
+        case Compare():
+            named += [ask.claim or {}, ask.baseline or {}]
+            alone.append(ask.over)
+        case kinds.Best():
+            alone += ask.axes
+        case kinds.Curve():
+            named += () if isinstance(ask.fits, str) else ask.fits
+            alone += [ask.fits] if isinstance(ask.fits, str) else []
+        case kinds.Parts():
+            named.append({ask.axis: ask.loops})
+    for axes in named:
+        yield from axes.items()
+    yield from ((axis, ()) for axis in alone if axis)

@@ -60,12 +60,11 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
         return cells
 
     every = zip(rows["case"], rows["device"].astype(str), rows["status"], strict=True)
-    columns = (*LIMITS, "cached")
-    limits = pd.DataFrame([limits_of(*row) for row in every], columns=columns, index=rows.index)
-    flagged = rows["flags"].map(
-        lambda own: "; ".join(filter(None, (own, "cached"))), na_action="ignore"
-    )
-    limits["flags"] = rows["flags"].mask(limits.pop("cached").notna(), flagged)
+    cells = [limits_of(*row) for row in every]
+    for own, flags in zip(cells, rows["flags"], strict=True):
+        is_cached = own.pop("cached", False)
+        own["flags"] = "; ".join(filter(None, (flags, "cached"))) if is_cached else flags
+    limits = pd.DataFrame(cells, columns=(*LIMITS, "flags"), index=rows.index)
     return rows.assign(**{str(name): column for name, column in limits.items()})
 
 
