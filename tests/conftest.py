@@ -75,9 +75,9 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """For commands in this process: the working directory, which is no checkout; a home, a machine
     called shelf without a GPU, a torch, no worker processes."""
     from hostbench import facts
-    from hostbench.cli import ab, measuring, trace
-    from hostbench.cli import run as run_command
+    from hostbench.cli import measuring, trace
     from hostbench.facts.torch_probe import TorchState
+    from hostbench.vcs import measure
     from tests.fakes.builders import InProcess
 
     (tmp_path / "home").mkdir()
@@ -90,9 +90,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
-    for command in (run_command, trace, ab):
-        monkeypatch.setattr(command, "become_subreaper", lambda: None)
-    for module in (measuring, trace):
+    monkeypatch.setattr(measuring, "become_subreaper", lambda: None)
+    for module in (measure, trace):
         monkeypatch.setattr(module, "Launcher", InProcess)
     return tmp_path / "here"
 

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import hostbench
+from hostbench.cli.commands import COMMANDS
 from hostbench.families import load
 
 ROOT = Path(__file__).parent.parent
@@ -142,6 +143,12 @@ def test_nobody_imports_the_edges() -> None:
         for source in sources()
     }
     assert not {name: hit for name, hit in found.items() if hit}
+
+
+def test_no_command_imports_another() -> None:
+    commands = {f"hostbench.cli.{name}" for name in COMMANDS.commands}
+    imports = [name for source in sources() for _, name in source.imports]
+    assert not [name for name in imports if {name, name.rpartition(".")[0]} & commands]
 
 
 def test_each_package_has_one_owner() -> None:

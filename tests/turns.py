@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from hostbench.cli import measuring
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.families import load
-from hostbench.vcs import side
+from hostbench.vcs import measure, side
 from tests.fakes.builders import InProcess, copy_case, record
 
 CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")
@@ -87,7 +86,7 @@ def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(root, "init", "-q", "-b", "main")
     commit(root, "1", "start")
     monkeypatch.chdir(root)
-    monkeypatch.setattr(measuring, "Launcher", Toy)
+    monkeypatch.setattr(measure, "Launcher", Toy)
     monkeypatch.setattr(side, "_declared", lambda *_: (VERSIONS, {}))
     monkeypatch.setattr(Toy, "walked", [], raising=False)
     return root

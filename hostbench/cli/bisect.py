@@ -8,8 +8,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
-from hostbench.cli.ab import in_words, measure_case, repository
-from hostbench.cli.measuring import Measuring
+from hostbench.cli.measuring import Measuring, measure_case
 from hostbench.cli.output import show, typed_again
 from hostbench.cli.results import results_folder
 from hostbench.core.case import parse_series
@@ -17,7 +16,9 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasure
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.units import format_change
 from hostbench.judge.two_sides import CHANGED, half
+from hostbench.report.comparison import bisection_step
 from hostbench.vcs import repo
+from hostbench.vcs.measure import repository
 from hostbench.vcs.side import known_commit, measured_paths
 
 
@@ -29,7 +30,7 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
     case = series.partition("@")[0]
     root, _ = repository(results_folder(options.results))
     good, bad = known_commit(root, good), known_commit(root, bad)
-    ends, comparison = measure_case(replace(options, case=(case,)), good, (bad,))
+    ends, comparison = measure_case(replace(options, case=(case,)), good, bad)
     here = ends.runs[0].header.machine
     if machine not in (None, here):
         raise UsageError(f"the series is of machine {machine}, this is {here}: go there")
@@ -40,7 +41,8 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
             "environment's, or too small to be seen here"
         )
     threshold = half(comparison.effect)
-    show(f"{in_words('bad', ends, comparison)}\nfrom {format_change(threshold)} on a commit is bad")
+    show(bisection_step("bad", ends.runs, comparison))
+    show(f"from {format_change(threshold)} on a commit is bad")
     words = [sys.executable, "-m", "hostbench", "ab", good, "--bisect", "--case", case]
     more = f"--threshold {threshold:.4g}{typed_again(options, *measuring)}"
     script = f"""#!/bin/sh

@@ -11,15 +11,15 @@ import click
 
 from hostbench import __version__, facts
 from hostbench.cli import commands, entry
-from hostbench.cli.measuring import Measuring, chosen_cases, measure, set_up
-from hostbench.cli.run import answer
+from hostbench.cli.measuring import Measuring, answer, chosen_cases, set_up
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
-from hostbench.core.processes import become_subreaper, die_with_parent
+from hostbench.core.processes import die_with_parent
 from hostbench.facts.machine import name_of_hosts
 from hostbench.measure.workload import Workload
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import RANKS_AXIS, cases_of_world
+from hostbench.vcs.measure import measure
 
 _PROGRAM = "python -m hostbench.ranks"
 _COMMAND = "torchrun ... -m hostbench.ranks"
@@ -55,7 +55,6 @@ def execute(options: Measuring) -> int:
     if os.fork() == 0:  # before anything here has a thread
         die_with_parent()
         os._exit(entry.guarded(be_agent))
-    become_subreaper()
     return _conduct(member, options)
 
 

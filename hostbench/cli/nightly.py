@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hostbench.cli.ab import interleave
-from hostbench.cli.measuring import Measured, Measuring, Setup, measure, set_up
+from hostbench.cli.measuring import Measuring, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.errors import (
@@ -21,7 +20,6 @@ from hostbench.core.errors import (
     Interrupted,
     NothingMeasured,
 )
-from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
@@ -29,7 +27,7 @@ from hostbench.judge import night as judge
 from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
 from hostbench.report.blocks import Page
-from hostbench.report.comparison import Comparisons, compared, table
+from hostbench.report.comparison import Comparisons, between, compared, table
 from hostbench.report.nightly import Tonight
 from hostbench.report.page import blocks as blocks_of_run
 from hostbench.report.page import header
@@ -38,6 +36,7 @@ from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
 from hostbench.store.results import damage
+from hostbench.vcs.measure import Measured, Setup, interleave, measure
 from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
@@ -48,7 +47,6 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
     """The summary is written whatever happened. Exit code 2 for a wrong option, 4 where something
     failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
     options, night, began_s = Measuring(**measuring), Tonight(), time.monotonic()
-    become_subreaper()
     simulations = f"simulations into {options.results or Path.cwd()}"
     with only_one(simulations if options.device == MARK else "this machine"):
         try:
@@ -154,7 +152,8 @@ class _Nightly:
                     launches, left_s = self.options.launches, self._left_s(FOR_MEASURING)
                     both = self._kept(interleave(setup, before, None, launches, left_s))
                     night.lists["remarks"] += both.notes
-                    again = dict(both.compared(str(setup.results)).comparisons)
+                    history = open_history(str(setup.results))
+                    again = dict(between(history, both).comparisons)
                 except NothingDiffers:  # commits that touch nothing that is measured
                     is_same = True
             if cases and is_same:

@@ -9,7 +9,6 @@ from hostbench.cli.output import show, warn, write_file
 from hostbench.core.case import Case, as_typed
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
-from hostbench.core.processes import become_subreaper
 from hostbench.core.records import CaseRecord
 from hostbench.core.units import format_seconds, number_of
 from hostbench.runner.launcher import Launcher
@@ -23,7 +22,6 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     failed: also with a trace that shows how."""
     if not output.name.endswith((".json", ".json.gz")):
         raise UsageError(f"the trace is JSON: -o {output}.json, or .json.gz to pack it")
-    become_subreaper()
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
     chosen = setup.only_case(case)
     timed, record = _run(chosen, setup.with_cases((chosen,)).plan)

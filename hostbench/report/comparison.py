@@ -3,11 +3,14 @@ a pull request. What failed comes first, then the largest changes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.records import Run
 from hostbench.core.samples import median
 from hostbench.core.units import (
     format_bytes,
@@ -21,9 +24,13 @@ from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.grid import short_version
 from hostbench.judge.two_sides import CHANGED, Comparison, compare
 from hostbench.report.blocks import Block, Column, Page, Quoted, Table, Title
-from hostbench.report.sides import Key, SideRuns, differing, read
+from hostbench.report.sides import Key, SideRuns, differing, of_runs, read
 from hostbench.report.write import markdown
 from hostbench.store.results import Results
+from hostbench.vcs.repo import about
+
+if TYPE_CHECKING:
+    from hostbench.vcs.measure import Measured  # with all that measures, which no reader needs
 
 Comparisons = Mapping[Key, Comparison]
 
@@ -81,6 +88,21 @@ def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
         )
     notes += _notes(comparisons)
     return Compared(names=(names[0], names[1]), comparisons=comparisons, notes=notes)
+
+
+def between(history: Results, both: "Measured") -> Compared:
+    """What was measured interleaved; the notes tell also what was left out, where each side is
+    stored, and whether it came to its end."""
+    runs = history.sides()
+    first, second = (of_runs(runs, run.header.machine, [run.run_id]) for run in both.runs)
+    names = both.sides[0].called, both.sides[1].called
+    notes = [f"{name} is run:{run.run_id}" for name, run in zip(names, both.runs, strict=True)]
+    if both.end != "complete":
+        num = min(len({record.launch for record in run.records}) for run in both.runs)
+        why = "what was measured is stored, and judged if it is enough"
+        notes.append(f"{both.end} in launch {num}: {why}")
+    judged = compared(history, first, second)
+    return replace(judged, names=names, notes=[*judged.notes, *both.notes, *notes])
 
 
 def in_order(comparisons: Comparisons) -> dict[Key, Comparison]:
@@ -143,6 +165,21 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
     least = detectable(comparisons)
     if least is not None:
         yield f"Half of the series would show a change of {least:.1%}."
+
+
+def bisection_step(word: str, runs: Sequence[Run], comparison: Comparison) -> str:
+    """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
+    see it again."""
+    change = f"{comparison.verdict}: {comparison.why}"
+    if comparison.effect is not None:
+        interval = format_interval(comparison.low, comparison.high)
+        change = f"{format_change(comparison.effect)} ({interval})"
+    first, second = runs
+    commit = str(second.header.commit)
+    return (
+        f"{word:4}  {commit[:8]}  {change}  {about(Path.cwd(), commit)}\n"
+        f"      hostbench compare run:{first.run_id} run:{second.run_id}"
+    )
 
 
 # ---- the page -----------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
 import math
+import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -18,7 +20,7 @@ from hostbench.core.records import CaseRecord, Launch, Measurement, Run, RunHead
 from hostbench.measure.workload import ASYNCHRONOUS, registry
 from hostbench.runner.journal import JournalWriter, journal_path, read, run_id
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import Plan
+from hostbench.runner.plan import Plan, fitting
 from hostbench.runner.progress import Bar
 
 End = Literal["complete", "interrupted", "stopped", "device lost"]
@@ -160,6 +162,33 @@ def records(
     for record in _observe(plan, launchers[0], progress, left):
         progress.case(record)
         yield 0, record
+
+
+def fitting_records(
+    plan: Plan, launchers: Sequence[Launcher], progress: Bar, end_s: float, most: int
+) -> Generator[tuple[int, CaseRecord]]:
+    """As `records`, but as much as fits until `end_s` (of time.monotonic): the first launch is
+    timed; then at most `most`, of as many cases as there is time for: of two sides the cheapest, of
+    one any, so that in time each has its turn."""
+    took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
+    last_s, started = time.monotonic(), set()
+    for side, record in records(plan.part(0, 1, plan.cases), launchers, progress):
+        if side in started:  # else it also started that side's server, which no later one does
+            took_s.get(record.case, []).append(time.monotonic() - last_s)
+        started.add(side)
+        last_s = time.monotonic()
+        if record.status != "ok":
+            took_s.pop(record.case, None)
+        yield side, record
+    costs_s = {case: len(launchers) * fmean(times) for case, times in took_s.items() if times}
+    usual_s = fmean(costs_s.values()) if costs_s else 0.0
+    costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
+    ordered = sorted(costs_s, key=lambda case: (costs_s[case], str(case)))
+    is_alone = len(launchers) == 1
+    if is_alone:
+        random.Random(plan.seed).shuffle(ordered)
+    launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
+    yield from records(plan.part(1, launches, cases), launchers, progress, observes=is_alone)
 
 
 def _is_observed(case: Case) -> bool:

@@ -68,6 +68,13 @@ class Side:
     remarks: tuple[str, ...] = ()
     """What a reader should know of it."""
 
+    @property
+    def called(self) -> str:
+        """`main (1a2b3c4d)`, with what its commit alone does not say."""
+        clean = ", tracked files unchanged" if self.name == WORKING_TREE else ""
+        state = f", {self.code.scratch}" if self.code.scratch else clean
+        return f"{self.name} ({str(self.code.commit)[:8]}{state})"
+
 
 def known_commit(checkout: Path, name: str) -> str:
     commit = repo.commit_of(checkout, name)

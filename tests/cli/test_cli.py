@@ -18,7 +18,6 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import measuring
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -35,6 +34,7 @@ from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.runs import case_results
+from hostbench.vcs import measure
 from tests.commands import hostbench, python
 from tests.fakes.builders import InProcess, copy_case, record, run, write_journal
 from tests.stored import read_tree, runs_of
@@ -147,7 +147,7 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
     assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1
     assert not results.exists()
     hostbench(*SIMULATED, "--case", ONE)  # needs none
-    monkeypatch.setattr(measuring, "Launcher", launcher(lambda _, one: one))
+    monkeypatch.setattr(measure, "Launcher", launcher(lambda _, one: one))
     for version, which in (("1.13.1", "older than"), ("3.0.0", "of a later major version than")):
         torch = TorchState(installed=True, importable=True, version=version)
         err = hostbench("run", "--device", "cpu", "--case", ONE, "--launches", "1").err
@@ -186,7 +186,7 @@ def test_sigterm_while_the_answer_is_given(results: Path, monkeypatch: pytest.Mo
     def terminated(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("hostbench.cli.run.screen", terminated)
+    monkeypatch.setattr("hostbench.cli.measuring.screen", terminated)
     said = hostbench(*QUICK, code=EXIT_FAILED)
     assert case_results(only(results)) and said.err.endswith("hostbench: interrupted\n")
     assert signal.getsignal(signal.SIGTERM) is before
@@ -243,7 +243,7 @@ def test_exit_codes_of_a_run(
     change: Change, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happened, what was measured is archived and answered."""
-    monkeypatch.setattr(measuring, "Launcher", launcher(change))
+    monkeypatch.setattr(measure, "Launcher", launcher(change))
     said = hostbench(*QUICK, code=code)
     one = only(results)
     assert one.header.scratch == "simulated device"
@@ -268,7 +268,7 @@ def test_exit_codes_of_a_run(
 def test_before_the_first_case_nothing_is_kept(
     error: BaseException, code: int, said: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "Launcher", launcher(end(0, error)))
+    monkeypatch.setattr(measure, "Launcher", launcher(end(0, error)))
     assert said in hostbench(*QUICK, code=code).err
     assert [path for path in results.rglob("*") if path.is_file()] == []
 
@@ -307,8 +307,8 @@ def test_without_git_a_run_is_scratch(
 ) -> None:
     if conf:
         (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
-    monkeypatch.setattr(measuring, "MIN_LAUNCHES", 1)
-    monkeypatch.setattr(measuring, "Launcher", launcher(lambda _, one: one))
+    monkeypatch.setattr(measure, "MIN_LAUNCHES", 1)
+    monkeypatch.setattr(measure, "Launcher", launcher(lambda _, one: one))
     case = "transfer[nbytes=64KiB,memory=pageable]"
     hostbench("run", "--launches", "1", "--case", case)
     header = only(results).header
@@ -438,7 +438,7 @@ def test_results_deleted_while_measuring_are_a_failure_of_one_line(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleting = meanwhile(lambda: shutil.rmtree(results, ignore_errors=True))
-    monkeypatch.setattr(measuring, "Launcher", deleting)
+    monkeypatch.setattr(measure, "Launcher", deleting)
     err = hostbench(*QUICK, code=EXIT_FAILED).err
     assert "was deleted while the run went on" in err.splitlines()[-1], err
 
@@ -454,7 +454,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
         return real(number, data)
 
     monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(measuring, "Launcher", meanwhile(lambda: full.append(True)))
+    monkeypatch.setattr(measure, "Launcher", meanwhile(lambda: full.append(True)))
     said = hostbench(*QUICK, code=EXIT_FAILED).err.splitlines()[-1]
     full.clear()
     (path,) = results.rglob("*.jsonl")

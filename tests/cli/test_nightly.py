@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import ab, measuring
+from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
 from hostbench.core.errors import (
@@ -33,6 +33,7 @@ from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import nights
+from hostbench.vcs import measure
 from tests import own_project
 from tests.fakes.builders import InProcess
 from tests.turns import git
@@ -153,9 +154,8 @@ def story(
 ) -> Iterator[Story]:
     monkeypatch.delenv("HOSTBENCH_MACHINE", raising=False)
     monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
-    for module in (command, ab):
-        monkeypatch.setattr(module, "become_subreaper", lambda: None)
-    monkeypatch.setattr(measuring, "Launcher", launcher)
+    monkeypatch.setattr(measuring, "become_subreaper", lambda: None)
+    monkeypatch.setattr(measure, "Launcher", launcher)
     monkeypatch.chdir(project)
     monkeypatch.syspath_prepend(str(project))
     made = Story(project, tmp_path, capsys)
@@ -225,7 +225,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     summary = story.folder / "summary.md"
     said = f"Interrupted, {START_AGAIN}"
     with monkeypatch.context() as patch:
-        patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
+        patch.setattr(measure, "Launcher", lambda *_: _Interrupted(3))
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith(said) and "3 of 12 launches" in story.said
     assert summary.read_text().startswith(f"## {said}") and not story.stored()

@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from hostbench.cli import measuring
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -25,7 +24,7 @@ from hostbench.core.records import CaseRecord, Launch, Run
 from hostbench.runner import session
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import case_results
-from hostbench.vcs import side
+from hostbench.vcs import measure, side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
@@ -161,7 +160,7 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
 
     monkeypatch.setattr(Toy, "run", run)
     clock = SimpleNamespace(monotonic=lambda: now_s[0])
-    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(session, "time", clock)
     commit(root, "1.1")
     other = copy_case(device="cuda", nbytes=65536, memory="pageable")
@@ -174,7 +173,7 @@ def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch)
     commit(root, "1.1")
     other = copy_case(device="cuda", nbytes=65536, memory="pageable")
     words = [*AB, "HEAD~1", "--case", str(other), "--budget"]
-    monkeypatch.setattr(measuring, "fitting", lambda costs_s, seconds, most: (7, (CASE,)))
+    monkeypatch.setattr(session, "fitting", lambda costs_s, seconds, most: (7, (CASE,)))
     shown = hostbench(*words, "1h", code=EXIT_REGRESSION).out
     assert "1 slower, 1 not judged\n" in shown and "7+7 " in shown
     shown = hostbench(*words, "0.000001", "--all", code=EXIT_NOTHING_MEASURED).out

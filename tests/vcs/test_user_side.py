@@ -17,7 +17,7 @@ from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
-from hostbench.cli import ab
+from hostbench.cli import measuring
 from hostbench.cli.entry import main
 from hostbench.core import own_package, user_project
 from hostbench.core.case import Case
@@ -82,7 +82,7 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     root = shutil.copytree(made, tmp_path / "project", copy_function=shutil.copy)
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
-    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    monkeypatch.setattr(measuring, "become_subreaper", lambda: None)
     with own_project.forgotten():
         yield root
 

@@ -1,0 +1,287 @@
+"""Measuring into a journal, which is archived: the code of this process, or two commits, or one and
+the working tree, interleaved."""
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import structs
+
+from hostbench import facts
+from hostbench.core.asv_config import asv_results, project_root, without_plugin
+from hostbench.core.case import Case, as_typed
+from hostbench.core.errors import (
+    DeviceLost,
+    HostbenchError,
+    Interrupted,
+    NothingMeasured,
+    UsageError,
+    Warn,
+)
+from hostbench.core.processes import terminate_as_interrupt
+from hostbench.core.records import CaseRecord, Run, RunHeader
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
+from hostbench.core.user_project import is_hostbench
+from hostbench.device.simulated_file import MARK
+from hostbench.families import user_families
+from hostbench.measure.workload import Workload
+from hostbench.runner import session
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import QUICK, STANDARD, Plan
+from hostbench.runner.progress import Bar
+from hostbench.runner.session import End, Host
+from hostbench.store import archive, asv_files
+from hostbench.vcs import side
+from hostbench.vcs.repo import Checkout, git, working_tree
+from hostbench.vcs.side import WORKING_TREE, Side
+
+MOST_LAUNCHES = 20
+"""A side, that a budget is spent on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that is decided before the first case."""
+
+    root: Path | None
+    results: Path
+    machine: str
+    host: Host
+    checkout: Checkout
+    look: Callable[[], Checkout]
+    """The checkout once more."""
+    device: str
+    workloads: dict[str, Workload]
+    plan: Plan
+    """Its cases, in an order of its own."""
+    warn: Warn
+
+    def with_cases(self, cases: tuple[Case, ...]) -> "Setup":
+        return replace(self, plan=replace(self.plan, cases=cases))
+
+    def only_case(self, text: str) -> Case:
+        """The one case that `text` selects. Raises UsageError."""
+        first, *others = self.plan.cases
+        if others:
+            raise UsageError(
+                f"{text!r} selects {len(self.plan.cases)} cases: name one, as "
+                f"'{as_typed(str(first))}'; `hostbench list {first.family} --cases` names them all"
+            )
+        return first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was archived: a run, or one for each of two sides."""
+
+    runs: tuple[Run, ...]
+    end: End
+    asv_error: str = ""
+    """Why asv's file lacks the run, though it was meant to be there."""
+    sides: tuple[Side, ...] = ()
+    notes: Sequence[str] = ()
+    """What of two sides could not be compared, and why."""
+
+
+def measure(
+    setup: Setup,
+    sides: Sequence[Side] = (),
+    *,
+    scratch: str | None = None,
+    budget_s: float = math.inf,
+    most: int | None = None,
+    tells_asv: bool = False,
+) -> Measured:
+    """Measure the plan and archive it: one run, or with two sides one of each, their launches
+    interleaved. An interrupt ends it early and keeps what there is.
+
+    `scratch`: why a run is never judged in a history. `most`: at most so many launches, as fit into
+    the budget. `tells_asv`: a run that may be judged is written into asv's files too.
+
+    Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
+    device was lost by then. BrokenError where no more can be written.
+    """
+    _archive_orphans(setup)
+
+    def why_scratch() -> str | None:
+        """Workers run the code of the start, but which commit that was can no longer be said."""
+        is_changed = not sides and setup.look() != setup.checkout
+        return "the checkout changed during the run" if is_changed else None
+
+    end_s = time.monotonic() + budget_s
+    with terminate_as_interrupt():
+        with Bar(end_s=end_s) as bar:
+            recorded = session.record(
+                setup.results,
+                _headers(setup, sides, scratch),
+                _records(setup, sides, bar, end_s, most),
+                setup.host,
+                setup.plan.num_gpus(),
+                end_s=end_s,
+                why_scratch=why_scratch,
+            )
+        if recorded.why:
+            setup.warn(recorded.why)
+        archived = [
+            archive.archive_journal(setup.results, path, run)
+            for path, run in zip(recorded.paths, recorded.runs, strict=True)
+            if run.records
+        ]
+        if len(archived) < len(recorded.runs):
+            for path in recorded.paths:
+                path.unlink(missing_ok=True)
+            before = "before both sides were measured" if sides else "before anything was measured"
+            if recorded.end == "device lost":
+                raise DeviceLost(f"the device was lost {before}")
+            raise Interrupted(f"interrupted {before}")
+        asv_error = ""
+        if tells_asv and setup.device != MARK:
+            is_judged = recorded.end == "complete" and recorded.runs[0].header.scratch is None
+            asv_error = _tell_asv(setup, recorded.runs[0], is_judged)
+    return Measured(runs=tuple(archived), end=recorded.end, asv_error=asv_error)
+
+
+def _archive_orphans(setup: Setup) -> None:
+    """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
+    only counted."""
+    orphans = archive.adopt_orphans(setup.results, setup.warn)
+    for run in orphans:
+        if not run.is_complete:
+            setup.warn(f"archived run {run.run_id} as far as it got before it was killed")
+    if num := sum(run.is_complete for run in orphans):
+        setup.warn(f"archived finished runs that waited in their journals: {num}")
+
+
+def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
+    """Of runs that begin now: of this checkout, or of each side."""
+    profile, why = setup.plan.profile, None
+    if setup.device == MARK and not setup.host.is_made_up:
+        why = "simulated device"
+    elif profile.name == QUICK.name:
+        why = "quick"
+    elif profile.launches < MIN_LAUNCHES:
+        why = few_launches(profile.launches)
+    headers = [
+        session.new_header(
+            setup.plan,
+            device=setup.device,
+            machine=setup.machine,
+            commit=code.commit,
+            committed_at=code.committed_at,
+            scratch=why or code.scratch or scratch,
+            by="hostbench ab" if sides else "hostbench run",
+        )
+        for code in [side.code for side in sides] or [setup.checkout]
+    ]
+    if not sides:
+        return headers
+    return [
+        structs.replace(header, interleaved_with=other.run_id)
+        for header, other in zip(headers, reversed(headers), strict=True)
+    ]
+
+
+def _records(
+    setup: Setup, sides: Sequence[Side], bar: Bar, end_s: float, most: int | None
+) -> Generator[tuple[int, CaseRecord]]:
+    """(index of the journal, record)."""
+    with ExitStack() as stack:
+        launchers = [
+            stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
+            for side in sides
+        ] or [stack.enter_context(Launcher(bar.tick, bar.started))]
+        if most is None:
+            records = session.records(setup.plan, launchers, bar, observes=not sides)
+        else:
+            records = session.fitting_records(setup.plan, launchers, bar, end_s, most)
+        for index, record in records:
+            if sides and record.reason:
+                reason = record.reason.replace(sides[index].folder, "")
+                record = structs.replace(record, reason=reason)
+            yield index, record
+
+
+def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
+    """Have asv, where it is installed, know the machine, and a run that may be judged: why its
+    files lack that run now. The archive has it either way."""
+    if setup.root is None or find_spec("asv") is None:
+        return ""
+    wrong = ""
+    try:
+        entry = facts.asv_machine_entry(setup.machine, setup.host.before)
+        if asv_results(setup.root).resolve() == setup.results.resolve():
+            facts.register_with_asv(entry)
+        if is_judged:
+            wrong = without_plugin(setup.root) or ""
+        if is_judged and not wrong:
+            commit = str(run.header.commit)
+            authored = git(setup.root, "show", "-s", "--format=%at", names=[commit])
+            asv_files.record(setup.results, entry, run, setup.workloads, int(authored))
+    except HostbenchError as error:
+        wrong = str(error)
+    if wrong:
+        setup.warn(f"{wrong}; the run is archived all the same")
+    return wrong if is_judged else ""
+
+
+# ---- two codes ----------------------------------------------------------------------------------
+
+
+def interleave(
+    setup: Setup,
+    a: str,
+    second: str | None,
+    launches: int | None,
+    budget_s: float,
+    *,
+    scratch: str | None = None,
+) -> Measured:
+    """A run of each side, which is kept; without a second the working tree is that. `scratch`: why
+    no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
+    nothing that is measured differs."""
+    root, code = repository(setup.results)
+    commits = side.known_commit(root, a), second and side.known_commit(root, second)
+    side.check_differ(root, (a, second or WORKING_TREE), *commits)
+    # --quick narrows the cases alone; a budget decides itself how many launches there are.
+    most = (launches or MOST_LAUNCHES) if math.isfinite(budget_s) else None
+    num = MIN_LAUNCHES if most else launches or STANDARD.launches
+    profile = replace(setup.plan.profile, launches=num)
+    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
+        sides = (
+            side.make(root, a, code, Path(folder, "a")),
+            side.make(root, second, code, Path(folder, "b")),
+        )
+        cases, notes = side.comparable(setup.plan.cases, sides)
+        if not cases:
+            raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
+        setup = replace(setup, plan=replace(setup.plan, cases=cases, profile=profile))
+        measured = measure(setup, sides, scratch=scratch, budget_s=budget_s, most=most)
+    return replace(measured, sides=sides, notes=notes)
+
+
+def repository(results: Path) -> tuple[Path, Checkout]:
+    """The checkout whose commits are measured, and its state, `results` left aside. Raises
+    UsageError without one."""
+    root = project_root(Path.cwd())
+    if root is None:
+        raise UsageError(
+            f"commits are measured from a checkout, and no folder from {Path.cwd()} upwards holds "
+            "asv.conf.json: go to one, or let `hostbench init` write what your project lacks"
+        )
+    if not is_hostbench(root) and not user_families():
+        raise UsageError(
+            f"{root} has no workloads of its own, and hostbench's do not run its code: `hostbench "
+            "init` writes one"
+        )
+    code = working_tree(root, results)
+    if code.commit is None:
+        raise UsageError(
+            f"{root} has no commits that can be measured ({code.scratch}): commit what there is, "
+            "or clone a repository that has some"
+        )
+    return root, code
