@@ -67,7 +67,7 @@ def cause(
     counts as there where its 99 % interval lies beyond half of what was seen (`two_sides.side_of`).
     `lasting`, `passing`: whether such facts differ from the night before."""
     has_moved = tonight.verdict in CHANGED
-    if again is None or tonight.effect is None:
+    if again is None or again.low is None or tonight.effect is None:  # failed or cut short
         return "not measured again" if has_moved else None
     lies = side_of(again, half(tonight.effect))
     if lies == "bad" and not same_code:

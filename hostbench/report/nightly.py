@@ -115,7 +115,8 @@ def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) 
         if about is not None and not (night.disturbed_runs or night.is_open):
             run = results.run(about)
             newest = newest or run
-            if cases <= {str(record.case) for record in run.records if record.status == "ok"}:
+            results_ok = (one for one in case_results(run) if one.status == "ok")
+            if cases <= {str(result.case) for result in results_ok}:
                 return run
     return newest
 

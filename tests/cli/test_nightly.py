@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench import facts
 from hostbench.cli import measuring
@@ -296,15 +297,22 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
-def test_what_could_not_be_measured_again_is_the_next_nights(
-    story: Story, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("killed", [InProcess, Launcher, None])
+def test_what_could_not_be_measured_is_the_next_nights(
+    story: Story, monkeypatch: pytest.MonkeyPatch, killed: type[InProcess | Launcher] | None
 ) -> None:
+    """A launch of the night's run, one of what is measured again, or all of that."""
     story.quiet_nights()
     story.commit("Copy twice", times=2)
     with monkeypatch.context() as patch:
-        patch.setattr(command, "interleave", _raises(UsageError("it was killed")))
-        assert story.night(3) == EXIT_OK
-    assert story.answer.startswith("Moved in one run, not measured again: 1 series")
+        if killed is None:
+            patch.setattr(command, "interleave", _raises(UsageError("it was killed")))
+        else:
+            patch.setattr(killed, "run", _killing(killed.run))
+        code = story.night(3)
+    fails = killed is InProcess
+    answer = "1 case failed" if fails else "Moved in one run, not measured again: 1 series"
+    assert story.answer.startswith(answer) and code == (EXIT_FAILED if fails else EXIT_OK)
     assert story.night(4) == EXIT_REGRESSION and "(code: " in story.answer
 
 
@@ -353,6 +361,17 @@ def _raises(error: BaseException) -> Callable[..., Any]:
         raise error
 
     return refuse
+
+
+def _killing(run: Callable[..., Iterator[CaseRecord]]) -> Callable[..., Iterator[CaseRecord]]:
+    """The worker of a case is killed in the fourth launch."""
+
+    def killing(self: Any, launch: Launch) -> Iterator[CaseRecord]:
+        for one in run(self, launch):
+            is_killed = launch.number == 3 and str(one.case) == CASE
+            yield replace(one, status="failed", reason="killed", seconds=None) if is_killed else one
+
+    return killing
 
 
 class _Interrupted(InProcess):
