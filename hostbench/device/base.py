@@ -20,8 +20,9 @@ from hostbench.device.loading import Loading
 
 _READINGS, _MOST_STEPS = 7, 50
 _HEAD_START_S = 0.001
-_SHORT_S, TOO_LONG = 1e-3, 1.5
-"""Computes that are shorter than this may last up to so many times what they are named after."""
+_SHORT_S = 1e-3
+_TOO_LONG = 1.5
+"""So many times what it is named after the shortest compute may take."""
 
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer; both
@@ -247,13 +248,13 @@ class Device(Protocol):
             number = max(1, min(_MOST_STEPS, int(_SHORT_S / max(seconds[-1], 1e-9))))
         return seconds[1:]
 
-    def as_short(self, step: Step, seconds: float) -> Step:
-        """A compute that was made to take so long. Raises Unavailable where the shortest one takes
-        longer."""
-        if seconds < _SHORT_S and (took_s := min(self.device_times(step))) > TOO_LONG * seconds:
-            asked, took = format_seconds(seconds), format_seconds(took_s)
+    def refuse_shorter(self, seconds: float, least_s: float) -> None:
+        """Raises Unavailable for a compute of `seconds` where the shortest takes `least_s`. Not by
+        what this one takes: that it is slow while others use the core does not make it impossible.
+        """
+        if least_s > _TOO_LONG * seconds:
+            asked, took = format_seconds(seconds), format_seconds(least_s)
             raise Unavailable(f"a compute of {asked} takes {took} here: none is that short")
-        return step
 
     def training_step(self, num_examples: int) -> Step:
         """A small training step on the current stream: forward, backward and update of a perceptron

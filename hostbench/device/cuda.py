@@ -239,7 +239,8 @@ class CudaDevice(TorchDevice):
 
     def compute(self, seconds: float) -> Step:
         """Products that take about `seconds`: whole ones, then one that takes the rest."""
-        short_s, whole_s = self._product_s
+        least_s, short_s, whole_s = self._product_s
+        self.refuse_shorter(seconds, least_s)
         per_depth_s = (whole_s - short_s) / (_DEPTH - _DEPTH // 8)
         num_whole = int(seconds / whole_s)
         rest_s = seconds - num_whole * whole_s - (whole_s - _DEPTH * per_depth_s)
@@ -253,7 +254,7 @@ class CudaDevice(TorchDevice):
             for left, right in factors:
                 torch.mm(left, right)  # its result is dropped: streams share no output
 
-        return self.as_short(products, seconds)
+        return products
 
     @cached_property
     def _factors(self) -> torch.Tensor:
@@ -266,14 +267,14 @@ class CudaDevice(TorchDevice):
         return left.view(_ROWS, _DEPTH)[:, :depth], right.view(_DEPTH, _ROWS)[:depth]
 
     @cached_property
-    def _product_s(self) -> tuple[float, float]:
-        """Seconds of a product of an eighth of the depth, and of a whole one."""
-        short_s, whole_s = (
+    def _product_s(self) -> tuple[float, float, float]:
+        """Seconds of the shortest product, of one of an eighth of the depth, and of a whole one."""
+        least_s, short_s, whole_s = (
             median(self.device_times(partial(torch.mm, *self._factors_of(depth))))
-            for depth in (_DEPTH // 8, _DEPTH)
+            for depth in (_LEAST_DEPTH, _DEPTH // 8, _DEPTH)
         )
         _clear_workspaces()  # else the first case that computes is counted as larger than others
-        return short_s, whole_s
+        return least_s, short_s, whole_s
 
     def delay(self, seconds: float) -> None:
         _cuda._sleep(round(seconds * self._cycles_per_s))
