@@ -87,9 +87,8 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     call_s: tuple[Seconds, ...] = ()
     """Host clock until the last of the `depth` calls returned, over `depth`."""
     device_s: tuple[Seconds, ...] = ()
-    """Between two events on the device, over `depth`. Empty when `device_reason` says why."""
-    device_reason: str | None = None
-    """Why there is no device time; None when there is."""
+    """Between two events on the device, over `depth`. Empty of a step that enqueues nothing, has
+    streams of its own, or waits: that clock would hold the host's time."""
     findings: dict[str, FindingValue] = {}
     """What the case turned out to do; None where it could not be found out."""
     proofs: dict[str, Proof] = {}

@@ -20,7 +20,6 @@ from hostbench.device.base import Device, Step
 
 PROBE_DELAY_S = 0.01
 """How long the delay probe keeps the stream busy before the call under test."""
-NO_WORK = "the step enqueues nothing on the device"
 EVENT_DELAY_S = 0.002
 """How much longer than its calls took the stream is held back, so that what the host does for a
 step is outside the device clock."""
@@ -120,26 +119,18 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         findings["new_pages"] = new_pages
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
-    device_reason: str | None
     call_s = max(call for _, call in timed)
-    if prepared.host_only:
-        device_reason = NO_WORK
-    elif not prepared.one_stream:
-        device_reason = "the step has streams of its own"
-    else:
+    if prepared.one_stream and not prepared.host_only:
         asynchronous = _returns_early(device, prepared, call_s)
         if asynchronous is False:  # once more: the scheduler may hold up a call that does not wait
             asynchronous = _returns_early(device, prepared, call_s)
-        waits = "the step waits: its device clock would hold the host's time"
-        device_reason = NO_WORK if asynchronous is None else waits
-    if asynchronous:
+    if asynchronous:  # of a step that waits the device's clock would hold the host's time
         delay_s = EVENT_DELAY_S + call_s * prepared.depth
-        device_s, device_reason = _device_clock(device, prepared, settings, delay_s), None
+        device_s = _device_clock(device, prepared, settings, delay_s)
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
         device_s=device_s,
-        device_reason=device_reason,
         findings={"asynchronous": asynchronous, **findings},
         proofs=proofs_of(prepared),
         memory=memory,

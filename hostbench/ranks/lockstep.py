@@ -99,7 +99,7 @@ def _measured(
     findings: Mapping[str, FindingValue],
     names: Sequence[str],
 ) -> Measurement:
-    device_reason: str | None = ask("build", case)[0]
+    has_device_clock: bool = ask("build", case)[0]
     depth = work.options(case).depth
     per_rank: list[list[Reading]] = ask("iterate", 1)
 
@@ -116,7 +116,7 @@ def _measured(
     timed = sample(take, time.monotonic, settings)
     per_rank = [own[-len(timed) :] for own in per_rank]
     by_rank: list[list[float]] = []
-    if device_reason is None:
+    if has_device_clock:
         delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
         by_rank = ask("device_clock", settings.device_samples, delay_s)
     finished: list[Measurement] = ask("finish")
@@ -129,7 +129,6 @@ def _measured(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
         device_s=tuple(map(max, zip(*by_rank, strict=True))),
-        device_reason=device_reason,
         findings=findings,
         proofs=proofs,
         memory=finished[0].memory,

@@ -80,14 +80,12 @@ class Rank:
         crowded = kind == "cpu" and self.config.num_local > num_devices(kind)
         return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
 
-    def build(self, case: Case) -> str | None:
-        """Why there is no device clock; None where there is one."""
+    def build(self, case: Case) -> bool:
+        """Whether there is a device clock: it would hold the host's time where calls wait."""
         self.work = registry()[case.workload]
         self.prepared = prepare(self.work, self.device, case)
         self.start()
-        if self.group.backend not in ASYNCHRONOUS:
-            return f"{self.group.backend}'s calls wait: the host's clock has all of their time"
-        return None if self.prepared.one_stream else "the step has streams of its own"
+        return self.group.backend in ASYNCHRONOUS and self.prepared.one_stream
 
     def num_page_faults(self) -> int:
         """While it warms up."""

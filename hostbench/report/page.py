@@ -27,7 +27,7 @@ from hostbench.store.runs import facts_of
 
 _RATE = "rate: bytes per step / time; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
-    "device: between two events, where the step waits for nothing and has one stream",
+    "device: between two events; none where a step waits (the host's time) or has its own streams",
     "async: 1 - call / end to end",
     "spread: quartiles over the median of the launches",
     "sizes: 1MiB is 2^20 bytes",

@@ -45,7 +45,6 @@ CASE = copy_case()
 WHOLE = Measurement(
     end_to_end_s=(0.5, 1e-300),
     call_s=(0.25,),
-    device_reason="no events",
     num_steps=2**63 - 1,
     findings={"hidden": True, "share": 0.5, "kind": "DMA \u2028", "lines": None},
     proofs={"data": "passed", "bytes": "failed: 3"},
