@@ -1,7 +1,6 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -32,11 +31,6 @@ def difference(conclusion: Conclusion) -> str:
     spread = conclusion.spread
     vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988 %` does not
     return f"undecided: launches vary {vary}"
-
-
-def verb(name: str, one: str, several: str) -> str:
-    """Which of two forms goes with a name: `2 workers hide`, `direct hides`."""
-    return several if re.fullmatch(r"(?!1 )\d+ [a-z]{3,}s", name) else one
 
 
 def interval(conclusion: Conclusion) -> str:

@@ -184,12 +184,11 @@ def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches)
 def _hides(share: float, way: WayResult, hidden: Figure) -> tuple[State, str]:
     """Of a way that is established to be faster than serial."""
     low, high = hidden.low or 0.0, hidden.high or 0.0
-    verb = answers.verb(way.name, "hides", "hide")
     between = f"{100 * low:.0f} % to {100 * high:.0f} %"
     if low <= HARDLY and high >= HIDES:
-        return "undecided", f"undecided: the best, {way.name}, {verb} {between}"
+        return "undecided", f"undecided: {between} hidden by the best, {way.name}"
     kind = "few launches say" if hidden.note else "99 % interval"
-    words = f"{way.name} {verb} {100 * share:.0f} % ({kind} {between})"
+    words = f"{100 * share:.0f} % hidden by {way.name} ({kind} {between})"
     if share >= HIDES:
         return "yes", f"yes: {words}"
     return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
