@@ -87,19 +87,23 @@ def _forest(rows: pd.DataFrame) -> Spec:
     color = vega.field("verdict:N", scale=vega.scale(VERDICTS, _COLORS), legend=None)
     cells = rows[["name", "id", "verdict", "change", "low", "high", "text"]].to_dict("records")
     known = [cell for cell in cells if pd.notna(cell["low"])]
+    cut = [cell for cell, far in zip(cells, ends > edge, strict=True) if far.any()]
+    dots = [cell for cell in cells if not cell["change"] > edge]  # what is beyond is an arrow alone
     interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
     name = {"align": "left", "dy": -12, "limit": {"expr": "width - 130"}}
     text = {"align": "right", "dy": -12, "limit": 125}
     tip: Sequence[Spec] = [vega.field("name:N"), vega.field("text:N", title="verdict")]
     look = {"size": 90, "filled": True, "opacity": 1, "yOffset": 4}
     line = {"strokeWidth": 3, "opacity": 0.5, "yOffset": 4, "y2Offset": 4}
+    arrow = vega.GOES_ON | {"shape": "triangle-right", "size": 110, "yOffset": 4}
     left, right = {"x": {"value": 0}}, {"x": {"value": {"expr": "width"}}}
     layers = [
         vega.layer([{"change": 0}], "rule", {"color": GREY, "strokeDash": [4, 3]}, x=x),
         vega.layer(known, "rule", line, **interval),
         vega.layer(cells, "text", name, **left, y=y, text=vega.field("name:N")),
         vega.layer(cells, "text", text, **right, y=y, text=vega.field("text:N")),
-        vega.layer(cells, "point", look, x=x, y=y, color=color),
+        vega.layer(dots, "point", look, x=x, y=y, color=color),
+        vega.layer(cut, "point", arrow, **right, y=y, color=color),
         vega.layer(cells, "rect", {"opacity": 0}, **left, x2={"value": "width"}, y=y, tooltip=tip),
     ]
     vega.clickable(layers[-1], "id")
