@@ -115,15 +115,9 @@ DEVICE = _choice(
 )
 LAUNCHES = _launches(1)
 DEADLINE = _option("--deadline", "TIME", "a case that takes longer fails (60s)", _TIME)
-RESULTS = _option(
-    "--results", "DIR", "results folder (default: the one asv.conf.json names, else ./results)"
-)
-_READ_RESULTS = _option(
-    "--results",
-    "DIR",
-    "results folder (default: the one asv.conf.json names, else ./results), or the URL of a table, "
-    "as s3://...",
-)
+_FOLDER = "results folder (default: the one asv.conf.json names, else ./results)"
+RESULTS = _option("--results", "DIR", _FOLDER)
+_READ_RESULTS = _option("--results", "DIR", f"{_FOLDER}, or the URL of a table, as s3://...")
 _MACHINE = _option(
     "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
 )

@@ -21,9 +21,6 @@ from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import RANKS_AXIS, cases_of_world
 from hostbench.vcs.measure import measure
 
-_PROGRAM = "python -m hostbench.ranks"
-_COMMAND = "torchrun ... -m hostbench.ranks"
-
 
 @click.command(
     help="Measure collectives over the ranks that torchrun, srun or mpirun has started, on one "
@@ -37,7 +34,7 @@ def _command(**given: Any) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return entry.main(argv, _command, _PROGRAM)
+    return entry.main(argv, _command, "python -m hostbench.ranks")
 
 
 def execute(options: Measuring) -> int:
@@ -98,7 +95,7 @@ def _conduct(member: Member, options: Measuring) -> int:
         setup = setup.with_cases(_over_ranks(cases, setup.workloads))
         mail.put("world", [hello.member for hello in hellos])
         os.environ[launch.VARIABLE] = "1"
-        return answer(options, setup, measure(setup), _COMMAND)
+        return answer(options, setup, measure(setup), "torchrun ... -m hostbench.ranks")
     finally:
         launch.dismiss(mail, member.num_ranks)
 

@@ -37,7 +37,6 @@ from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
 from hostbench.store import archive, points
-from hostbench.store.archive import path_of
 from hostbench.store.runs import case_results, facts_of
 from hostbench.vcs.measure import Measured, Setup, interleave, repository
 from hostbench.vcs.repo import checkout
@@ -78,7 +77,8 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
             )
     sources = {family: known()[family].path for family in sorted({case.family for case in cases})}
     look = partial(checkout, root, results, sources)
-    host_facts, collect = _facts(device, simulation)
+    collect = _facts_of(device, simulation)
+    host_facts = collect()
     machine = _machine(options.machine, device, host_facts)
     if keeps:
         _check_clock(results, machine)
@@ -148,27 +148,24 @@ def _check_clock(results: Path, machine: str) -> None:
         )
 
 
-def _facts(
-    device: str, simulation: Simulation | None
-) -> tuple[facts.Facts, Callable[[], facts.Facts]]:
-    """Of this host, and how they are read once more; the simulated device needs no torch. Raises
-    BrokenError where torch cannot be used."""
+def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.Facts]:
+    """How those of this host are read; the simulated device needs no torch. Raises BrokenError
+    where torch cannot be used."""
     if simulation is not None:
-        return simulation.all_facts(), simulation.all_facts
+        return simulation.all_facts
     if device == MARK:
         link = {GROUP: Simulation().all_facts()[GROUP]}
-        return facts.collect() | link, lambda: facts.collect() | link
+        return lambda: facts.collect() | link
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
     if wrong is None and (untested := untested_torch(torch)) is not None:
         warn(f"{untested.text}; {untested.remedy}")
     collect = partial(facts.collect, torch_state=torch)
-    host_facts = collect() if wrong is None else {}
     if wrong is None and device == "cuda" and not torch.cuda_works:
-        wrong = without_cuda(host_facts, facts.nvidia_hardware(), torch)
+        wrong = without_cuda(collect(), facts.nvidia_hardware(), torch)
     if wrong is not None:
         raise BrokenError(f"{wrong.text}; {wrong.remedy}")
-    return host_facts, collect
+    return collect
 
 
 # ---- two commits --------------------------------------------------------------------------------
@@ -184,8 +181,7 @@ def measure_sides(
 ) -> Measured:
     """As `interleave`, of the cases that the options choose; of one alone for a bisection."""
     root, _ = repository(results_folder(options.results))
-    for name in (a, b) if b else (a,):
-        known_commit(root, name)  # refused before torch is asked
+    known_commit(root, a)  # refused before torch is asked, which takes seconds
     setup = set_up(options)
     if only_case:
         setup.only_case(" ".join(options.case))
@@ -218,7 +214,8 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
     if measured.end != "complete":
         why = "out of time" if measured.end == "stopped" else measured.end
         warn(f"{why}; what was measured is stored")
-    if measured.end in ("interrupted", "device lost") or "failed" in statuses:
+    is_cut_off = measured.end in ("interrupted", "device lost")
+    if is_cut_off or "failed" in statuses or measured.asv_error:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
 
@@ -228,7 +225,7 @@ def _footer(options: Measuring, setup: Setup, run: Run) -> list[tuple[str, str]]
     where = typed_again(options, "results")
     own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked
     whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
-    pairs = [("stored", short(path_of(setup.results, run)))]
+    pairs = [("stored", short(archive.path_of(setup.results, run)))]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
         pairs.append(("why it failed", shown))

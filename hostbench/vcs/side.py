@@ -37,11 +37,7 @@ _COPY = "working-tree"
 """The folder beside those of the sides that has it as it was when the first of them was made."""
 _MEASURED = ("hostbench", "benchmarks")
 """Folders of hostbench itself that a commit brings to what is measured."""
-_OLDER = "No module named 'hostbench.runner'"
-"""How the import of a commit's workers ends that has none of that name."""
 _DECLARE = BOOT + "from hostbench.runner.server import declare; declare()"
-_NO_SUBMODULES = "submodules are left out: their folders are empty in what is measured"
-_CHANGED = "workloads with uncommitted changes"
 
 
 class NothingDiffers(NothingMeasured):
@@ -128,7 +124,8 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
             variables = _variables(checkout, tree, commit, folder)
             code = replace(code, scratch=code.scratch or scratch(checkout))
             if (tree / ".gitmodules").exists():
-                remarks.append(_NO_SUBMODULES)
+                why = "their folders are empty in what is measured"
+                remarks.append(f"submodules are left out: {why}")
             if commit and _workloads_differ(checkout, commit):
                 where = f"{_workloads(checkout)}/ is another at {name}"
                 remarks.append(f"{where}: both sides run the workloads of the working tree")
@@ -187,7 +184,7 @@ def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str],
         declared = json.loads(done.stdout.rpartition("\n\n")[2])
     except ValueError as error:
         why = (done.stderr.strip().splitlines() or ["it declares nothing"])[-1]
-        if why.endswith(_OLDER) or "name 'declare'" in why:
+        if why.endswith("No module named 'hostbench.runner'") or "name 'declare'" in why:
             why = "its workers talk otherwise than this hostbench's; name a later commit"
         raise BrokenError(f"{why:.200}") from error
     return declared["versions"], declared["broken"]
@@ -199,7 +196,7 @@ def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str],
 def scratch(root: Path) -> str | None:
     """Why what the project's workloads measure belongs to no commit, whichever package it is.
     Raises GitError."""
-    return _CHANGED if _workloads_differ(root, None) else None
+    return "workloads with uncommitted changes" if _workloads_differ(root, None) else None
 
 
 def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
