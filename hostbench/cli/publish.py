@@ -1,5 +1,7 @@
 """`hostbench publish`: append what a table at a URL lacks of a results folder."""
 
+import os
+import sys
 from pathlib import Path
 
 from hostbench.cli.output import show
@@ -10,13 +12,22 @@ from hostbench.store.publish import publish
 
 
 def execute(*, url: str, results: str | None) -> int:
-    """Publish, and say how much. Raises UsageError where the table cannot be written."""
+    """Publish, and say how much. Raises as `publish`, UsageError for what is no URL."""
     if not is_url(url):
         folder = Path(url).absolute().as_uri()
         raise UsageError(
             f"{url} is no URL; name one, as s3://bucket/path, or {folder} for a folder"
         )
+    _silence_panics()
     sent = publish(stored_results(results), url)
     runs, rows = sum(bool(row.started_at) for row in sent), sum(row.rows for row in sent)
     show(f"{url}: {runs} runs, {len(sent) - runs} other files, {rows} rows appended")
     return EXIT_OK
+
+
+def _silence_panics() -> None:
+    """Over the error of a full or read-only disk, which it raises, threads of the library's writer
+    also print a Rust backtrace, some only afterwards (apache/arrow-rs-object-store issue 810)."""
+    if sys.stderr and sys.stderr is sys.__stderr__:
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

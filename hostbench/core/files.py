@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.units import MIB
 
 MAX_BYTES = 64 * MIB
@@ -131,12 +131,19 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def cannot_write(what: Path | str, error: OSError, remedy: str = _REMEDY) -> HostbenchError:
+    """To be raised: a full disk is a failure, all else a wrong folder, with its remedy."""
+    wrong = f"cannot write {what}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return BrokenError(f"{wrong}; make room, and try again")
+    return UsageError(f"{wrong}; {remedy}")
+
+
 def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:
     """Write to a temporary file beside `path`, flush it to disk, rename it.
 
     The temporary file is new, with a name that nobody can guess: a link in its place is no trap.
-    Raises UsageError, which ends with the remedy, where the file cannot be written; BrokenError
-    where the disk is full.
+    Raises what `cannot_write` says.
     """
     if not path.name:
         raise UsageError(f"cannot write {path}: it is a folder; {remedy}")
@@ -149,10 +156,7 @@ def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        wrong = f"cannot write {path}: {error.strerror}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BrokenError(f"{wrong}; make room, and try again") from error
-        raise UsageError(f"{wrong}; {remedy}") from error
+        raise cannot_write(path, error, remedy) from error
     finally:
         with contextlib.suppress(OSError):  # what went wrong above matters more
             temporary.unlink()

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -148,8 +148,8 @@ def header(run: Run) -> tuple[str, str]:
         gpu and driver and f"driver {driver}",
         DEVICES.get(header.device),
     )
-    began_s = epoch_s(header.started_at)
-    took_s = max((epoch_s(r.started_at) - began_s for r in run.winners().values()), default=-1)
+    times_s = [epoch_s(header.started_at), *(epoch_s(own.started_at) for own in run.records)]
+    took_s = sum(max(0.0, b - a) for a, b in pairwise(times_s))  # the clock may be set back
     # each case may have a number of its own: the most that any has
     planned = max(header.launches, run.measured_launches)
     of = f"{run.measured_launches} of " if run.measured_launches < planned else ""
@@ -157,7 +157,7 @@ def header(run: Run) -> tuple[str, str]:
     is_busy = busy(facts, facts_of(run.facts.get("during", {}))) or run.disturbed_launches()
     how = (
         f"commit {header.commit[:8]}" if header.commit else "no commit",
-        launches + (f", {took_s:.0f} s" if took_s >= 0 else ""),  # the clock may be set meanwhile
+        launches + (f", {took_s:.0f} s" if run.records else ""),
         "machine busy" if is_busy else "machine quiet",
         header.scratch and f"{header.scratch}: not in the history",
     )

@@ -19,8 +19,8 @@ from typing import Any
 
 from msgspec import Struct, convert, structs, to_builtins
 
-from hostbench.core.errors import BrokenError, DataError, UsageError
-from hostbench.core.files import open_stored, read_stored
+from hostbench.core.errors import BrokenError, DataError
+from hostbench.core.files import cannot_write, open_stored, read_stored
 from hostbench.core.records import (
     DAMAGE,
     FORMAT,
@@ -63,10 +63,7 @@ class JournalWriter:
                 raise FileExistsError(errno.EEXIST, f"{path.name} is there already")
             self._fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except OSError as error:
-            raise UsageError(
-                f"cannot write results to {path.parent}: {error.strerror}; "
-                "make it writable or name another folder with --results"
-            ) from error
+            raise cannot_write(f"results to {path.parent}", error) from error
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             self._write("run", header, format=FORMAT)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.errors import BrokenError
 from hostbench.core.files import read_stored
 from hostbench.runner import journal
 from hostbench.store import archive
@@ -24,7 +24,7 @@ def publish(results: Path, url: str) -> list[StoredFile]:
     The files that were sent.
 
     A run that still goes on is left out. Several machines may publish at once. Raises UsageError
-    where the table cannot be written, BrokenError where others were faster again and again.
+    where no table of ours can be at the URL, BrokenError where it cannot be written.
     """
     local, _ = open_table(results)
     sent: list[StoredFile] = []
@@ -35,7 +35,7 @@ def publish(results: Path, url: str) -> list[StoredFile]:
             sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
     except DAMAGE as error:
         wrong = f"cannot write the table at {url}: {reason(error)}"
-        raise UsageError(f"{wrong}; mend that, or publish to another URL") from error
+        raise BrokenError(f"{wrong}; mend that, or publish to another URL") from error
     return sent
 
 

@@ -4,12 +4,14 @@ with the launcher replaced; one run is the real program with real worker process
 import csv
 import errno
 import io
+import itertools
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -299,6 +301,19 @@ def test_a_clock_that_was_set_back_is_named(results: Path) -> None:
     err = hostbench(*SIMULATED, "--case", ONE).err
     assert f"run {later['run_id']} of this machine began later than now" in err
     assert "timedatectl" in err and len(runs_of(results)) == 2
+
+
+def test_a_clock_that_is_set_back_while_it_measures(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, stepped_s = itertools.count(1_790_000_000), list[int]()
+    monkeypatch.setattr(time, "time", lambda: next(seconds) - sum(stepped_s))
+    yesterday = meanwhile(lambda: stepped_s.append(86_400))
+    monkeypatch.setattr(measure, "Launcher", yesterday)
+    out = hostbench(*QUICK).out
+    one = only(results)
+    took_s = int(re.findall(r" 8 launches, (\d+) s · ", out)[0])
+    assert one.is_whole and 0.8 < took_s / len(one.records) < 1.2
 
 
 @pytest.mark.parametrize(("conf", "scratch"), [(False, "no asv.conf.json"), (True, "no git repo")])

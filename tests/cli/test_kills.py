@@ -1,14 +1,12 @@
-"""`make soak`: the program as a process, killed at random moments, and on a full disk."""
+"""`make soak`: the program as a process, killed at random moments."""
 
 import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -40,7 +38,6 @@ COMMANDS = {
     "publish": (EXIT_OK, ("publish", "file://{0}.published", "--results", "{0}")),
 }
 """What each comes to, and its words."""
-ON_A_SMALL_DISK = "mount -t tmpfs -o size=64k tmpfs {0} && for day in 1 2; do {1}; done"
 
 
 @pytest.fixture(scope="module")
@@ -143,27 +140,3 @@ def test_a_kill_at_a_random_moment_loses_nothing(
             assert len(sent.runs()) == len(tree.runs), (ends, how)
             assert len(sent.frame()) == len(tree.frame), (ends, how)
     print(name, *ends.items(), sep="\n  ")
-
-
-def test_a_full_disk_is_told(checkout: Scratch, tmp_path: Path) -> None:
-    """The second of two nights has no room left."""
-    results, summary = tmp_path / "results", tmp_path / "results.md"
-    results.mkdir()
-    unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
-    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
-        pytest.skip("this machine gives no mount namespace")
-    words = " ".join(word.format(results) for word in COMMANDS["nightly"][1])
-    fill = f"head -c 1M /dev/zero > {results}/ballast"
-    night = f"{sys.executable} -m hostbench {words}; echo exit $?; {fill}"
-    done = subprocess.run(
-        [*unshare, "sh", "-c", ON_A_SMALL_DISK.format(results, night)],
-        cwd=checkout.root,
-        env=checkout.env(),
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    codes = re.findall(r"exit (\d)", done.stdout)
-    assert codes == [str(EXIT_OK), str(EXIT_FAILED)], done.stdout + done.stderr
-    answer = summary.read_text().splitlines()[0]
-    assert "No space left" in answer and "Broken off" in answer

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -260,9 +262,6 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
     assert len(list(story.results.glob("*/runs/*.gz"))) == 3, "the second waited in its journal"
     assert story.answer.startswith("Not judged yet: 2 series measured")
     assert "summary.md could not be written: read only" in story.answer
-    monkeypatch.setattr(nights, "write", _raises(UsageError("No space left on device")))
-    assert story.night(4) == EXIT_FAILED
-    assert story.answer.startswith("Broken off: No space left")
 
 
 def test_a_second_nightly_measures_nothing(story: Story) -> None:
@@ -354,6 +353,49 @@ def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
     assert "NameError" in story.said and "report --run" in story.said
     assert f"{path} is damaged" in story.answer
     assert "restore it from git or delete it" in story.answer
+
+
+ON_ITS_DISK = """
+mount -t tmpfs -o size=512k tmpfs {disk}
+cp -r {results} {folder}/table {disk}
+{spoil} 2> /dev/null
+{hostbench} nightly --device simulated --machine {machine} --results {disk}/results; echo exit $?
+{hostbench} publish file://{disk}/table --results {results}; echo exit $?
+"""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        ("head -c 1M /dev/zero > {disk}/ballast", "No space left on device"),
+        ("mount -o remount,ro {disk}", "Read-only file system"),
+    ],
+)
+def test_a_disk_that_cannot_be_written(story: Story, spoil: str, why: str) -> None:
+    """One line of a night, one of what publishes."""
+    unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("this machine gives no mount namespace")
+    disk, results = story.folder / "disk", story.results
+    disk.mkdir()
+    story.commit("begin")
+    story.night(1)
+    publish = ["publish", f"file://{story.folder}/table", "--results", str(results)]
+    assert main(publish) == EXIT_OK and story.night(2) == EXIT_OK
+    script = ON_ITS_DISK.format(
+        disk=disk,
+        results=results,
+        folder=story.folder,
+        spoil=spoil.format(disk=disk),
+        hostbench=f"{sys.executable} -m hostbench",
+        machine=MACHINE,
+    )
+    done = subprocess.run([*unshare, "sh", "-c", script], text=True, capture_output=True)
+    night, *_, published = done.stdout.splitlines()
+    assert night.startswith("Broken off: cannot write ") and why in night
+    assert done.stdout.count(f"exit {EXIT_FAILED}\n") == 2 and published == "exit 4"
+    assert "hostbench: cannot write the table at file://" in done.stderr and why in done.stderr
+    assert "panicked" not in done.stderr and "Traceback" not in done.stderr
 
 
 def _raises(error: BaseException) -> Callable[..., Any]:

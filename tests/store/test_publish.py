@@ -14,7 +14,7 @@ import pytest
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store import results as opening
@@ -225,7 +225,7 @@ def test_there_is_none(tmp_path: Path, results: Path) -> None:
         (lambda url: publish(results, url), "nosuch://x", UNKNOWN),
         (lambda url: publish(results, url), f"file://{tmp_path}/file/table", "cannot write"),
     ):
-        with pytest.raises(UsageError, match=why):
+        with pytest.raises(HostbenchError, match=why):
             ask(url)
 
 
