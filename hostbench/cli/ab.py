@@ -5,7 +5,6 @@ import math
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -76,8 +75,7 @@ def execute(
         for name, run in zip(both.names, measured.runs, strict=True)
     ]
     write_comment(comment_of(both, shown_again, [*commits, again]))
-    records = chain.from_iterable(run.records for run in measured.runs)
-    failed = any(record.status == "failed" for record in records)
+    failed = any(one.status == "failed" for run in measured.runs for one in run.records)
     cut_off = measured.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else both.exit_code
 
