@@ -7,6 +7,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -308,6 +309,16 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )
     assert tables(open_page("compare", history, kind="machines", **opened), "verdict")
+
+
+def test_what_the_chart_of_a_comparison_cuts_ends_in_an_arrow() -> None:
+    import charts as drawing
+
+    rows = pd.DataFrame({"change": [0.1, 3.5], "low": [0.0, 3.0], "high": [0.2, 4.0], "id": [0, 1]})
+    rows = rows.assign(verdict="slower", series="copy", machine="box")
+    points = [own for own in drawing.by_series(rows)["layer"] if own["mark"]["type"] == "point"]
+    drawn = {own["mark"].get("shape"): own["data"]["values"] for own in points}
+    assert [[row["id"] for row in drawn[key]] for key in (None, "triangle-right")] == [[0], [1]]
 
 
 def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history: Path) -> None:

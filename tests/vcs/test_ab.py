@@ -81,10 +81,7 @@ def test_slower_is_said_and_can_be_had_again(root: Path) -> None:
     old = turns.git(root, "rev-parse", "HEAD~1")
     first, second = sorted((run.header for run in stored(root)), key=lambda one: one.commit != old)
     assert (first.interleaved_with, second.interleaved_with) == (second.run_id, first.run_id)
-    names = [
-        f"{name} ({str(one.commit)[:8]})"
-        for name, one in zip(("HEAD~1", "main"), (first, second), strict=True)
-    ]
+    names = f"HEAD~1 ({old[:8]})", f"main ({str(second.commit)[:8]})"
     assert said.out.startswith(f"{names[0]} -> {names[1]}: 1 slower\n")
     assert f"{names[0]} is run:{first.run_id}\n{names[1]} is run:{second.run_id}\n" in said.out
     assert {first.by, second.by} == {"hostbench ab"}
@@ -275,13 +272,9 @@ def test_a_project_needs_a_checkout_and_workloads_of_its_own(
 def test_what_only_one_side_has_is_left_out_and_said() -> None:
     one, two, three = (copy_case(nbytes=size) for size in (1024, 2048, 4096))
     code = Checkout(commit="a", committed_at=None, scratch=None)
-    old, new = (
-        Side(name=name, code=code, root=Path(), versions=versions)
-        for name, versions in (
-            ("old", {str(one): "1", str(two): "1"}),
-            ("new", {str(one): "1", str(two): "2", str(three): "1"}),
-        )
-    )
+    old = Side(name="old", code=code, root=Path(), versions={str(one): "1", str(two): "1"})
+    versions = {**old.versions, str(two): "2", str(three): "1"}
+    new = Side(name="new", code=code, root=Path(), versions=versions)
     cases, notes = side.comparable((one, two, three), (old, new))
     assert cases == (one,)
     assert notes == [
