@@ -30,7 +30,7 @@ import torch
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
 from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
 from hostbench.device.loading import Loading
-from hostbench.device.torch_device import TorchDevice, TorchLoader, fill_in_place
+from hostbench.device.torch_device import TorchDevice, TorchLoader
 
 _MATRIX = 32
 """Rows of the matrices that a compute multiplies: a product of them takes some 1 us."""
@@ -127,8 +127,8 @@ class CpuDevice(TorchDevice):
         _prepare_thread()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._num_waits = 0  # of the host, for a stream or an event
-        self.default = self.current = CpuStream(self, DEFAULT_STREAM)
-        self._streams = [self.default]
+        self.current = CpuStream(self, DEFAULT_STREAM)
+        self._streams: list[CpuStream] = [self.current]
         kinds = ("H2D pageable", "D2H pageable", COMPUTE)
         self._engines = {what: threading.Lock() for what in kinds}
         self._seen: list[Activity] | None = None
@@ -153,7 +153,7 @@ class CpuDevice(TorchDevice):
 
         def create() -> Buffer:
             created = _on_device(allocate())
-            self.current.enqueue(self._task(partial(fill_in_place, created, fill)))
+            self.current.enqueue(self._task(partial(self.fill, created, fill)))
             return created
 
         return create
@@ -273,8 +273,8 @@ class CpuDevice(TorchDevice):
         self.synchronize()
         for stream in self._streams[1:]:
             stream.close()
-        self._streams = [self.default]
-        self.current = self.default
+        del self._streams[1:]
+        self.current = self._streams[0]
         gc.collect()
 
     def close(self) -> None:

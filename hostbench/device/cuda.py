@@ -332,7 +332,7 @@ class CudaDevice(TorchDevice):
     def _profiler(self) -> Profiler:
         self.delay(1e-3)  # calibrates: not to be observed
         self.synchronize()
-        return Profiler(self.delay, self.synchronize, lambda is_so: self.agree(is_so))
+        return Profiler(self)
 
     def bytes_counted(self) -> tuple[int, int]:
         return self._counters.read()

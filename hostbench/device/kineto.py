@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch._C._profiler import _ExperimentalConfig
 from hostbench.core.errors import Unavailable
 from hostbench.device import chrome
 from hostbench.device.activity import Observation
-from hostbench.device.base import Step
+from hostbench.device.base import Device, Step
 
 _WORK = "hostbench work"
 """The annotation around what is observed."""
@@ -26,14 +25,9 @@ _profiler: Any = torch.profiler
 class Profiler:
     """Observes one device. That it sees nothing is remembered: each try takes time."""
 
-    def __init__(
-        self,
-        delay: Callable[[float], None],
-        synchronize: Step,
-        agree: Callable[[bool], bool] = bool,
-    ) -> None:
-        """`delay` enqueues a kernel that only waits so many seconds; `agree` is the device's."""
-        self._delay, self._synchronize, self._agree = delay, synchronize, agree
+    def __init__(self, device: Device) -> None:
+        """Of a device whose `delay` is a kernel that only waits."""
+        self._device = device
         self._refused: str | None = None
 
     def observe(
@@ -48,20 +42,21 @@ class Profiler:
         waits are, and is run again after a longer delay where they are not. Raises Unavailable
         where that does not help, or nothing is seen: CUPTI is missing or not permitted.
         """
-        if not self._agree(self._refused is None):
+        agree = self._device.agree
+        if not agree(self._refused is None):
             raise Unavailable(
                 self._refused or "the profiler of another rank saw no work of its GPU"
             )
         is_anything_seen = False
         for head_s in _HEADS_S:
             ready()
-            self._synchronize()
+            self._device.synchronize()
             trace = self._trace(work, head_s)
             events = chrome.decode(trace).events
             is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
             waits = [event for event in events if chrome.is_delay(event)]
             num_short = sum(wait.end_s - wait.start_s < 100 * _SHORT_S for wait in waits)
-            if self._agree(num_short == 2):
+            if agree(num_short == 2):
                 return Observation(
                     activities=sorted(chrome.activities(events), key=lambda seen: seen.start_s),
                     num_waits=chrome.count_waits(events, _WORK),
@@ -74,15 +69,16 @@ class Profiler:
 
     def _trace(self, work: Step, head_s: float) -> bytes:
         kinds = [_profiler.ProfilerActivity.CPU, _profiler.ProfilerActivity.CUDA]
+        device = self._device
         with _profiler.profile(activities=kinds) as profile:
-            self._delay(head_s)
-            self._delay(_SHORT_S)
-            self._synchronize()
+            device.delay(head_s)
+            device.delay(_SHORT_S)
+            device.synchronize()
             with _profiler.record_function(_WORK):
                 work()
-            self._synchronize()
-            self._delay(_SHORT_S)
-            self._synchronize()
+            device.synchronize()
+            device.delay(_SHORT_S)
+            device.synchronize()
         return _exported(profile)
 
 

@@ -142,8 +142,8 @@ class SimulatedDevice(Device):
     def _begin(self) -> None:
         self.pace = 1.0
         self.host_s = 0.0
-        self.current = self.default = SimulatedStream(self)
-        self._streams = [self.default]
+        self.current = SimulatedStream(self)
+        self._streams: list[SimulatedStream] = [self.current]
         self._engine_free_s: dict[str, float] = {}
         self._cached: set[tuple[bool, int]] = set()
         self._seen: list[Activity] = []

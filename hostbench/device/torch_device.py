@@ -89,7 +89,15 @@ class TorchDevice(Device):
         return TrainingStep(num_examples, self.torch_device)
 
     def fill(self, buffer: Buffer, fill: Fill) -> None:
-        fill_in_place(buffer, fill)
+        """With the kernels that `creator` fills a new tensor with."""
+        if fill == "arange":
+            torch.arange(buffer.numel(), out=buffer)
+        elif fill == "randn":
+            buffer.normal_()
+        elif fill == "zeros":
+            buffer.zero_()
+        elif fill == "full":
+            buffer.fill_(FULL)
 
     def allocator(self, nbytes: int, memory: Memory) -> Callable[[], Buffer]:
         """A page of pageable memory comes when it is first touched: each is, once. Others are there
@@ -208,18 +216,6 @@ def own_pages(nbytes: int, *, are_large: bool = False) -> torch.Tensor:
         with suppress(OSError):  # a kernel may have none
             pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=torch.uint8)
-
-
-def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:
-    """With the kernels that `creator` fills a new tensor with."""
-    if fill == "arange":
-        torch.arange(buffer.numel(), out=buffer)
-    elif fill == "randn":
-        buffer.normal_()
-    elif fill == "zeros":
-        buffer.zero_()
-    elif fill == "full":
-        buffer.fill_(FULL)
 
 
 class Items(Dataset[torch.Tensor]):

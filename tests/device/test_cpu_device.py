@@ -97,14 +97,14 @@ def test_streams_run_side_by_side(device: CpuDevice) -> None:
 
 
 def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
-    source, target = device.buffer(KIB), device.buffer(KIB)
+    source, target, before = device.buffer(KIB), device.buffer(KIB), device.current
     device.fill_pattern(source, 1)
-    opened = gate(device.default)
+    opened = gate(before)
     with device.on(device.stream()) as nothing:
         device.copy(target, source, blocking=True)
     assert nothing is None
     assert device.same_values(source, target)
-    assert device.current is device.default
+    assert device.current is before
     opened.set()
 
 
@@ -150,7 +150,7 @@ def test_a_wait_takes_the_mark_as_it_is_now(device: CpuDevice) -> None:
     stream, event = device.stream(), device.event()
     event.record()
     stream.wait(event)
-    opened = gate(device.default)
+    opened = gate(device.current)
     event.record()
     stream.synchronize()
     assert not event.query()
@@ -164,7 +164,7 @@ def test_synchronize_waits_for_all_streams_also_when_one_failed(device: CpuDevic
         raise ValueError("put in on purpose")
 
     other, last, seen = device.stream(), device.stream(), list[str]()
-    device.default.enqueue(wrong)
+    device.current.enqueue(wrong)
     other.enqueue(wrong)
     last.enqueue(lambda: seen.append("done"))
     with pytest.raises(ValueError, match="on purpose"):
@@ -188,7 +188,7 @@ def threads() -> int:
 
 def test_delay_and_compute_are_enqueued(device: CpuDevice) -> None:
     compute = device.compute(1e-3)
-    opened = gate(device.default)
+    opened = gate(device.current)
     compute()
     device.delay(0.0)
     after = device.event()
@@ -224,7 +224,7 @@ def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) 
     device = CpuDevice()
     try:
         threads: list[int] = []
-        for stream in (device.default, device.stream()):
+        for stream in (device.current, device.stream()):
             stream.enqueue(lambda: threads.append(threading.get_ident()))
             stream.synchronize()
         assert told == dict.fromkeys([threading.get_ident(), *threads], 1) and len(told) == 3
