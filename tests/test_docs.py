@@ -1,76 +1,131 @@
-"""README, CONTRIBUTING and docs/: every command that they show exists, every link resolves."""
+"""README, CONTRIBUTING and docs/: the commands that they show run, and every link resolves."""
 
+import os
 import re
 import shlex
-from datetime import date
+import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from hostbench.cli import measuring
 from hostbench.cli.commands import COMMANDS
-from hostbench.store import archive
-from hostbench.store.results import Results
-from tests.fakes.builders import copy_case, record, run
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK
+from tests.commands import hostbench
+from tests.fakes import histories
+from tests.fakes.builders import InProcess
+from tests.own_project import forgotten
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-_SYNOPSIS = re.compile(r"\[[-A-Z]|\.\.\.|\|")
-"""`[--all]`, `[B]`, `text|md`: what may be given, where it is no command that one could type."""
+COMMANDS_PAGE = ROOT / "docs" / "commands.md"
+PROGRAMS = r"hostbench|asv|make|git|\S*\bpip|sh|sed|pyspark|docker|torchrun|srun|mpirun|scripts/\S+"
+NOT_RUN = {
+    "hostbench (ab|bisect|nightly)( .*)?|hostbench run steps": "minutes: tests/vcs, tests/cli, "
+    "tests/families/test_own_asv.py",
+    "hostbench (run --device cuda|compare)|docker .*": "a GPU, a container; a name alone",
+    "hostbench dashboard.*": "ends when it is stopped: tests/browser",
+    "(asv|git|sh|sed) .*": "tests/asv, tests/families/test_own_asv.py, tests/recipes",
+    "(make|scripts/.*) .*": "minutes: .ci/run, tests/test_scripts.py",
+    r"\S*\bpip .*|pyspark .*": "a network",
+    "(torchrun|srun|mpirun) .*": "several hosts: tests/ranks",
+}
+"""The shown commands that do not run here: what they need, or where they run."""
+OPEN = {
+    "FAMILY": "transfer",
+    "COMMAND --help": "run --help",
+    "COMMAND": "python train.py",
+    "train.py --lr 0.1": "train.py",  # it has run without
+    "CASE|NAME": "'transfer.host_to_device[nbytes=1MiB,memory=pageable,blocking=True]'",
+    "SERIES": "'allocation.part[device=cuda,nbytes=16MiB,part=host_memory]@simulated-gen5'",
+    "SINCE STATE": "HEAD~20 accepted",
+    "FILE": "out.json",
+    "A B": "HEAD~1 HEAD",
+    "run:A": "run:20260209T020000Z",
+    "run:B": "run:20260210T020000Z",
+    "s3://bucket/results|URL": "file://$HOME/bucket",
+}
+"""What is typed for a word that a page leaves open."""
+STORY = {"commits": 40, "series": 8, "machine": [{"name": "simulated-gen5"}]}
+SCRIPT = """import torch
+optimizer = torch.optim.SGD([torch.zeros(4, requires_grad=True)])
+for _ in range(20): optimizer.step()
+"""
 
 
-def shown_commands(text: str) -> list[str]:
-    """What stands behind `hostbench`, in blocks of code and in code within a line."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M)
+def shown_commands(page: Path) -> Iterator[str]:
+    """Those in blocks of code, in code within a line, and in the table of commands: with all that
+    may be left out, and with what is left open."""
+    text = page.read_text().replace("\\\n", " ")
+    blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M))
     spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    candidates = [*lines, *(" ".join(span.split()) for span in spans)]
-    return [
-        match[1]
-        for line in candidates
-        if (match := re.match(r"(?:\S*/|\w+=\S+ )*hostbench ([a-z-].*)", line))
-    ]
+    rows = re.findall(r"^\| `([a-z].*?)` \|", text, re.M) if page == COMMANDS_PAGE else []
+    for shown in (*blocks.splitlines(), *spans, *(f"hostbench {row}" for row in rows)):
+        line = " ".join(re.split(r"\s(?:#|&&)\s", shown)[0].split())
+        if re.match(rf"(\w+=\S+ )*({PROGRAMS}) [^(]", line):
+            if re.search(r"\[[-A-Z]|\.\.\.", line):
+                line = re.sub(r"[\[\]]|\.\.\.", "", line)
+            for word, text in OPEN.items():
+                line = re.sub(rf"(?<![\w=-])({word})(?![\w.])", text, line)
+            yield re.sub(r"^\w+=\S+ ", "", line)
 
 
-def problem(shown: str) -> str | None:
-    """What is wrong with a command. Its words are parsed, and no option's value is looked at."""
-    typed = re.split(r"\s(?:#|&&|\|)\s", shown)[0]
-    is_synopsis = bool(_SYNOPSIS.search(typed))
-    words = shlex.split(re.sub(r"[\[\]]", " ", typed) if is_synopsis else typed)
-    command: click.Command = COMMANDS
-    while isinstance(command, click.Group) and words and words[0] in command.commands:
-        command = command.commands[words.pop(0)]
-    if command is COMMANDS and not words[0].startswith("-"):
-        return f"there is no command {words[0]}"
-    with click.Context(command) as context:
-        parser = command.make_parser(context)
-        if is_synopsis:
-            known = {name for param in command.get_params(context) for name in param.opts}
-            options = {word.partition("=")[0] for word in words if word.startswith("-")}
-            return f"no option {options - known}" if options - known - {"--"} else None
-        try:
-            parser.parse_args(words)
-        except click.UsageError as error:
-            return error.format_message()
-    return None
+def parse(words: list[str]) -> None:
+    """Raises UsageError; no option's value is looked at."""
+    command = COMMANDS.commands[words[0]]
+    command.make_parser(click.Context(command)).parse_args(words[1:])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_exists_with_its_options(page: Path) -> None:
-    shown = shown_commands(page.read_text())
-    assert {one: why for one in shown if (why := problem(one))} == {}
+def execute(words: list[str]) -> None:
+    if words[0] in ("run", "trace"):  # a second each
+        words += ["--device=simulated"]
+    if words[0] == "run":
+        words += ["--launches=1", "--results=story"] + ["--quick"] * ("--case" not in words)
+    ended = hostbench(*words, code=None)
+    no_gpu = words[:2] == ["idle", "--"] or words[0] == "run"
+    assert ended.code in (EXIT_OK, no_gpu and EXIT_NOTHING_MEASURED), (words, ended)
 
 
-def test_the_page_of_commands_has_each_one_with_its_options() -> None:
-    rows = re.findall(r"^\| `([a-z].*?)` \|", (ROOT / "docs" / "commands.md").read_text(), re.M)
-    assert {row.split()[0] for row in rows} == set(COMMANDS.commands)
-    assert {row: why for row in rows if (why := problem(row))} == {}
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository with results, a script, traces and the simulated machine of the page; a command
+    starts no workers."""
+    histories.write(tmp_path, STORY, git=True)
+    shutil.copytree(ROOT / "results/cpu-epyc-2c/runs", tmp_path / "results/cpu-epyc-2c/runs")
+    for rank, trace in enumerate(("distributed-rank-0", "recommender-rank-3")):
+        shutil.copy(ROOT / f"tests/data/traces/{trace}.json.gz", tmp_path / f"rank{rank}.json.gz")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (machine,) = re.findall(r"```toml\n(.*?)```", COMMANDS_PAGE.read_text(), re.S)
+    (tmp_path / "night.toml").write_text(machine)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
+    monkeypatch.setenv("HOSTBENCH_SIMULATION", "night.toml")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    with forgotten():  # `init` writes workloads
+        yield tmp_path
 
 
-def test_a_wrong_command_is_seen() -> None:
-    assert problem("push") and problem("run --nothing") and problem("ab A [--nothing]")
-    assert problem("triage SERIES SINCE accepted --note why") is None
+def test_every_command_runs(folder: Path) -> None:
+    lines = dict.fromkeys(line for page in PAGES for line in shown_commands(page))
+    reasons = {line: [key for key in NOT_RUN if re.fullmatch(key, line)] for line in lines}
+    assert {key for keys in reasons.values() for key in keys} == set(NOT_RUN)
+    for line in sorted(lines, key="hostbench init".__eq__):
+        program, *words = shlex.split(os.path.expandvars(line))
+        if not reasons[line]:
+            execute(words)
+        elif program == "hostbench":
+            parse(words)
+    page, names = (ROOT / "docs" / "table.md").read_text(), dict[str, Any]()
+    (session,) = re.findall(r"```python\n(import duckdb.*?)```", page, re.S)
+    exec(session.replace("duckdb.sql(", "rows = duckdb.sql("), names)
+    (row,) = str(names["rows"]).splitlines()[4:-1]
+    assert f"```\n{row}\n```" in page
 
 
 def anchors(page: Path) -> set[str]:
@@ -94,24 +149,9 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert {path.name for path in (ROOT / "docs").glob("*.md")} == linked
 
 
-def test_every_environment_variable_is_explained() -> None:
-    page = (ROOT / "docs" / "commands.md").read_text()
+def test_the_page_of_commands_has_each_command_and_environment_variable() -> None:
+    page = COMMANDS_PAGE.read_text()
+    assert set(re.findall(r"^\| `([a-z]+)", page, re.M)) == set(COMMANDS.commands)
     sources = [path for name in ("hostbench", "dashboard") for path in (ROOT / name).rglob("*.py")]
     read = {name for path in sources for name in re.findall(r"HOSTBENCH_[A-Z_]+", path.read_text())}
-    explained = set(re.findall(r"HOSTBENCH_[A-Z_]+", page))
-    assert read == explained
-
-
-def test_duckdb_reads_the_table_as_the_page_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("duckdb", reason="an environment from before it was needed")
-    case = copy_case(nbytes=1 << 24)
-    archive.write(tmp_path / "results", run([record(case, launch, 1e-3) for launch in range(3)]))
-    Results(tmp_path / "results")
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "table.md").read_text()
-    (session,) = re.findall(r"```python\n(import duckdb.*?)```", page, re.S)
-    names: dict[str, Any] = {}
-    exec(session.replace("duckdb.sql(", "rows = duckdb.sql("), names)
-    assert names["rows"].fetchall() == [(date(2026, 11, 21), "shelf", pytest.approx(16.8))]
+    assert read == set(re.findall(r"HOSTBENCH_[A-Z_]+", page))

@@ -83,7 +83,7 @@ def _write(folder: Path, entry: Entry) -> None:
     events = [event for event in history.events if event.is_named_by(entry)]
     show(f"wrote {triage.put(folder, entry)}; delete it to take it back")
     if events:
-        show(f"it names {number_of(len(events), 'event')}")
+        show(f"it applies to {number_of(len(events), 'event')}")
     else:
         warn(
             f"no slowdown begins at {since} in {entry.series} yet: the entry applies once one does"

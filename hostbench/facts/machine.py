@@ -99,7 +99,7 @@ def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> Non
             MachineCollection.save(entry["machine"], dict(entry), _path=str(target))
     except (OSError, UserError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"asv's machine file {target} is of no use ({error}): mend it or move it away"
+            f"asv's machine file {target} cannot be read ({error}): correct it or move it away"
         ) from error
 
 

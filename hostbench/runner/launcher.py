@@ -216,8 +216,8 @@ class Launcher:
             return message
         except ValueError as error:
             raise BrokenError(
-                f"the hostbench in {self._root} talks to its workers otherwise than this one "
-                f"({error}); compare commits that both talk like {hostbench.__version__}"
+                f"the hostbench in {self._root} has another worker protocol than this one "
+                f"({error}); compare commits that have that of {hostbench.__version__}"
             ) from error
 
     def _ended(self) -> Exited:

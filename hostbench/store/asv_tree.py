@@ -132,7 +132,7 @@ class AsvMachine:
         try:
             data = _decoded(raw)
             if data.get("version") == 1:
-                raise ValueError("it is of before 2018: `asv update` writes it anew")
+                raise ValueError("its format is from before 2018: `asv update` converts it")
             about, names = self._about_file(data), data["result_columns"]
             is_ours = environment_of(about["run_id"]) is None
             cells = {  # asv trims nulls at a row's end

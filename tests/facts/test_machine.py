@@ -113,6 +113,6 @@ def test_asv_reads_the_entry(tmp_path):
 def test_a_damaged_file_is_named_and_kept(tmp_path, text):
     path = tmp_path / "machines.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UsageError, match=r"machines\.json is of no use .*: mend it"):
+    with pytest.raises(UsageError, match=r"machines\.json cannot be read .*: correct it"):
         register_with_asv(asv_machine_entry("box", machine()), path)
     assert path.read_bytes() == text.encode("latin-1")

@@ -129,7 +129,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> N
 
     name = f"{CASES[1]}@shelf"
     code, out, err = say(name, sha(40)[:9], "noise")
-    assert code == EXIT_OK and out.endswith("it names 1 event\n") and err == ""
+    assert code == EXIT_OK and out.endswith("it applies to 1 event\n") and err == ""
     (path,) = (copied / "triage").iterdir()
     assert json.loads(path.read_text())["since"] == sha(40)
     say(as_typed(name), sha(40)[:11], "accepted", "--note", "the | checksum")  # as it is printed
