@@ -12,9 +12,9 @@ from typing import Any
 import click
 import pytest
 
-from hostbench.cli import measuring
 from hostbench.cli.commands import COMMANDS
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK
+from hostbench.vcs import measure
 from tests.commands import hostbench
 from tests.fakes import histories
 from tests.fakes.builders import InProcess
@@ -102,7 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (machine,) = re.findall(r"```toml\n(.*?)```", COMMANDS_PAGE.read_text(), re.S)
     (tmp_path / "night.toml").write_text(machine)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
+    monkeypatch.setattr(measure, "Launcher", InProcess)
     monkeypatch.setenv("HOSTBENCH_SIMULATION", "night.toml")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("HOME", str(tmp_path))

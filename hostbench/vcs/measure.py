@@ -154,7 +154,7 @@ def _archive_orphans(setup: Setup) -> None:
         if not run.is_complete:
             setup.warn(f"archived run {run.run_id} as far as it got before it was killed")
     if num := sum(run.is_complete for run in orphans):
-        setup.warn(f"archived finished runs that waited in their journals: {num}")
+        setup.warn(f"archived finished runs that `asv run` had measured: {num}")
 
 
 def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
