@@ -222,11 +222,11 @@ def link(page: str, label: str, **query: str) -> None:
 # ---- tables and charts --------------------------------------------------------------------------
 
 
-def folded(title: str, key: str, draw: Callable[[], T], is_open: bool = False) -> T | None:
-    """A part of the page that is drawn while it is open, which the address holds: a closed table
-    would make the page half as slow again."""
-    with st.expander(title, is_open, key=key, bind="query-params") as part:
-        return draw() if part.open else None
+def shown(parts: Mapping[str, Callable[[], T]], key: str = "show") -> T | None:
+    """What is drawn only when asked for, one at a time, which the address holds: a table that
+    nobody reads would make the page half as slow again."""
+    asked = st.segmented_control("Show", list(parts), key=key, bind="query-params")
+    return parts[asked]() if asked else None
 
 
 def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:

@@ -44,7 +44,7 @@ parts.changes(rows[:TOP], judged.series, picked.key)
 others = rows[TOP : parts.MOST_LINKS]
 if others:
     title = f"{len(rows) - TOP} more" + f", {len(others)} shown" * (len(rows) > parts.MOST_LINKS)
-    parts.folded(title, "more", lambda: parts.changes(others, judged.series, picked.key))
+    parts.shown({title: lambda: parts.changes(others, judged.series, picked.key)}, "more")
 if asked not in by_key:
     st.caption("The change of the link is not here: the first one is shown.")
 
@@ -70,8 +70,7 @@ with right:
     parts.listed(evidence_lines(worst, picked.events))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
-    lines = commands(worst, store.folder or store.results)
-    parts.folded("Commands", "commands", lambda: st.code(lines, None, wrap_lines=True))
+    st.code(commands(worst, store.folder or store.results), None, wrap_lines=True)
 by_id = {event.id: event for event in picked.events}
 events = pd.DataFrame(table(picked.events).rows)
 own = [by_id[name] for name in events["series"]]
@@ -79,7 +78,6 @@ named = {"series": [words.case(event.case) for event in own]}
 named["machine"] = [event.group for event in own]
 events = events.assign(**named)[EVENTS]
 percent = ("effect", "low", "high", "detects")
-title = number_of(len(events), "event")
-row = parts.folded(title, "events", lambda: parts.clicked(events, "each", percent=percent))
+row = parts.shown({"events": lambda: parts.clicked(events, "each", percent=percent)})
 if row is not None and own[row].case:
     parts.go("trend", case=own[row].case)

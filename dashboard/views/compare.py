@@ -8,7 +8,6 @@ import parts
 import streamlit as st
 from words import commit8, plain, when
 
-from hostbench.core.units import number_of
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
@@ -59,11 +58,9 @@ if rows["change"].isna().all():
 dated = [
     f"{commit8(name)} was run {when(dates[name])}" for name in (before, after) if name in dates
 ]
-if dated:
-    st.caption(", ".join(dated))
 number = rows["verdict"].value_counts(sort=False)
 badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
-st.markdown(" ".join(badges))
+st.markdown(f"{' '.join(badges)} :small[:gray[{', '.join(dated)}]]")
 own = rows[rows["workload"] == st.query_params.get("of")]
 if len(own):
     lane = "id"
@@ -90,12 +87,18 @@ else:
         st.rerun()
 num = own[lane].nunique()
 if num > charts.MOST_LANES:
-    st.caption(f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all.")
-for note in notes:
-    st.caption(plain(note.replace("`", "")))
+    lanes = f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all."
+    notes = [lanes, *notes]
+st.caption("  \n".join(plain(note.replace("`", "")) for note in notes))
 table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
-title = number_of(len(own), "series", "series")
-row = parts.folded(title, "series", lambda: parts.clicked(table, "each", percent=percent))
-if row is not None:
-    trend_of(own["id"].iloc[row])
-parts.folded("Markdown for a pull request", "markdown", lambda: st.code(markdown, None))
+
+
+def series() -> None:
+    """All that is compared."""
+    row = parts.clicked(table, "each", percent=percent)
+    if row is not None:
+        trend_of(own["id"].iloc[row])
+
+
+pull_request = "Markdown for a pull request"
+parts.shown({"series": series, pull_request: lambda: st.code(markdown, None)})

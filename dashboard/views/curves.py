@@ -89,9 +89,10 @@ chart = picture.chart(question, rows, x, measure)
 if chart is None:
     parts.empty("No point has a number in this unit: choose another one.")
 how = "Click an entry of the legend to see it alone, a point for its trend."
-st.caption(f"{where}. {how if chart.mark == 'line' else 'Click a bar for its trend.'}", help=HELP)
+how = how if chart.mark == "line" else "Click a bar for its trend."
 if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
-    st.caption(f"More than {MOST_LINES} lines: choose fewer values.")
+    how += f" More than {MOST_LINES} lines: choose fewer values."
+st.caption(f"{where}. {how}", help=HELP)
 spec = charts.drawn(chart, 440, takes_clicks=True)
 point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x or 'case'}")
 if point:
@@ -105,4 +106,4 @@ def numbers() -> None:
     parts.table(table)
 
 
-parts.folded("Numbers", "numbers", numbers)
+parts.shown({"numbers": numbers})

@@ -1,5 +1,8 @@
 """Every run as a dot, machines by days; of one run what differs, what has no number and why."""
 
+from functools import partial
+from typing import Any
+
 import charts
 import data
 import pandas as pd
@@ -7,25 +10,32 @@ import parts
 import streamlit as st
 from words import ago, plain
 
-from hostbench.core.units import number_of
+from hostbench.report.charts import CLICKED
 from hostbench.report.doctor import findings
 
 LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
 COLUMNS = "machine name hardware torch driver ok failed skipped".split()
 CASES = "case status seconds ci_low_s ci_high_s gb_per_s num_samples flags".split()
+LIST = "every run"
 
 store = data.opened()
 runs = parts.runs(store)
 if runs.empty:
     parts.empty("No run is of these machines and this time: choose others above.")
 keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
-dot = parts.chart(charts.dots(runs), "runs", f"{len(runs)} runs over time")
-if dot:
-    st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
-table = runs[COLUMNS].rename(columns={"name": "run"})
-row = parts.folded(number_of(len(runs), "run"), "list", lambda: parts.clicked(table, "every run"))
-if row is not None:
-    st.query_params["of"] = keys[row]
+
+
+def show(key: str) -> None:
+    """The run that was clicked just now, in the address."""
+    selection = st.session_state[key]["selection"]
+    for dot in selection.get(CLICKED, ()):
+        st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
+    for row, _ in selection.get("cells", ()):
+        st.query_params["of"] = keys[row]
+
+
+says, shown = f"{len(runs)} runs over time", partial(show, "dots")
+parts.draw(charts.dots(runs), says, key="dots", on_select=shown, selection_mode=[CLICKED])
 picked = st.query_params.get("of", keys[0])
 if picked not in keys:
     picked = keys[0]
@@ -33,25 +43,22 @@ if picked not in keys:
 
 run = runs.iloc[keys.index(picked)]
 machine, run_id = str(run["machine"]), str(run["run_id"])
-st.subheader(plain(f"{machine}, {run['name']}, {ago(run['started_at'])}"), anchor=False)
 known = run[[*data.FACTS]].dropna()
 setup = [fact if name == "hardware" else f"{name} {fact}" for name, fact in known.items()]
 num = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
-st.markdown(plain(f"{', '.join(setup)}: {num}"))
+title = plain(f"{machine}, {run['name']}, {ago(run['started_at'])}")
+st.markdown(f"### {title}\n\n{plain(', '.join(setup))}: {num}")
 facts, differs = data.facts(store, machine, run_id)
+doctor = ["**What the doctor says**\n"]
+for finding in findings(facts) if facts else ():
+    remedy = f": {finding.remedy}" if finding.remedy else ""
+    doctor.append(f"- {LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
+every, same = data.runs(store), "nothing" if facts else "not known"
+is_first = run["started_at"] == every["started_at"][every["machine"] == machine].min()
+before = [*map(plain, differs)] or ["no run before" if is_first else same]
 left, right = st.columns(2)
-with left:
-    st.markdown("**What the doctor says**")
-    if not facts:
-        st.caption("No facts of this run are stored.")
-    for finding in findings(facts) if facts else ():
-        remedy = f": {finding.remedy}" if finding.remedy else ""
-        st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
-with right:
-    st.markdown("**Differs from the run before**")
-    every, same = data.runs(store), "nothing" if facts else "not known"
-    is_first = run["started_at"] == every["started_at"][every["machine"] == machine].min()
-    parts.listed(differs, "no run before" if is_first else same)
+left.markdown("\n".join(doctor if facts else [*doctor, "No facts of this run are stored."]))
+right.markdown("\n- ".join(["**Differs from the run before**\n", *before]))
 
 
 def answers() -> None:
@@ -61,23 +68,28 @@ def answers() -> None:
     parts.table(pd.DataFrame(rows, columns=["question", "state", "verdict"]))
 
 
-stored = [
-    {"group": group, "fact": name, "value": str(fact)}
-    for group, members in facts.items()
-    for name, fact in members.items()
-]
 rows = data.rows(store, machine, run_id)
+look: dict[str, Any] = {"on_select": partial(show, LIST), "selection_mode": "single-cell"}
+table = runs[COLUMNS].rename(columns={"name": "run"})
+about: dict[str, Any] = {LIST: partial(parts.table, table, key=LIST, **look)}
+about["cases"] = partial(parts.table, rows[CASES])
 gaps = rows[rows["status"] != "ok"]
 if len(gaps):
     gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
     groups = gaps.groupby(["status", "workload", "reason"], sort=False)["case"]
     reasons = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
     reasons = reasons.sort_values("status", kind="stable")  # failed, not measured, skipped
-    is_bad = bool((gaps["status"] != "skipped").any())
-    title = f"{number_of(len(gaps), 'case')} without a number, and why"
-    parts.folded(title, "gaps", lambda: parts.table(reasons), is_open=is_bad)
-parts.folded(number_of(len(rows), "case"), "cases", lambda: parts.table(rows[CASES]))
+    if (gaps["status"] != "skipped").any():
+        parts.table(reasons)  # nobody has to ask for a failure
+    else:
+        about["without a number"] = partial(parts.table, reasons)
 if run["source"] != "asv":
-    parts.folded("Answers", "answers", answers)
+    about["answers"] = answers
+stored = [
+    {"group": group, "fact": name, "value": str(fact)}
+    for group, members in facts.items()
+    for name, fact in members.items()
+]
 if stored:
-    parts.folded(number_of(len(stored), "fact"), "facts", lambda: parts.table(pd.DataFrame(stored)))
+    about["facts"] = partial(parts.table, pd.DataFrame(stored))
+parts.shown(about)

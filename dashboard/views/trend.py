@@ -6,7 +6,6 @@ import parts
 import streamlit as st
 import words
 
-from hostbench.core.units import number_of
 from hostbench.report import trend
 from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
@@ -101,6 +100,9 @@ with st.container(horizontal=True, vertical_alignment="center"):
     drag = "Drag over days to see them alone; click a point for its run."
     if len({case for case, _ in series}) == 1:
         drag = f"{words.plain(words.case(series[0][0]))}. {drag}"
+    total = sum(line.num_points for line in drawn.values())
+    if len(points) < total:
+        drag += f" {len(points):,} of {total:,} points drawn; zoom for all."
     st.caption(drag, help=HELP, width="content")
     if zoomed:
         all_days()
@@ -113,9 +115,6 @@ clicked = parts.draw(
 )
 for point in clicked["selection"].get(CLICKED, ()):
     parts.go("runs", of=f"{point['run_id']}@{point['machine'].partition('/')[0]}")
-total = sum(line.num_points for line in drawn.values())
-if len(points) < total:
-    st.caption(f"{len(points):,} of {total:,} points drawn; zoom for all.")
 
 groups = {group for _, group in series}
 first_day = parts.range_start()
@@ -126,9 +125,9 @@ moved = causes(
     if parts.is_since(at := getattr(event.first, date), first_day)
     if not zoomed or zoomed[0] <= at < zoomed[1]
 )
-if moved:
-    title = number_of(len(moved), "change")
-    parts.folded(title, "changes", lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series))
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
 columns = "series date y low high kind text machine run_id commit".split()
-parts.folded("Points", "points", lambda: parts.table(points[columns]))
+about = {"points": lambda: parts.table(points[columns])}
+if moved:
+    about["changes"] = lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series)
+parts.shown(about)

@@ -206,23 +206,23 @@ def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path
     archive.write(tmp_path, builders.run(records))
     text = said(open_page("overview", tmp_path))
     assert "behind compute? undecided: a copy stream" in text and "be told from serial" in text
-    (points,) = tables(open_page("curves", tmp_path, q="Streams", numbers="true"), "GB/s")
+    (points,) = tables(open_page("curves", tmp_path, q="Streams", show="numbers"), "GB/s")
     assert len(points) == 2 and points["GB/s"].equals(points["gb_per_s"])
 
 
 def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
-    app = open_page("curves", quick, numbers="true")
+    app = open_page("curves", quick, show="numbers")
     assert "shelf, 2026-11-24 11:30, 1a2b3c4d, quick" in said(app)
     assert [one.key for one in app.pills] == ["is-blocking"]
     (table,) = tables(app, "GB/s")
     assert len(table) == 6 and set(table["run"]) == {"2026-11-24 11:30, 1a2b3c4d, quick"}
-    times = open_page("curves", quick, unit="time", numbers="true")
+    times = open_page("curves", quick, unit="time", show="numbers")
     (table,) = tables(times, "time")
     assert table["time"].equals(table["seconds"])
 
 
 def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
-    app = open_page("changes", history, commands="true")
+    app = open_page("changes", history)
     lines = change_lines(app)
     first, *others = lines
     assert re.match(r"\*\*\+1\d\.\d% commit .* :gray\[[▁-█]+\] .*fails now since", first), first
@@ -233,7 +233,7 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     app.button(key=f"change {second}").click().run()
     assert app.query_params["change"] == second
     assert app.subheader[0].value.replace("\\", "") in others[0]
-    app = open_page("changes", history, events="true")
+    app = open_page("changes", history, show="events")
     app.session_state["each"] = {"selection": {"cells": [[0, "series"]]}}
     app.run()
     assert app.title[0].value == "Trend" and app.query_params["case"].startswith(SLOWER)
@@ -246,29 +246,28 @@ def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
-    app = open_page("trend", history, points="true", changes="true")
+    app = open_page("trend", history, show="points")
     assert app.selectbox(key="workload").value == SLOWER
     (points,) = tables(app, "kind")
     assert set(points["machine"]) == {"simulated-gen4", "simulated-gen5"} and set(
         points["kind"]
     ) == {"measured"}
-    (commit, driver) = change_lines(app)
+    (commit, driver) = change_lines(open_page("trend", history, show="changes"))
     assert " commit " in commit and " driver: " in driver
-    one = open_page("trend", history, points="true", machine="simulated-gen4", unit="GB/s")
+    one = open_page("trend", history, show="points", machine="simulated-gen4", unit="GB/s")
     (rates,) = tables(one, "kind")
     assert set(rates["machine"]) == {"simulated-gen4"} and rates["y"].min() > points["y"].max()
 
 
 def test_machine_and_time_hold_on_every_page(open_page, history: Path) -> None:
-    app = open_page("runs", history, list="true")
+    app = open_page("runs", history, show="every run")
     first = app.dataframe[0].value
     app.multiselect(key="machine").set_value(["simulated-gen5"])
     app.selectbox(key="range").set_value("7 days").run()
     few = app.dataframe[0].value
     assert len(first) == 80 and len(few) == 7 and set(few["machine"]) == {"simulated-gen5"}
-    app.switch_page("views/trend.py")
-    app.query_params["points"] = "true"
-    app.run()
+    app.switch_page("views/trend.py").run()
+    app.button_group(key="show").set_value("points").run()
     assert not app.exception
     (points,) = tables(app, "kind")
     assert len(points) == 7 * points["series"].nunique()
@@ -288,12 +287,13 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     open_page, history: Path
 ) -> None:
     """The change is part of that level by now. Of two commits it is between them."""
-    opened = {"series": "true", "markdown": "true"}
+    opened, markdown = {"show": "series"}, {"show": "Markdown for a pull request"}
     app = open_page("compare", history, **opened)
     assert app.selectbox(key="first").value == "level"
     (table,) = tables(app, "verdict")
     assert set(table["verdict"]) <= {"same", "undecided"} and len(table)
-    assert not re.search(r"\| (slower|faster|same)", app.code[-1].value)
+    (text,) = open_page("compare", history, **markdown).code
+    assert not re.search(r"\| (slower|faster|same)", text.value)
     import data
 
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
@@ -303,8 +303,9 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
+    (text,) = open_page("compare", history, **two, **markdown).code
     for verdict in ("slower", "faster"):
-        assert app.code[-1].value.count(f"| {verdict} |") == (table["verdict"] == verdict).sum()
+        assert text.value.count(f"| {verdict} |") == (table["verdict"] == verdict).sum()
     assert "are the same" in said(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )
@@ -336,18 +337,18 @@ def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history
 
 def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     case = "sorting.time_sort[order=a, b]"
-    app = open_page("trend", foreign, case=case, points="true", changes="true")
+    app = open_page("trend", foreign, case=case, show="points")
     assert set(app.pills(key="is-order").options) == {r"a\, b", r"\[it\'s\]\(x\)"}
     (points,) = tables(app, "kind")
     assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
-    (change,) = change_lines(app)
+    (change,) = change_lines(open_page("trend", foreign, case=case, show="changes"))
     assert change.startswith("**+100.0% ")
-    app = open_page("changes", foreign, commands="true")
+    app = open_page("changes", foreign)
     assert len(change_lines(app)) == 1 and "asv continuous " in said(app)
     assert charts(open_page("overview", foreign)) > 1, "trends beside the dots of the runs"
-    (runs,) = tables(open_page("runs", foreign, list="true"), "run")
+    (runs,) = tables(open_page("runs", foreign, show="every run"), "run")
     assert runs["run"].is_unique and runs["run"].str.contains(OLD).sum() == COMMITS
-    (compared,) = tables(open_page("compare", foreign, series="true"), "verdict")
+    (compared,) = tables(open_page("compare", foreign, show="series"), "verdict")
     is_time = compared["series"].str.contains("sort")
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}
 
