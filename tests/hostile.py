@@ -15,7 +15,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +24,10 @@ from typing import Any
 import pytest
 
 from hostbench.cli import main
+from hostbench.device import simulated_file
 from hostbench.store import archive
+from tests import own_project
+from tests.cli.test_nightly import CONFIG, WORKLOAD
 from tests.dashboard_page import APP, PAGES, opened
 from tests.fakes.builders import COMMIT, copy_case, failed, record, run, skipped
 from tests.made_trace import MadeTrace
@@ -36,6 +38,8 @@ Content = bytes | dict[str, Any] | list[Any] | Callable[[Path], object]
 SECRET = "a secret outside of the folder"
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e [c](javascript:alert(1)) `x` |\n# h ![i](http://x/y)"
 """Markup of two kinds, an escape of a terminal, a turn of direction, a second line."""
+BRACES = "cur{0}ly'"
+"""A machine's name, which no text takes for a field or ends with."""
 NO_TEXT = os.fsdecode(b"no text \xff")
 OTHER_COMMIT, LATER = "9f" * 20, "20261122T120000Z-9f9f9f9f-0002"
 RUNS = "shelf/runs/20261101T{:06}Z-aaaaaaaa-bbbb.json.gz"
@@ -123,6 +127,7 @@ STORED: dict[str, tuple[Content, str]] = {
     "<i>\x1b[2J/runs/x.json.gz": (an_archive(), ""),
     f"shelf/runs/{NO_TEXT}.json.gz": (b"x", "is no UTF-8"),
     f"{NO_TEXT}/runs/x.json.gz": (an_archive(), ""),  # its folder is named
+    f"{BRACES}/runs/{RUN.header.run_id}.json.gz": (an_archive(header_machine=BRACES), ""),
     ".journals/a.journal.jsonl": (b"no json\n", "no readable journal"),
     ".journals/b.journal.jsonl": (DEEP, "no readable journal"),
     ".journals/c.journal.jsonl": (b"\n" * 4_100_000, "more than 4,000,000 values"),
@@ -239,22 +244,25 @@ def build(root: Path) -> None:
             subprocess.run(["git", "init", "-q", root / f"{name}-{number}"], check=True)
 
 
+FORMS = ("text", "md", "json", "csv")
+NIGHT = "nightly --device simulated --machine simulated-shelf --results ../results"
+
+
 def commands(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Each with the folder it is run in."""
     of_results = ["--results", str(root / "results")]
-    for command in (
-        *(f"report --machine shelf --format {format}" for format in ("text", "md", "html")),
-        *(f"changes --all --format {format}" for format in ("text", "md")),
-        *(
-            f"compare {COMMIT[:8]} {OTHER_COMMIT[:8]} --format {format}"
-            for format in ("text", "md")
-        ),
-        "triage",
-        f"publish file://{root}/published",
-    ):
+    reading = (
+        "report --machine shelf",
+        "changes --all",
+        f"compare {COMMIT[:8]} {OTHER_COMMIT[:8]}",
+    )
+    forms = [f"{command} --format {form}" for command in reading for form in FORMS]
+    html = "report --machine shelf --format html"
+    for command in (*forms, html, "triage", f"publish file://{root}/published"):
         yield root, [*command.split(), *of_results]
     traces = ["--trace", str(root / "traces"), "--trace", str(root / "traces/good.json")]
     yield root, ["idle", *traces, "--format", "md"]
+    yield root, ["doctor"]
     for number in range(len(CONFIGS)):
         for command in ("report", "list"):
             yield root / f"asv.conf.json-{number}", [command]
@@ -274,6 +282,22 @@ def everything(root: Path) -> Iterator[dict[str, Any]]:
         patch.setattr(sys, "argv", ["app.py"])
         for page in PAGES:
             yield {"what": f"page {page}", **_measured(partial(_draw, patch, page, root))}
+    yield {"what": NIGHT, **_measured(partial(_measure_a_night, root))}
+
+
+def _measure_a_night(root: Path) -> int:
+    """Of a project beside the results."""
+    project = own_project.empty(root)
+    own_project.write(project.root, f"# benchmarks/steps.py\n{WORKLOAD}")
+    (project.root / "mine.py").write_text("TIMES = 1\n")
+    (project.root / "asv.conf.json").write_text(json.dumps(CONFIG))
+    (project.home / "story.toml").write_text("seed = 1\n")
+    project.environ[simulated_file.VARIABLE] = str(project.home / "story.toml")
+    project.git("init", "-q")
+    project.commit("begin")
+    done = project.hostbench(*NIGHT.split())
+    print(done.stdout, end="")
+    return done.returncode
 
 
 def _draw(patch: pytest.MonkeyPatch, page: str, root: Path) -> int:
@@ -286,7 +310,7 @@ def _draw(patch: pytest.MonkeyPatch, page: str, root: Path) -> int:
 
 
 def _measured(work: Callable[[], int]) -> dict[str, Any]:
-    started, out, err, code = time.process_time(), io.StringIO(), io.StringIO(), None
+    started, out, err, code = os.times(), io.StringIO(), io.StringIO(), None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = work()
@@ -296,8 +320,8 @@ def _measured(work: Callable[[], int]) -> dict[str, Any]:
         "code": code,
         "out": out.getvalue(),
         "err": err.getvalue(),
-        "cpu_s": round(time.process_time() - started, 1),
-        "peak_mib": _peak_mib(),
+        "cpu_s": round(sum(os.times()[:4]) - sum(started[:4]), 1),
+        "peak_mib": max(_peak_mib(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10),
     }
 
 

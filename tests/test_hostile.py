@@ -48,13 +48,18 @@ def test_nothing_breaks_or_takes_too_much(rows: dict[str, Row]) -> None:
 def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) -> None:
     for command, shown in (
         ("report", hostile.LATER),
-        ("changes", "20003 too short (fewer than 11 points)"),
+        ("changes", "20006 too short (fewer than 11 points)"),
         ("compare", "1 failed, 2 undecided"),
         ("triage", "mine"),
     ):
         for row in of(rows, command):
             assert row["code"] == 4, row["what"]
-            assert shown in row["out"].replace("\\", ""), row["what"]
+            if "json" in row["what"]:
+                assert json.loads(row["out"]) is not None
+            elif "csv" not in row["what"]:
+                assert shown in row["out"].replace("\\", ""), row["what"]
+    (night,) = of(rows, "nightly")
+    assert night["code"] == 4 and night["out"].count("aaaaaa13-x.json: ") == 1
     for row in of(rows, "idle"):
         assert row["code"] == 0 and "\nGPU 0: idle " in row["out"], "each file once"
     for row in of(rows, "page"):
@@ -97,12 +102,12 @@ def test_nothing_is_printed_that_acts(rows: dict[str, Row]) -> None:
 def test_nothing_is_written_elsewhere(rows: dict[str, Row], tree: Path) -> None:
     """A table stands beside the results, and what was published where it was asked for; the one
     pyproject.toml that is TOML has a project around it now."""
-    known = {"results", ".results.table", "published", "traces", "secret.json"}
+    known = {"results", ".results.table", "published", "traces", "secret.json", "project", "home"}
     projects = {path.name for path in tree.iterdir()} - known - {"pyproject.toml-1"}
     assert len(projects) == 2 * len(hostile.CONFIGS) - 1
     for name in projects:
         assert {path.name for path in (tree / name).iterdir()} == {".git", name[:-2]}
     stored = {str(path.relative_to(tree / "results")) for path in (tree / "results").rglob("*.*")}
-    assert len(stored - hostile.STORED.keys() - hostile.NIGHTS.keys()) == 5, (
-        "the healthy files, and a folder"
+    assert len(stored - hostile.STORED.keys() - hostile.NIGHTS.keys()) == 7, (
+        "the healthy files, a folder, and of the night its run and what it concluded"
     )

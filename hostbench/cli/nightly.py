@@ -35,7 +35,7 @@ from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
-from hostbench.store.results import damage
+from hostbench.store.results import Results, damage
 from hostbench.vcs.measure import Measured, Setup, interleave, measure
 from hostbench.vcs.side import NothingDiffers
 
@@ -107,9 +107,9 @@ class _Nightly:
         if measured.end in ("interrupted", "device lost"):
             night.ended, night.code = f"{measured.end}, {report.START_AGAIN}", EXIT_FAILED
             return
-        night.compared = self._against_level([run.run_id])
+        stored = open_history(str(setup.results))  # warns; later ones would say the same again
+        night.compared = self._against_level(stored, [run.run_id])
         night.code = EXIT_NOTHING_MEASURED if report.unjudged(run) else EXIT_OK
-        stored = open_history(str(setup.results))
         if run.header.scratch is None:
             known = nights.of_machine(setup.results, setup.machine, warn)
             suspects = judge.suspects(night.compared)
@@ -128,9 +128,9 @@ class _Nightly:
         """Seconds until so much of the budget is used up."""
         return max(share * self.budget_s - (time.monotonic() - self.began_s), 0.0)
 
-    def _against_level(self, run_ids: Sequence[str]) -> Comparisons:
-        history, setup = open_history(str(self.setup.results)), self.setup
-        runs, known = history.sides(), nights.of_machine(setup.results, setup.machine)
+    def _against_level(self, history: Results, run_ids: Sequence[str]) -> Comparisons:
+        runs, setup = history.sides(), self.setup
+        known = nights.of_machine(setup.results, setup.machine)
         level = level_before(runs, report.not_concluded(runs, known))
         return compared(history, level, of_runs(runs, setup.machine, run_ids)).comparisons
 
@@ -152,14 +152,14 @@ class _Nightly:
                     launches, left_s = self.options.launches, self._left_s(FOR_MEASURING)
                     both = self._kept(interleave(setup, before, None, launches, left_s))
                     night.lists["remarks"] += both.notes
-                    history = open_history(str(setup.results))
-                    again = dict(between(history, both).comparisons)
+                    again = dict(between(Results(setup.results), both).comparisons)
                 except NothingDiffers:  # commits that touch nothing that is measured
                     is_same = True
             if cases and is_same:
                 warn(f"measuring {number_of(len(cases), 'case')} a second time")
                 second = self._kept(measure(setup, budget_s=self._left_s(FOR_MEASURING)))
-                level = self._against_level([run.run_id, second.runs[0].run_id])
+                both_runs = [run.run_id, second.runs[0].run_id]
+                level = self._against_level(Results(setup.results), both_runs)
                 again = {key: one for key, one in level.items() if key[1] in names}
         except Interrupted:
             raise

@@ -69,7 +69,8 @@ def as_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, table.keys, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(values(table))
+    for row in values(table):  # a terminal may show it
+        writer.writerow({key: one_line(v) if isinstance(v, str) else v for key, v in row.items()})
     return out.getvalue().rstrip("\n")
 
 
