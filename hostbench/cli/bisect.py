@@ -49,7 +49,9 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
 commit=$(git rev-parse BISECT_HEAD) && cd {quote(str(Path.cwd()))} || exit 255
 exec {join(words)} {more} "$commit"
 """
-    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
+    # a git that was being started as the interrupt came may still write there
+    temporary = tempfile.TemporaryDirectory(prefix="hostbench-bisect-", ignore_cleanup_errors=True)
+    with terminate_as_interrupt(), temporary as name:
         clone, start = Path(name), ("bisect", "start", "--no-checkout")
         repo.git(root, "clone", "-q", "--shared", "--no-checkout", paths=[str(root), name])
         (clone / "step").write_text(script)

@@ -18,16 +18,12 @@ def execute(*, url: str, results: str | None) -> int:
         raise UsageError(
             f"{url} is no URL; name one, as s3://bucket/path, or {folder} for a folder"
         )
-    _silence_panics()
+    # Beside the error of a full disk, which it raises, threads of the library print a backtrace,
+    # some only afterwards (apache/arrow-rs-object-store issue 810).
+    if sys.stderr and sys.stderr is sys.__stderr__:
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sent = publish(stored_results(results), url)
     runs, rows = sum(bool(row.started_at) for row in sent), sum(row.rows for row in sent)
     show(f"{url}: {runs} runs, {len(sent) - runs} other files, {rows} rows appended")
     return EXIT_OK
-
-
-def _silence_panics() -> None:
-    """Over the error of a full or read-only disk, which it raises, threads of the library's writer
-    also print a Rust backtrace, some only afterwards (apache/arrow-rs-object-store issue 810)."""
-    if sys.stderr and sys.stderr is sys.__stderr__:
-        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

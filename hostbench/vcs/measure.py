@@ -251,7 +251,9 @@ def interleave(
     most = (launches or MOST_LAUNCHES) if math.isfinite(budget_s) else None
     num = MIN_LAUNCHES if most else launches or STANDARD.launches
     profile = replace(setup.plan.profile, launches=num)
-    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
+    # a git that was being started as the interrupt came may still write there
+    clones = tempfile.TemporaryDirectory(prefix="hostbench-ab-", ignore_cleanup_errors=True)
+    with terminate_as_interrupt(), clones as folder:
         sides = (
             side.make(root, a, code, Path(folder, "a")),
             side.make(root, second, code, Path(folder, "b")),

@@ -356,19 +356,21 @@ def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
 
 
 ON_ITS_DISK = """
-mount -t tmpfs -o size=512k tmpfs {disk}
-cp -r {results} {folder}/table {disk}
-{spoil} 2> /dev/null
-{hostbench} nightly --device simulated --machine {machine} --results {disk}/results; echo exit $?
-{hostbench} publish file://{disk}/table --results {results}; echo exit $?
+cd {folder} && mount -t tmpfs -o size=512k tmpfs disk && cp -r results table disk
+(cd disk; {spoil}) 2> /dev/null
+cd {project}
+{python} -m hostbench nightly --device simulated --machine {machine} --results {folder}/disk/results
+echo exit $?
+{python} -m hostbench publish file://{folder}/disk/table --results {folder}/results
+echo exit $?
 """
 
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        ("head -c 1M /dev/zero > {disk}/ballast", "No space left on device"),
-        ("mount -o remount,ro {disk}", "Read-only file system"),
+        ("head -c 1M /dev/zero > ballast", "No space left on device"),
+        ("mount -o remount,ro {folder}/disk", "Read-only file system"),
     ],
 )
 def test_a_disk_that_cannot_be_written(story: Story, spoil: str, why: str) -> None:
@@ -376,20 +378,14 @@ def test_a_disk_that_cannot_be_written(story: Story, spoil: str, why: str) -> No
     unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
     if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
         pytest.skip("this machine gives no mount namespace")
-    disk, results = story.folder / "disk", story.results
-    disk.mkdir()
+    folder = story.folder
+    (folder / "disk").mkdir()
     story.commit("begin")
     story.night(1)
-    publish = ["publish", f"file://{story.folder}/table", "--results", str(results)]
+    publish = ["publish", f"file://{folder}/table", "--results", str(story.results)]
     assert main(publish) == EXIT_OK and story.night(2) == EXIT_OK
-    script = ON_ITS_DISK.format(
-        disk=disk,
-        results=results,
-        folder=story.folder,
-        spoil=spoil.format(disk=disk),
-        hostbench=f"{sys.executable} -m hostbench",
-        machine=MACHINE,
-    )
+    about = {"project": story.root, "python": sys.executable, "machine": MACHINE}
+    script = ON_ITS_DISK.format(folder=folder, spoil=spoil.format(folder=folder), **about)
     done = subprocess.run([*unshare, "sh", "-c", script], text=True, capture_output=True)
     night, *_, published = done.stdout.splitlines()
     assert night.startswith("Broken off: cannot write ") and why in night

@@ -74,12 +74,6 @@ def test_a_link_in_place_of_the_temporary_file_is_no_trap(
     assert outside.read_bytes() == b"kept" and not (tmp_path / "file").is_symlink()
 
 
-def test_a_written_file_has_the_usual_mode(tmp_path: Path) -> None:
-    write_atomic(tmp_path / "file", b"")
-    (tmp_path / "other").write_bytes(b"")
-    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
 def test_what_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     folder.mkdir()

@@ -109,12 +109,3 @@ def test_a_run_is_never_written_over(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is there already"):
         JournalWriter(path, header())
     assert path.read_bytes() == before
-
-
-def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "results").write_text("a file in place of the folder")
-    path = tmp_path / "results" / ".journals" / "run.journal.jsonl"
-    with pytest.raises(UsageError) as caught:
-        JournalWriter(path, header())
-    assert str(path.parent) in str(caught.value)
-    assert "--results" in str(caught.value)
