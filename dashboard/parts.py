@@ -69,9 +69,9 @@ def empty(why: str, command: str = "") -> NoReturn:
     st.stop()
 
 
-def listed(lines: Sequence[str], none: str = "") -> None:
+def listed(lines: Sequence[str]) -> None:
     """Lines of text from files."""
-    st.markdown("\n".join(f"- {words.plain(line)}" for line in lines) or none)
+    st.markdown("\n".join(f"- {words.plain(line)}" for line in lines))
 
 
 def compare_now(store: Store, why: str) -> NoReturn:

@@ -55,12 +55,11 @@ if before == after:
 rows, notes, markdown = data.comparison(store, (before, after), tuple(names))
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
-dated = [
-    f"{commit8(name)} was run {when(dates[name])}" for name in (before, after) if name in dates
-]
+run_at = [name for name in (before, after) if name in dates]
+dated = ", ".join(f"{commit8(name)} was run {when(dates[name])}" for name in run_at)
 number = rows["verdict"].value_counts(sort=False)
 badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
-st.markdown(f"{' '.join(badges)} :small[:gray[{', '.join(dated)}]]")
+st.markdown(" ".join(badges) + f" :small[:gray[{dated}]]" * bool(dated))
 own = rows[rows["workload"] == st.query_params.get("of")]
 if len(own):
     lane = "id"

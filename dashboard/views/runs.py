@@ -85,11 +85,8 @@ if len(gaps):
         about["without a number"] = partial(parts.table, reasons)
 if run["source"] != "asv":
     about["answers"] = answers
-stored = [
-    {"group": group, "fact": name, "value": str(fact)}
-    for group, members in facts.items()
-    for name, fact in members.items()
-]
+stored = [(group, *map(str, fact)) for group, own in facts.items() for fact in own.items()]
 if stored:
-    about["facts"] = partial(parts.table, pd.DataFrame(stored))
+    lines = pd.DataFrame(stored, columns=["group", "fact", "value"])
+    about["facts"] = partial(parts.table, lines)
 parts.shown(about)

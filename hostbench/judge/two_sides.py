@@ -271,8 +271,10 @@ def _decided(comparison: Comparison, limit: float) -> Comparison:
     within = SAME_WITHIN if low <= 0 <= high else min(SAME_WITHIN, comparison.least)
     if max(-low, high) <= within:
         return replace(comparison, verdict="same")
-    if MIN_EFFECT <= abs(effect) < comparison.least:
-        return replace(comparison, why=f"less than {format_seconds(MIN_SECONDS)} is never called")
+    if not low <= 0 <= high or MIN_EFFECT <= abs(effect) < comparison.least:
+        few = f"less than {MIN_EFFECT:.0%} or {format_seconds(MIN_SECONDS)} is never called"
+        sure = "of so many series some differ as much by chance"
+        return replace(comparison, why=sure if comparison.is_large else few)
     observations = "launches" if comparison.unit == "launch" else "runs"
     return replace(comparison, why=f"{observations} differ by {comparison.spread:.0%}")
 

@@ -164,7 +164,7 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
         )
     least = detectable(comparisons)
     if least is not None:
-        yield f"Half of the series would show a change of {least:.1%}."
+        yield f"Half of the series would not show a change under {least:.1%}."
 
 
 def bisection_step(word: str, runs: Sequence[Run], comparison: Comparison) -> str:

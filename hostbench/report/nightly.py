@@ -228,7 +228,7 @@ def _quiet(run: Run, compared: Comparisons) -> str:
     smallest = detectable(compared)
     if smallest is None:
         return f"not judged yet: {measured}, too few runs before it"
-    return f"no new change: {measured}, smallest detectable change {smallest:.1%} (median)"
+    return f"no new change: {measured}; half of them would not show one under {smallest:.1%}"
 
 
 def _what_moved(night: Tonight) -> Iterator[str]:

@@ -176,7 +176,7 @@ def test_a_fortnight(story: Story) -> None:
 
     def quiet(day: int, **facts: Any) -> None:
         assert night(day, **facts) == EXIT_OK
-        assert story.answer.startswith("No new change: 2 series measured, smallest detectable ")
+        assert story.answer.startswith("No new change: 2 series measured; half of them would not ")
 
     first = story.commit("begin")
     assert night(20) == EXIT_OK

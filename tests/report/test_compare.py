@@ -98,7 +98,7 @@ def test_what_changed_is_named_and_the_rest_counted(compare: Shell) -> None:
     assert compare.out.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
     assert re.search(r"slower .* 1\.5\d? s +\+50\.0% .* 5\+1 runs", compare.out)
     assert "-20.0%" in compare.out and "nbytes=1KiB" not in compare.out
-    assert "Half of the series would show a change of 0." in compare.out
+    assert "Half of the series would not show a change under 0." in compare.out
     again = f"hostbench compare {OLD[:8]} {NEW[:8]} --results {compare.results} --all"
     assert f"not listed: 1 same; `{again}` lists them\n" in compare.out
     assert compare(NEW[:8], OLD[:8], "--all") == EXIT_REGRESSION
