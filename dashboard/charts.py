@@ -80,7 +80,7 @@ def _forest(rows: pd.DataFrame) -> Spec:
     """A lane for each row: its name and text, and below them its change with the interval."""
     ends = rows[["change", "low", "high"]].to_numpy(float)
     edge = float(np.nanmax([0.05, *np.abs(ends).clip(max=2.0).ravel()]))
-    across = {"domain": [-edge, edge], "nice": True, "clamp": True}
+    across = {"domain": [-min(edge, 1.0), edge], "nice": True, "clamp": True}
     ticks = {"orient": "top", "format": "+.0%", "tickCount": 6}
     x = vega.field("change:Q", title="change (right: slower)", scale=across, axis=ticks)
     y = vega.field("id:N", sort=list(rows["id"]), axis=None)

@@ -230,7 +230,7 @@ def _stretches(ask: Compare, compared: Sequence[tuple[Row, Figure]]) -> str:
 
 
 def _most(compared: Sequence[tuple[Row, Figure]], figures: Sequence[Figure]) -> str:
-    """`direct: 2.7x faster than moved`, the largest that is faster, else slower; nothing where
+    """`direct 2.7x faster than moved`, the largest that is faster, else slower; nothing where
     the launches do not tell."""
     by_verdict: dict[str, list[Figure]] = {}
     for _, figure in sorted(compared, key=lambda pair: answers.weight(pair[1].ratio.conclusion)):
@@ -240,7 +240,7 @@ def _most(compared: Sequence[tuple[Row, Figure]], figures: Sequence[Figure]) -> 
         for most in by_verdict.get(verdict, ())[-1:]:
             others = [label for label in slower if label != most.label]
             also = answers.joined(others) if len(others) <= FEW else f"{len(others)} others"
-            return f"{most.label}: {most.ratio}{f'; {also} slower' if others else ''}"
+            return f"{most.label} {most.ratio}{f'; {also} slower' if others else ''}"
     if [*by_verdict] == ["same"]:
         return f"the same within 5 %: {answers.joined(figure.label for figure in figures)}"
     return ""
