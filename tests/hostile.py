@@ -49,7 +49,7 @@ RUN = run([*RECORDS, skipped(copy_case(memory="pinned"), EVIL)], launches=8)
 
 
 def packed(content: Any) -> bytes:
-    return gzip.compress(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return gzip.compress(content if isinstance(content, bytes) else json.dumps(content).encode(), 1)
 
 
 def an_archive(**changes: Any) -> dict[str, Any]:

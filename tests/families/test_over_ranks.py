@@ -18,21 +18,18 @@ from hostbench.measure.measure import BRIEF
 from hostbench.ranks.lockstep import Ranks
 
 WORKLOADS = load(("collectives", "point_to_point"))
-SMALL = (0, 64 * KIB, 1024 * KIB)
 
 
 def small_cases() -> Iterator[Case]:
     """Over 2 and 4 ranks, at one size of each."""
     for work in WORKLOADS.values():
+        sizes = {case.values.get("nbytes", 0) for case in work.cases()}
+        smallest = min(sizes & {64 * KIB, 1024 * KIB} or {4 * KIB})
         for case in work.cases():
             axes = case.values
             if axes["device"] != "cpu" or axes["num_ranks"] not in (2, 4) or "mpi" in axes.values():
                 continue
-            sizes = {other.values.get("nbytes", 0) for other in work.cases()}
-            if "nbytes" not in axes or axes["nbytes"] in (
-                0,
-                min(sizes & {*SMALL[1:]} or {4 * KIB}),
-            ):
+            if axes.get("nbytes", 0) in (0, smallest):
                 yield case
 
 

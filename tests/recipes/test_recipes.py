@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from check_jsonschema import main as check_jsonschema
 from ruamel.yaml import YAML
 
 from hostbench.core.units import parse_seconds
@@ -63,6 +62,8 @@ def job(name: str) -> Any:
 def test_they_fit_their_schemas(
     schema: str, names: tuple[str, ...], more: tuple[str, ...], tmp_path: Path
 ) -> None:
+    from check_jsonschema import main as check_jsonschema  # half a second in each test process
+
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(read(names[0]).replace("timeout", "time_limit"))
     for paths, code in ([str(FOLDER / name) for name in names], 0), ([str(wrong)], 1):
