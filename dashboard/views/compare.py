@@ -88,7 +88,8 @@ num = own[lane].nunique()
 if num > charts.MOST_LANES:
     lanes = f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all."
     notes = [lanes, *notes]
-st.caption("  \n".join(plain(note.replace("`", "")) for note in notes))
+if notes:
+    st.caption("  \n".join(plain(note.replace("`", "")) for note in notes))
 table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
 
 

@@ -88,8 +88,9 @@ rows = picture.drawn_rows(question, rows, x, measure)
 chart = picture.chart(question, rows, x, measure)
 if chart is None:
     parts.empty("No point has a number in this unit: choose another one.")
-how = "Click an entry of the legend to see it alone, a point for its trend."
-how = how if chart.mark == "line" else "Click a bar for its trend."
+how = "Click a bar for its trend."
+if chart.mark == "line":
+    how = "Click an entry of the legend to see it alone, a point for its trend."
 if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
     how += f" More than {MOST_LINES} lines: choose fewer values."
 st.caption(f"{where}. {how}", help=HELP)

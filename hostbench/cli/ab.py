@@ -76,8 +76,7 @@ def execute(
     ]
     write_comment(comment_of(both, shown_again, [*commits, again]))
     failed = any(one.status == "failed" for run in measured.runs for one in run.records)
-    cut_off = measured.end in ("interrupted", "device lost")
-    return EXIT_FAILED if failed or cut_off else both.exit_code
+    return EXIT_FAILED if failed or measured.is_cut_off else both.exit_code
 
 
 def _names(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:

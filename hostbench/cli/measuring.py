@@ -214,8 +214,7 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
     if measured.end != "complete":
         why = "out of time" if measured.end == "stopped" else measured.end
         warn(f"{why}; what was measured is stored")
-    is_cut_off = measured.end in ("interrupted", "device lost")
-    if is_cut_off or "failed" in statuses or measured.asv_error:
+    if measured.is_cut_off or "failed" in statuses or measured.asv_error:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
 

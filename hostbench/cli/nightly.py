@@ -104,7 +104,7 @@ class _Nightly:
         night.run, night.about = run, [what, f"{how} · run {run.run_id}"]
         if measured.asv_error:
             night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")
-        if measured.end in ("interrupted", "device lost"):
+        if measured.is_cut_off:
             night.ended, night.code = f"{measured.end}, {report.START_AGAIN}", EXIT_FAILED
             return
         stored = open_history(str(setup.results))  # warns; later ones would say the same again

@@ -87,6 +87,11 @@ class Measured:
     notes: Sequence[str] = ()
     """What of two sides could not be compared, and why."""
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it ended before it was asked to."""
+        return self.end in ("interrupted", "device lost")
+
 
 def measure(
     setup: Setup,
