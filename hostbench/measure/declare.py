@@ -9,10 +9,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hostbench.core.case import AxisValue, Case, counts, parse_selector, read_case
+from hostbench.core.case import AxisValue, Case, class_name, counts, parse_selector, read_case
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import did_you_mean
-from hostbench.measure.asv_class import Suite, asv_class
+from hostbench.measure.asv_class import Suite
 from hostbench.measure.workload import Build, CaseOptions, Workload
 
 _PER_CASE = set(CaseOptions.__struct_fields__)
@@ -38,7 +38,16 @@ def workload(
             per_case={name: known.pop(name) for name in _PER_CASE & known.keys()},
             **known,
         )
-        return asv_class(work, unknown=options.keys() - _OPTIONS)
+        attributes = {
+            "__doc__": build.__doc__,
+            "__module__": build.__module__,
+            "declared": work,
+            "unknown": options.keys() - _OPTIONS,
+            "version": version,
+            "param_names": tuple(axes),
+            "params": tuple(axes.values()),
+        }
+        return type(class_name(work.name), (Suite,), attributes)
 
     return declare
 
@@ -55,7 +64,16 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
             )
         _check_axes(work)
         if thorough:
-            check(work)
+            try:
+                cases = [*work.cases()]
+            except Exception as error:
+                why = f"only fails: {type(error).__name__}: {error}"
+                raise ValueError(f"{work.name}: {why}") from error
+            for case in cases:
+                try:
+                    work.options(case)
+                except ValueError as error:
+                    raise ValueError(f"{work.name}: of {case}: {error}") from error
     if len({suite.declared.has_ranks for suite in declared}) > 1:
         # Ranks are forked, and must be before their parent runs the first torch operation.
         raise ValueError("all of a family's workloads declare `ranks`, or none does")
@@ -105,16 +123,3 @@ def _check_values(name: str, axis: str, values: Sequence[AxisValue]) -> None:
             ) from error
     if not values:
         raise ValueError(f"{name}: {axis} has no values: a case needs one")
-
-
-def check(work: Workload) -> None:
-    """Raises ValueError for what does not hold for each case."""
-    try:
-        cases = [*work.cases()]
-    except Exception as error:
-        raise ValueError(f"{work.name}: only fails: {type(error).__name__}: {error}") from error
-    for case in cases:
-        try:
-            work.options(case)
-        except ValueError as error:
-            raise ValueError(f"{work.name}: of {case}: {error}") from error

@@ -6,7 +6,8 @@ once more between two readings of the counters.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from hostbench.core.errors import Unavailable
@@ -36,40 +37,44 @@ def gather(device: Device, prepared: Prepared, *, traced: bool = False) -> Measu
     with its trace, or raises Unavailable. Raises what running the step raises."""
     num_steps = prepared.warmup_steps + prepared.depth
 
-    def steps(num: int) -> None:
+    def steps(num: int = num_steps) -> None:
         for _ in range(num):
             prepared.step()
 
-    work = partial(steps, num_steps)
     prepared.get_ready(device)
     steps(prepared.depth)
     try:
         ready = partial(prepared.get_ready, device)
-        observation = device.observe(work, ready, traced=traced)
+        observation = device.observe(steps, ready, traced=traced)
     except Unavailable as reason:
         if traced:
             raise
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(proofs=proofs | _link_proof(device, prepared))
     seen = observation.activities
-    proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
     per_step: dict[str, FindingValue] = {
         "busy_s": length(busy(seen, kinds=("",))) / num_steps,
         "syncs_per_step": observation.num_waits / num_steps,
     }
     return Measurement(
         findings=_findings(seen) | per_step,
-        proofs=proofs,
+        proofs=_copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared),
         num_steps=num_steps if traced else None,
         trace=tuple(observation.trace),
     )
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
-    """`copies` in words; how much of the shorter kind of work ran beside the other."""
+    """`copies` in words, `3 x H2D pinned, 48MiB in all`; how much of the shorter kind of work ran
+    beside the other."""
     copies = busy(seen, kinds=("H2D", "D2H", "P2P"))
     computes = busy(seen, kinds=(COMPUTE,))
-    findings: dict[str, FindingValue] = {"copies": _in_words(seen)}
+    counts = Counter(activity.what for activity in seen)
+    texts = [
+        f"{counts[what]} x {what}, {format_bytes(nbytes)} in all"
+        for what, nbytes in copied(seen).items()
+    ]
+    findings: dict[str, FindingValue] = {"copies": "; ".join(texts) or "none"}
     if copies:
         findings["pageable"] = any(activity.what.endswith("pageable") for activity in seen)
     if copies and computes:
@@ -80,18 +85,6 @@ def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
         share = shared(into, out_of)
         findings |= {"both_ways_share": share, "both_at_once": share >= OVERLAPPED_SHARE}
     return findings
-
-
-def _in_words(seen: Sequence[Activity]) -> str:
-    """`3 x H2D pinned, 48MiB in all`; `none` for a step that copies nothing."""
-    counts: dict[str, int] = {}
-    for activity in seen:
-        counts[activity.what] = counts.get(activity.what, 0) + 1
-    texts = [
-        f"{counts[what]} x {what}, {format_bytes(nbytes)} in all"
-        for what, nbytes in copied(seen).items()
-    ]
-    return "; ".join(texts) or "none"
 
 
 def _copies_proof(prepared: Prepared, seen: Sequence[Activity], num_steps: int) -> dict[str, str]:
@@ -105,11 +98,11 @@ def _copies_proof(prepared: Prepared, seen: Sequence[Activity], num_steps: int) 
         return {"copies": "passed"}
     if "P2P" in declared and not nbytes_of:
         return {"copies": "unavailable: copies between GPUs are not listed"}
-    return {"copies": f"failed: {_kinds(nbytes_of)} were copied, not {_kinds(declared)}"}
-
-
-def _kinds(copies: Mapping[str, int]) -> str:
-    return ", ".join(f"{nbytes} bytes {what}" for what, nbytes in copies.items()) or "no bytes"
+    seen_bytes, declared_bytes = (
+        ", ".join(f"{nbytes} bytes {what}" for what, nbytes in of.items()) or "no bytes"
+        for of in (nbytes_of, declared)
+    )
+    return {"copies": f"failed: {seen_bytes} were copied, not {declared_bytes}"}
 
 
 def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from msgspec import convert
 
@@ -118,19 +119,23 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     if new_pages >= MANY_PAGES:
         findings["new_pages"] = new_pages
     asynchronous: bool | None = None
-    device_s: tuple[float, ...] = ()
+    device_s: list[float] = []
     call_s = max(call for _, call in timed)
     if prepared.one_stream and not prepared.host_only:
         asynchronous = _returns_early(device, prepared, call_s)
         if asynchronous is False:  # once more: the scheduler may hold up a call that does not wait
             asynchronous = _returns_early(device, prepared, call_s)
-    if asynchronous:  # of a step that waits the device's clock would hold the host's time
-        delay_s = EVENT_DELAY_S + call_s * prepared.depth
-        device_s = _device_clock(device, prepared, settings, delay_s)
+    # Between two events, behind a delay that hides the time to enqueue them. Of a step that waits
+    # the device's clock would hold the host's time.
+    num_readings = settings.device_samples if asynchronous else 0
+    delay_s, late_s = EVENT_DELAY_S + call_s * prepared.depth, device.now() + settings.budget_s / 4
+    while len(device_s) < num_readings and (not device_s or device.now() < late_s):
+        prepared.get_ready(device)
+        device_s.append(device.event_time(prepared.step, prepared.depth, behind_s=delay_s))
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
-        device_s=device_s,
+        device_s=tuple(device_s),
         findings={"asynchronous": asynchronous, **findings},
         proofs=proofs_of(prepared),
         memory=memory,
@@ -233,43 +238,27 @@ def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> b
     called_s = device.now() - start_s
     has_work = num_enqueued is None or device.num_enqueued() != num_enqueued
     device.synchronize()
-    if not has_work:
-        return None
-    return called_s - usual_call_s < PROBE_DELAY_S / 2
+    return called_s - usual_call_s < PROBE_DELAY_S / 2 if has_work else None
 
 
 def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
     """What the step has noted. A tensor of one number, or numpy's, is that number. Raises
     ValidationError for more."""
-    findings = prepared.findings() if prepared.findings is not None else {}
+    findings: Mapping[str, Any] = prepared.findings() if prepared.findings is not None else {}
     plain = {
-        name: getattr(value, "item", lambda value=value: value)()
-        for name, value in findings.items()
+        name: value.item() if hasattr(value, "item") else value for name, value in findings.items()
     }
     return convert(plain, dict[str, FindingValue])
-
-
-def _device_clock(
-    device: Device, prepared: Prepared, settings: Settings, delay_s: float
-) -> tuple[float, ...]:
-    """Seconds per step between two events, behind a delay that hides the time to enqueue them."""
-    seconds: list[float] = []
-    late_s = device.now() + settings.budget_s / 4
-    while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
-        prepared.get_ready(device)
-        seconds.append(device.event_time(prepared.step, prepared.depth, behind_s=delay_s))
-    return tuple(seconds)
 
 
 def proofs_of(prepared: Prepared) -> dict[str, str]:
     """After readings, each of which ends with a synchronize."""
     checks = {"data": prepared.verify} if prepared.verify is not None else {}
-    return {name: _outcome(check) for name, check in {**checks, **prepared.proofs}.items()}
-
-
-def _outcome(check: Callable[[], str | None]) -> str:
-    try:
-        wrong = check()
-    except Unavailable as reason:
-        return f"unavailable: {reason}"
-    return "passed" if wrong is None else f"failed: {wrong}"
+    proofs = {}
+    for name, check in {**checks, **prepared.proofs}.items():
+        try:
+            wrong = check()
+            proofs[name] = "passed" if wrong is None else f"failed: {wrong}"
+        except Unavailable as reason:
+            proofs[name] = f"unavailable: {reason}"
+    return proofs

@@ -127,7 +127,10 @@ def read(path: Path) -> Run:
     """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
     try:
         lines = io.BytesIO(read_stored(path, path.parent.parent))
-        header = _header(json.loads(lines.readline()))
+        first = json.loads(lines.readline())
+        if first.get("kind") != "run" or first.get("format") != FORMAT:
+            raise ValueError(f"format {first.get('format')!r}, this hostbench reads {FORMAT}")
+        header = convert(first, RunHeader)
     except (OSError, *DAMAGE) as error:
         if _is_gone(path, error):
             raise  # archived in between: there is nothing to mend
@@ -138,7 +141,9 @@ def read(path: Path) -> Run:
     damaged: list[int] = []
     for number, line in enumerate(lines, start=2):
         try:
-            record = _record(line)
+            values = json.loads(line)
+            kind = LINES.get(values["kind"])
+            record = convert(values, kind) if kind else None  # only a later hostbench knows it
         except DAMAGE:
             damaged.append(number)
             continue
@@ -159,18 +164,3 @@ def _is_gone(path: Path, error: Exception) -> bool:
 def find(results: Path) -> Iterator[Path]:
     """Every journal below a results folder, oldest first."""
     yield from sorted(results.rglob(f"*{SUFFIX}"))
-
-
-def _header(line: Mapping[str, Any]) -> RunHeader:
-    if line.get("kind") != "run" or line.get("format") != FORMAT:
-        raise ValueError(f"format {line.get('format')!r}, this hostbench reads {FORMAT}")
-    return convert(line, RunHeader)
-
-
-def _record(line: bytes) -> Struct | None:
-    """None for an empty line, and for a kind that only a later hostbench knows."""
-    if not line.strip():
-        return None
-    values = json.loads(line)
-    kind = LINES.get(values["kind"])
-    return None if kind is None else convert(values, kind)

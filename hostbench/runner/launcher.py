@@ -40,8 +40,6 @@ _START_DEADLINE_S = 120.0
 _KILLED_S = 10.0
 """How long a killed worker may take to give back its device and end: then it is left behind."""
 _TICK_S = 1.0
-_NOT_KILLED = "and its process cannot be killed"
-_EXIT = b'{"event": "exit"'
 
 
 def environment() -> dict[str, str]:
@@ -97,15 +95,14 @@ class Launcher:
         them, of a launcher of its own, kept for the next launch: the server has imported torch,
         which reads some as it is loaded. Where it does not start with those, these cases fail.
         """
-        launcher = self._isolated(launch.variables) if launch.variables else self
-        yield from launcher._run(launch)
-
-    def _isolated(self, variables: Mapping[str, str]) -> "Launcher":
-        key = tuple(sorted(variables.items()))
+        if not launch.variables:
+            yield from self._run(launch)
+            return
+        key = tuple(sorted(launch.variables.items()))
         if key not in self._of_variables:
-            joined = {**self._variables, **variables}
+            joined = {**self._variables, **launch.variables}
             self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
-        return self._of_variables[key]
+        yield from self._of_variables[key]._run(launch)
 
     def _run(self, launch: Launch) -> Iterator[CaseRecord]:
         self._bystanders = children() - self._server_pids()  # another launcher's server too
@@ -143,12 +140,12 @@ class Launcher:
             else:
                 if isinstance(message, Exited):
                     self.worker = None
-                    why = f"the worker process was lost: {describe_exit(message.status)}"
-                    why = missed or why
+                    ended = describe_exit(message.status)
+                    why = missed or f"the worker process was lost: {ended}"
                 else:  # killed, and still there: leave it behind
                     stuck = why_alive(self.worker) if self.worker is not None else ""
                     self._stop()
-                    why = f"{missed}, {_NOT_KILLED}{stuck and f': {stuck}'}"
+                    why = f"{missed}, and its process cannot be killed{stuck and f': {stuck}'}"
                 if begun is not None:
                     yield _lost(begun, why, is_fatal=not launch.variables)
                 return
@@ -207,24 +204,19 @@ class Launcher:
             elif chunk := os.read(self._server.stdout.fileno(), 1 << 16):
                 self._buffer += chunk
             else:
-                return self._ended()
+                code = self._server.wait()
+                self._kill_worker()
+                return Exited(status=-code if code < 0 else code << 8)
         line, _, self._buffer = self._buffer.partition(b"\n")
-        half, is_exit, rest = line.rpartition(_EXIT)  # a killed worker may leave half a line
+        half, is_exit, rest = line.rpartition(b'{"event": "exit"')  # a killed worker may leave half
         try:
-            said = json.loads(is_exit + rest if half else line)
-            message: AnyMessage = convert(said, AnyMessage)
+            message: AnyMessage = convert(json.loads(is_exit + rest if half else line), AnyMessage)
             return message
         except ValueError as error:
             raise BrokenError(
                 f"the hostbench in {self._root} has another worker protocol than this one "
                 f"({error}); compare commits that have that of {hostbench.__version__}"
             ) from error
-
-    def _ended(self) -> Exited:
-        assert self._server is not None
-        code = self._server.wait()
-        self._kill_worker()
-        return Exited(status=-code if code < 0 else code << 8)
 
     def _kill_worker(self) -> None:
         if self.worker is not None:

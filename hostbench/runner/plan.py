@@ -25,7 +25,8 @@ class Profile:
     settings: Settings = field(default_factory=Settings)
     deadline_s: float = 60.0
     shares_workers: bool = False
-    """On a device of `SLOW_TO_START` the families without ranks share the worker of a launch."""
+    """On cuda, which every process takes seconds to start, the families without ranks share the
+    worker of a launch."""
 
     @property
     def is_judged(self) -> bool:
@@ -45,8 +46,6 @@ class Profile:
         return replace(changed, settings=QUICK.settings, shares_workers=QUICK.shares_workers)
 
 
-SLOW_TO_START = ("cuda",)
-"""Devices that every process takes seconds to start."""
 STANDARD = Profile(name="standard", launches=12)
 """From 8 to 11 launches the 99 % interval of the median is from the least to the most: with 12 one
 that was disturbed is forgiven."""
@@ -88,7 +87,7 @@ class Plan:
         profile shares workers and they are not to be kept `apart`.
         """
         shared = []
-        is_slow = all(case.values["device"] in SLOW_TO_START for case in self.cases)
+        is_slow = all(case.values["device"] == "cuda" for case in self.cases)
         may_share = self.profile.shares_workers and self.device_override is None and not apart
         if is_slow and may_share:
             ranked = {case.family for case in self.cases if _ranks(case)[0]}
@@ -98,8 +97,11 @@ class Plan:
         for families in [tuple(shared), *alone] if shared else alone:
             cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
             for case in (case for family in families for case in self.order(family, launch)):
-                variables = () if self.device_override is not None else _variables(case)
-                cases_of.setdefault(variables, []).append(case)
+                wanted = registry()[case.workload].options(case).environment
+                if self.device_override is not None:
+                    wanted = {}
+                other = {pair for pair in wanted.items() if os.environ.get(pair[0], "") != pair[1]}
+                cases_of.setdefault(tuple(sorted(other)), []).append(case)
             for variables, cases in cases_of.items():
                 yield families, dict(variables), tuple(cases)
 
@@ -232,16 +234,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     return tuple(chosen)
 
 
-def _variables(case: Case) -> tuple[tuple[str, str], ...]:
-    """Nothing where the environment is already as the case needs it."""
-    work = registry().get(case.workload)
-    wanted = work.options(case).environment if work else {}
-    return tuple(pair for pair in sorted(wanted.items()) if os.environ.get(pair[0], "") != pair[1])
-
-
 def _ranks(case: Case) -> tuple[int, str]:
-    """How many ranks, of which backend; none where the worker itself runs the case, and for a
-    workload that nobody registered."""
-    work = registry().get(case.workload)
-    options = work.options(case) if work else None
-    return (options.ranks, options.backend) if options and options.ranks else (0, "")
+    """How many ranks, of which backend; none where the worker itself runs the case."""
+    options = registry()[case.workload].options(case)
+    return (options.ranks, options.backend) if options.ranks else (0, "")

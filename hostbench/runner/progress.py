@@ -77,7 +77,12 @@ class Bar:
     def tick(self, always: bool = False) -> None:
         """What runs now, and the time left: about once a second, while a worker is busy."""
         now_s = time.monotonic()
-        share, left = self._share(), self._left(now_s)
+        share = self._done / self._total if self._total else 1.0
+        left = ""
+        if math.isfinite(self._end_s):
+            left = f"at most {units.format_duration(self._end_s - now_s)} left"
+        elif self._done and self._done >= self._min_for_eta:
+            left = f"{units.format_duration((now_s - self._began_s) * (1 / share - 1))} left"
         if self._drawn:
             (task,) = self._drawn.task_ids
             self._drawn.update(task, completed=share, left=left, description=self._what)
@@ -96,17 +101,6 @@ class Bar:
         with suppress(OSError):  # nobody can read it: the measurement goes on
             self._out.write(text + "\n")
             self._out.flush()
-
-    def _share(self) -> float:
-        return self._done / self._total if self._total else 1.0
-
-    def _left(self, now_s: float) -> str:
-        if math.isfinite(self._end_s):
-            return f"at most {units.format_duration(self._end_s - now_s)} left"
-        if not self._done or self._done < self._min_for_eta:
-            return ""
-        share, spent_s = self._share(), now_s - self._began_s
-        return f"{units.format_duration(spent_s / share - spent_s)} left"
 
 
 def _drawn(out: TextIO) -> "Progress":

@@ -33,13 +33,18 @@ _BEFORE_THE_FIRST_FORK = (
     "hostbench.ranks.lockstep",
 )
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
-_OF_A_SIMULATION = ("hostbench.device.simulated",)
 
 
 def main() -> None:
     """Serve until stdin closes. The pipe leaves fd 1, so that a library's print is no message."""
     become_subreaper()
-    signal.signal(signal.SIGTERM, _leave)
+
+    def leave(number: int, frame: object) -> None:
+        """The parent is gone: take everything along."""
+        kill_strays(keep=set())
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
     die_with_parent(signal.SIGTERM)
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and hang-ups are the parent's to handle
         signal.signal(number, signal.SIG_IGN)
@@ -56,12 +61,6 @@ def declare() -> None:
     print(f"\n\n{json.dumps({'versions': versions, 'broken': families.broken()})}")
 
 
-def _leave(number: int, frame: object) -> None:
-    """The parent is gone: take everything along."""
-    kill_strays(keep=set())
-    os._exit(128 + number)
-
-
 def _serve() -> None:
     out = os.dup(1)
     os.dup2(2, 1)
@@ -70,11 +69,13 @@ def _serve() -> None:
     send(out, Process(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
         launch = decoded(line, Launch)
-        _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
         if launch.device is None:
+            _import(_BEFORE_THE_FIRST_FORK)
             chosen = {case.family for case in launch.cases}
             # the case that needs it says what is wrong
-            _import(worker.preloads(chosen), Exception, SystemExit)
+            _import(families.preloads(chosen), Exception, SystemExit)
+        else:
+            _import(("hostbench.device.simulated",))
         pid = os.fork()
         if pid == 0:
             _work(worker, out, launch)

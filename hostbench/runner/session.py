@@ -131,7 +131,12 @@ def records(
     next launch on.
     """
     num_sides = len(launchers)
-    observed = {case for case in plan.cases if observes and _is_observed(case)}
+    options = {case: registry()[case.workload].options(case) for case in plan.cases if observes}
+    observed = {  # what enqueues anything: of ranks whose collectives are work of the device
+        case
+        for case, of_case in options.items()
+        if not of_case.host_only and (not of_case.ranks or of_case.backend in ASYNCHRONOUS)
+    }
     progress.begin(num_sides * plan.total() + len(observed), num_sides * len(plan.cases))
     timed: dict[Case, CaseRecord] = {}
     out: set[Case] = set()
@@ -189,13 +194,6 @@ def fitting_records(
         random.Random(plan.seed).shuffle(ordered)
     launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
     yield from records(plan.part(1, launches, cases), launchers, progress, observes=is_alone)
-
-
-def _is_observed(case: Case) -> bool:
-    """Whether it enqueues anything; over ranks, whether their backend's collectives are work of the
-    device."""
-    options = registry()[case.workload].options(case)
-    return not options.host_only and (not options.ranks or options.backend in ASYNCHRONOUS)
 
 
 def _observe(

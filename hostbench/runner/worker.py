@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, DeviceLost, RankFailure, Unavailable
 from hostbench.core.records import (
@@ -26,7 +25,6 @@ from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.families import load
-from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload, prepare
@@ -48,8 +46,19 @@ def walk(launch: Launch, emit: Emit) -> None:
     settings = launch.settings if launch.device is None else BRIEF
     worker = _Worker(launch, emit, settings)
     for case in launch.cases:
-        work = workloads.get(case.workload)
-        record = _begun(launch, work, case)
+        work = workloads[case.workload]
+        options = work.options(case)
+        record = CaseRecord(  # of a case that has not come to its end yet
+            case=case,
+            version=work.version,
+            launch=launch.number,
+            status="failed",
+            reason=None,
+            started_at=now(),
+            seconds=None,
+            nbytes=options.moves,
+            expected=options.expects,
+        )
         emit(Started(record=record))
         try:
             record, is_fatal = worker.measure(work, record)
@@ -60,22 +69,6 @@ def walk(launch: Launch, emit: Emit) -> None:
         if is_fatal:
             return  # ranks that are left die with this process
     worker.close()
-
-
-def _begun(launch: Launch, work: Workload | None, case: Case) -> CaseRecord:
-    """The record of a case that has not come to its end yet: failed."""
-    options = work.options(case) if work else None
-    return CaseRecord(
-        case=case,
-        version=work.version if work else "",
-        launch=launch.number,
-        status="failed",
-        reason=None,
-        started_at=now(),
-        seconds=None,
-        nbytes=options.moves if options else None,
-        expected=options.expects if options else {},
-    )
 
 
 @dataclass(slots=True)
@@ -91,7 +84,7 @@ class _Worker:
     _timed: Prepared | None = field(default=None, init=False)
     """What was timed, and is to be observed."""
 
-    def measure(self, work: Workload | None, begun: CaseRecord) -> tuple[CaseRecord, bool]:
+    def measure(self, work: Workload, begun: CaseRecord) -> tuple[CaseRecord, bool]:
         """(what the case came to, whether this process can no longer be trusted). Raises DeviceLost
         where the device should work and does not start."""
         record, is_fatal = self._measured(work, begun, observes=self.launch.observe)
@@ -112,11 +105,9 @@ class _Worker:
         return record, is_fatal
 
     def _measured(
-        self, work: Workload | None, record: CaseRecord, *, observes: bool
+        self, work: Workload, record: CaseRecord, *, observes: bool
     ) -> tuple[CaseRecord, bool]:
         try:
-            if work is None:
-                raise KeyError(record.case.workload)
             measurement = self._measurement(work, record, observes=observes)
             failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
             wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
@@ -141,15 +132,20 @@ class _Worker:
             if refusal is not None:
                 return replace(record, status="skipped", reason=str(refusal)), False
             is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
-            return _failed(record, error, work.raised_at(error) if work else ""), is_fatal
+            return _failed(record, error, work.raised_at(error)), is_fatal
 
     def _measurement(self, work: Workload, record: CaseRecord, *, observes: bool) -> Measurement:
         case, launch = record.case, self.launch
         if work.has_ranks:
-            ranks = self._get_ranks()
+            if launch.device is not None:  # ranks need torch, which a simulated launch imports not
+                raise Unavailable(f"the {launch.device} device has no ranks")
+            if self._ranks is None:
+                from hostbench.ranks.lockstep import Ranks
+
+                self._ranks = Ranks(launch.deadline_s, is_observed=launch.observe)
             if observes:
-                return ranks.observe(work, case, traced=launch.trace)
-            return ranks.measure(work, case, self.settings)
+                return self._ranks.observe(work, case, traced=launch.trace)
+            return self._ranks.measure(work, case, self.settings)
         device = self._open(record)
         prepared = self._timed or prepare(work, device, case)
         if observes:
@@ -158,16 +154,6 @@ class _Worker:
         if launch.trace or (launch.observes_after and not prepared.host_only):
             self._timed = prepared
         return measurement
-
-    def _get_ranks(self) -> "Ranks":
-        """They need torch: a simulated launch has none and imports none. Raises Unavailable."""
-        if self.launch.device is not None:
-            raise Unavailable(f"the {self.launch.device} device has no ranks")
-        if self._ranks is None:
-            from hostbench.ranks.lockstep import Ranks
-
-            self._ranks = Ranks(self.launch.deadline_s, is_observed=self.launch.observe)
-        return self._ranks
 
     def _open(self, record: CaseRecord) -> Device:
         """Opened and settled, the same for all cases of the launch; a refusal is remembered too.

@@ -62,7 +62,6 @@ def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        b"\n",
         b"[1, 2]\n",
         b"\xff\xfe\x00\n",
         b'{"kind": "case", "case": []}\n',
@@ -74,10 +73,10 @@ def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, dama
     path = written(tmp_path)
     read = edit(path, lambda lines: lines.__setitem__(3, damage))
     assert read.records == (RECORDS[0], *RECORDS[2:])
-    assert read.damaged == ([] if damage == b"\n" else [4])
+    assert read.damaged == [4]
     assert read.finish is not None
-    warned = [f"{path}: 1 damaged journal line" in line for line in read_tree(tmp_path).warnings]
-    assert warned == [True] * len(read.damaged)
+    (warning,) = read_tree(tmp_path).warnings
+    assert f"{path}: 1 damaged journal line" in warning
 
 
 def test_every_line_is_on_disk_at_once_and_the_lock_says_alive(tmp_path: Path) -> None:

@@ -136,9 +136,9 @@ def test_the_order_is_shuffled_and_can_be_had_again() -> None:
     family = {case for case in plan().cases if case.family == "transfer"}
     assert all(set(order) == family and len(order) == len(family) for order in orders)
     # Not by the hash seed: another process has the same order.
-    cases = tuple(Case.of("a.b", {"device": "cpu", "n": n}) for n in range(6))
-    order = plan(cases=cases, seed=7).order("a", 0)
-    assert [case.values["n"] for case in order] == [0, 4, 3, 2, 1, 5]
+    cases = tuple(copy_case(nbytes=number) for number in range(6))
+    order = plan(cases=cases, seed=7).order("transfer", 0)
+    assert [case.values["nbytes"] for case in order] == [1, 2, 4, 0, 3, 5]
 
 
 def test_cases_of_one_number_of_ranks_and_one_backend_stay_together() -> None:
