@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from hostbench.cli import main
 from hostbench.device import simulated_file
@@ -54,7 +55,7 @@ def packed(content: Any) -> bytes:
 
 def an_archive(**changes: Any) -> dict[str, Any]:
     """A whole one with other values: `header_machine=5` is that of its header."""
-    content = json.loads(json.dumps(archive.content_of(RUN)))
+    content = {"hostbench": json.loads(json.dumps(to_builtins(RUN)))}
     for key, value in changes.items():
         part, _, name = key.partition("_")
         ours = content["hostbench"]

@@ -36,12 +36,8 @@ def write(results: Path, run: Run) -> Path:
     """Archive a run. An archive is never overwritten: the same run again is left as it is."""
     path = path_of(results, run)
     if not path.exists():
-        write_atomic(path, packed(content_of(run)))
+        write_atomic(path, packed({"hostbench": to_builtins(run)}))
     return path
-
-
-def content_of(run: Run) -> dict[str, Any]:
-    return {"hostbench": to_builtins(run)}
 
 
 def packed(content: Any) -> bytes:

@@ -53,10 +53,6 @@ _MAX_LAYOUTS = 16
 # ---- the tree -----------------------------------------------------------------------------------
 
 
-def run_id(commit: str, env_name: str) -> str:
-    return f"asv-{commit[:8]}-{env_name}"
-
-
 def environment_of(run_id: str) -> str | None:
     """asv's environment in such a run_id; None for hostbench's own, whose points continue a run's
     series, and for the id of a run."""
@@ -115,16 +111,13 @@ class AsvMachine:
         entry = _load_object(results / machine / "machine.json", warn)
         hardware = entry.get("gpu") or entry.get("cpu")
         self._machine = machine
-        self._hardware = None if hardware is None else str(hardware)
+        self._hardware = hardware = None if hardware is None else str(hardware)
         about = {**shared, **described(results / machine, warn)}
         self._about = {name: own for name, own in about.items() if own and isinstance(own, dict)}
-        self._layouts: list[AsvLayout] = []
-
-    @property
-    def depends(self) -> list[Any]:
+        entries = self._about.items()
+        self.depends = [hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in entries}]
         """What the points of its files take from other files, for JSON."""
-        about = self._about.items()
-        return [self._hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in about}]
+        self._layouts: list[AsvLayout] = []
 
     def read(self, path: Path, raw: bytes, warn: Warn) -> tuple[pa.Table | None, dict[str, Any]]:
         """The points of a file, and what they have in common: fields of a StoredFile. Nothing, and
@@ -133,8 +126,18 @@ class AsvMachine:
             data = _decoded(raw)
             if data.get("version") == 1:
                 raise ValueError("its format is from before 2018: `asv update` converts it")
-            about, names = self._about_file(data), data["result_columns"]
-            is_ours = environment_of(about["run_id"]) is None
+            commit, requirements = str(data["commit_hash"]), data.get("requirements") or {}
+            run_id = f"asv-{commit[:8]}-{data.get('env_name') or ''}"
+            about = {
+                "machine": self._machine,
+                "hardware": self._hardware,
+                "commit": commit,
+                "run_id": run_id,
+                "torch": str(requirements["torch"]) if "torch" in requirements else None,
+                "source": "asv",
+            }
+            names = data["result_columns"]
+            is_ours = environment_of(run_id) is None
             cells = {  # asv trims nulls at a row's end
                 name: dict(zip(names, row, strict=False))
                 for name, row in data["results"].items()
@@ -155,18 +158,6 @@ class AsvMachine:
         texts = {**about, "flags": "", "file": f"{self._machine}/{path.name}"}
         table = of_columns(layout.columns | columns, texts)
         return table, {**about, "first_us": first, "rows": len(table)}
-
-    def _about_file(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        commit = str(data["commit_hash"])
-        requirements = data.get("requirements") or {}
-        return {
-            "machine": self._machine,
-            "hardware": self._hardware,
-            "commit": commit,
-            "run_id": run_id(commit, str(data.get("env_name") or "")),
-            "torch": str(requirements["torch"]) if "torch" in requirements else None,
-            "source": "asv",
-        }
 
     def _layout(self, shape: list[tuple[str, Any]]) -> AsvLayout:
         for known in self._layouts:
@@ -231,7 +222,9 @@ def _literal(text: Any) -> Any:
 def _columns(
     data: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], layout: AsvLayout
 ) -> dict[str, Any]:
-    """The columns in which files of one layout differ, from what asv has of each benchmark."""
+    """The columns in which files of one layout differ, from what asv has of each benchmark: NaN for
+    what was skipped, null for what failed. Raises OverflowError for a number that no float holds.
+    """
     committed = _microseconds(data.get("date"))
     versions, began, lists = list[Any](), list[Any](), {key: list[Any]() for key in _NUMBERS}
     for own, num in zip(cells, layout.counts, strict=True):
@@ -243,20 +236,13 @@ def _columns(
             # a benchmark without parameters may have a bare number
             values = cell if isinstance(cell, list) else [cell]
             lists[column] += values if len(values) == num else [*values, *[None] * num][:num]
-    return {
-        "version": versions,
-        "started_at": began,
-        "committed_at": [committed] * len(began),
-        **_numbers(lists, layout.in_seconds),
-    }
-
-
-def _numbers(lists: Mapping[str, list[Any]], in_seconds: Any) -> dict[str, Any]:
-    """_NUMBERS as numbers, and what they say of each point's status: asv has NaN for what was
-    skipped, null for what failed. Raises OverflowError for a number that no float holds."""
-    numbers = {name: _floats(cells) for name, cells in lists.items()}
+    numbers = dict[str, Any]()
+    for name, values in lists.items():
+        if not set(map(type, values)) <= {float, int, NoneType}:  # text, True, a list
+            values = [value if type(value) in (int, float) else None for value in values]
+        numbers[name] = np.array(values, dtype=float)  # NaN for None
     value = numbers["value"]
-    numbers["seconds"] = np.where(in_seconds, value, np.nan)
+    numbers["seconds"] = np.where(layout.in_seconds, value, np.nan)
     for name in _STATS:
         numbers[name][~np.isfinite(numbers[name]) | np.isnan(numbers["seconds"])] = np.nan
     numbers["num_samples"] = np.trunc(numbers["num_samples"])
@@ -265,17 +251,13 @@ def _numbers(lists: Mapping[str, list[Any]], in_seconds: Any) -> dict[str, Any]:
     status = np.where(is_missing, np.where(is_skipped, 1, 2), 0).astype(np.int32)
     no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
     return {
+        "version": versions,
+        "started_at": began,
+        "committed_at": [committed] * len(began),
         **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
         "status": pa.DictionaryArray.from_arrays(pa.array(status), STATUSES),
         "reason": pa.DictionaryArray.from_arrays(no_reason, [NO_REASON]),
     }
-
-
-def _floats(cells: list[Any]) -> Any:
-    """NaN for what is no number: text, True, a list."""
-    if not set(map(type, cells)) <= {float, int, NoneType}:
-        cells = [cell if type(cell) in (int, float) else None for cell in cells]
-    return np.array(cells, dtype=float)
 
 
 def _microseconds(milliseconds: Any) -> int | None:

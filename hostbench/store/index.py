@@ -61,12 +61,8 @@ def elsewhere(results: str) -> Path:
     return folder
 
 
-def ignore_file(_: Path) -> None:
-    """An OnFile where nobody waits."""
-
-
 def open_table(
-    results: Path, rebuild: bool = False, on_file: OnFile = ignore_file
+    results: Path, rebuild: bool = False, on_file: OnFile = lambda path: None
 ) -> tuple[ResultTable, list[str]]:
     """The table of a results folder as it is now, and warnings of what belongs to no file in it; a
     damaged table is made anew, and a folder without results gets none beside it.

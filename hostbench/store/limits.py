@@ -22,7 +22,7 @@ from hostbench.core.case import Case, read_case
 from hostbench.core.records import DAMAGE
 from hostbench.facts.record import Facts, cuda_group, number_of, text_of
 from hostbench.families import declared
-from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.ceiling import HOST_LINKS, ceiling
 from hostbench.limits.links import LinkName
 from hostbench.limits.published import band
 from hostbench.limits.verdict import link_verdicts
@@ -37,35 +37,51 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
     """The rows of one run, whose facts these are, with the columns LIMITS."""
     before, during = facts.get("before", {}), facts.get("during", {})
     num_hosts = 1 + sum(when.startswith("host ") for when in facts)
-    link, cache_bytes = _link(before, during), number_of(before, "host", "cache_bytes") or 0.0
+    cache_bytes = number_of(before, "host", "cache_bytes") or 0.0
+    ran = cuda_group(before)
+    verdicts = [own for own in link_verdicts(before, during) if own.group == ran]
+    wrong = "; ".join(own.text for own in verdicts if own.level == "warn")
+    is_fine = any(own.kind in ("fine", "c2c") for own in verdicts)
+    link = wrong or ("fine" if is_fine else None)  # None where nothing is known of it
 
-    def limits_of(text: str, device: str, status: str) -> dict[str, Any]:
+    def limits_of(text: str, device: str, status: str, flags: str) -> dict[str, Any]:
+        cells: dict[str, Any] = {"flags": flags}
         case = None if status == "not measured" else read_case(text)
         if case is None:
-            return {}
+            return cells
         crossed = _crossed(case)
         if crossed is None:
-            return {"ceiling": f"{case.workload} is not held against a link"}
+            return cells | {"ceiling": f"{case.workload} is not held against a link"}
         name, share, direction = crossed
         if name == "peer" and num_hosts > 1:
             why = f"{num_hosts} hosts: what the network between them carries is not known"
-            return {"ceiling": why}
+            return cells | {"ceiling": why}
         nbytes = float(case.values.get("nbytes", math.inf))
-        cells = _ceiling(ceiling(name, share, device, before, during, nbytes))
+        limit = ceiling(name, share, device, before, during, nbytes)
+        if isinstance(limit, str):
+            cells["ceiling"] = limit
+        else:
+            cells["ceiling"] = limit.text
+            cells["ceiling_gb_per_s"] = limit.gb_per_s
+            cells["encoded_gb_per_s"] = limit.encoded_gb_per_s
         if device == "cuda":
             cells |= {"link": link} if name in HOST_LINKS else {}
-            cells |= _published(before, direction, share)
+            figures = direction and band(text_of(before, ran or "", "name"), direction)
+            if figures:  # as rates of all bytes, of which `share` crosses the link
+                cells["published_low_gb_per_s"] = figures.low_gb_per_s / share
+                cells["published_high_gb_per_s"] = figures.high_gb_per_s / share
+                cells["published"] = str(figures)
+                cells["published_kind"] = figures.kind
         elif name in HOST_LINKS and status == "ok" and 2 * nbytes < cache_bytes:
-            cells["cached"] = True
+            cells["flags"] = "; ".join(filter(None, (flags, "cached")))
         return cells
 
-    every = zip(rows["case"], rows["device"].astype(str), rows["status"], strict=True)
-    cells = [limits_of(*row) for row in every]
-    for own, flags in zip(cells, rows["flags"], strict=True):
-        is_cached = own.pop("cached", False)
-        own["flags"] = "; ".join(filter(None, (flags, "cached"))) if is_cached else flags
-    limits = pd.DataFrame(cells, columns=(*LIMITS, "flags"), index=rows.index)
-    return rows.assign(**{str(name): column for name, column in limits.items()})
+    every = zip(
+        rows["case"], rows["device"].astype(str), rows["status"], rows["flags"], strict=True
+    )
+    limits = [limits_of(*row) for row in every]
+    columns = pd.DataFrame(limits, columns=(*LIMITS, "flags"), index=rows.index)
+    return rows.assign(**{str(name): column for name, column in columns.items()})
 
 
 def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
@@ -81,37 +97,3 @@ def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
         return options.link, options.share_of_link, options.published
     except (*DAMAGE, ArithmeticError):
         return None
-
-
-def _ceiling(limit: Ceiling | str) -> dict[str, Any]:
-    if isinstance(limit, str):
-        return {"ceiling": limit}
-    return {
-        "ceiling": limit.text,
-        "ceiling_gb_per_s": limit.gb_per_s,
-        "encoded_gb_per_s": limit.encoded_gb_per_s,
-    }
-
-
-def _link(before: Facts, during: Facts) -> str | None:
-    """What is wrong with the link between the host and the GPU that ran; None where nothing is
-    known of it."""
-    ran = cuda_group(before)
-    verdicts = [own for own in link_verdicts(before, during) if own.group == ran]
-    wrong = "; ".join(own.text for own in verdicts if own.level == "warn")
-    is_fine = any(own.kind in ("fine", "c2c") for own in verdicts)
-    return wrong or ("fine" if is_fine else None)
-
-
-def _published(before: Facts, direction: str | None, share: float) -> dict[str, Any]:
-    """As rates of all bytes, of which `share` crosses the link that was measured."""
-    name = text_of(before, cuda_group(before) or "", "name")
-    figures = direction and band(name, direction)
-    if not figures:
-        return {}
-    return {
-        "published_low_gb_per_s": figures.low_gb_per_s / share,
-        "published_high_gb_per_s": figures.high_gb_per_s / share,
-        "published": str(figures),
-        "published_kind": figures.kind,
-    }

@@ -98,29 +98,13 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
 
 
 def _rows_of_run(run: Run) -> Iterator[FrameRow]:
-    shared = _about_run(run)
-    simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
-    for result in case_results(run):
-        yield {**shared, **_about_result(result), **simulated}
-    for text in run.not_measured():
-        yield {
-            **shared,
-            **simulated,
-            "case": text,
-            "workload": text.partition("[")[0],
-            "family": text.partition(".")[0],
-            "status": "not measured",
-            "reason": "the run ended before it came to this case",
-        }
-
-
-def _about_run(run: Run) -> FrameRow:
     header, facts = run.header, facts_of(run.facts_before)
+    is_simulated = header.device == "simulated"
     hardware = gpu_name(facts) or text_of(facts, "host", "cpu_model")
-    if header.device == "simulated" and not str(hardware).startswith("Simulated"):
+    if is_simulated and not str(hardware).startswith("Simulated"):
         hardware = "Simulated" if hardware is None else f"Simulated, on {hardware}"
     committed = header.committed_at
-    return {
+    shared = {
         "machine": header.machine,
         "hardware": hardware,
         "commit": header.commit,
@@ -133,6 +117,19 @@ def _about_run(run: Run) -> FrameRow:
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
     }
+    simulated = {"device": "simulated"} if is_simulated else {}
+    for result in case_results(run):
+        yield {**shared, **_about_result(result, header.launches), **simulated}
+    for text in run.not_measured():
+        yield {
+            **shared,
+            **simulated,
+            "case": text,
+            "workload": text.partition("[")[0],
+            "family": text.partition(".")[0],
+            "status": "not measured",
+            "reason": "the run ended before it came to this case",
+        }
 
 
 def gpu_name(facts: Facts) -> str | None:
@@ -142,7 +139,11 @@ def gpu_name(facts: Facts) -> str | None:
     return " or ".join(sorted(filter(None, names))) or None
 
 
-def _about_result(result: CaseResult) -> FrameRow:
+def _about_result(result: CaseResult, launches: int) -> FrameRow:
+    flags = ["oversubscribed"] if result.findings.get("oversubscribed") is True else []
+    flags += [f"unexpected: {name} is {value}" for name, value in result.unexpected.items()]
+    if result.status == "ok" and len(result.seconds) < launches:
+        flags.append(f"{len(result.seconds)} of {launches} launches")
     row: FrameRow = {
         "family": result.case.family,
         "workload": result.case.workload,
@@ -155,7 +156,7 @@ def _about_result(result: CaseResult) -> FrameRow:
         "findings": result.findings,
         "proofs": result.proofs,
         "peak_memory_bytes": result.peak_memory_bytes,
-        "flags": "; ".join(_flags(result)),
+        "flags": "; ".join(flags),
         **axes_of(result.case),
     }
     if not result.seconds:
@@ -175,12 +176,3 @@ def _about_result(result: CaseResult) -> FrameRow:
         "call_s": median(result.call_s) if result.call_s else None,
         "device_s": median(result.device_s) if result.device_s else None,
     }
-
-
-def _flags(result: CaseResult) -> Iterator[str]:
-    if result.findings.get("oversubscribed") is True:
-        yield "oversubscribed"
-    for name, value in result.unexpected.items():
-        yield f"unexpected: {name} is {value}"
-    if result.status == "ok" and len(result.seconds) < result.planned_launches:
-        yield f"{len(result.seconds)} of {result.planned_launches} launches"

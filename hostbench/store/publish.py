@@ -63,23 +63,20 @@ def _send(
             return []
         files = {row.file for row in lacking}
         rows = local.ask(SCHEMA.names, is_in("file", files))
+        # the bytes of archives, of which a run's records are read
+        contents = [
+            read_stored(results / file, results)
+            if kind == "file" and file.endswith(archive.SUFFIX)
+            else None
+            for kind, file in zip(rows["kind"].to_pylist(), rows["file"].to_pylist(), strict=True)
+        ]
+        index = SCHEMA.get_field_index("content")
+        rows = rows.set_column(index, "content", pa.array(contents, type=pa.binary()))
         try:
-            there.write(_with_content(results, rows), files)
+            there.write(rows, files)
         except CommitFailedError:
             continue
         with suppress(DeltaError):  # others write: one of them does it
             there.tidy()
         return lacking
     raise BrokenError(f"others wrote to {there.url} at the same time {_ATTEMPTS} times; try again")
-
-
-def _with_content(results: Path, rows: pa.Table) -> pa.Table:
-    """Rows of both kinds with the bytes of the archives, of which a run's records are read."""
-    contents = [
-        read_stored(results / file, results)
-        if kind == "file" and file.endswith(archive.SUFFIX)
-        else None
-        for kind, file in zip(rows["kind"].to_pylist(), rows["file"].to_pylist(), strict=True)
-    ]
-    index = SCHEMA.get_field_index("content")
-    return rows.set_column(index, "content", pa.array(contents, type=pa.binary()))

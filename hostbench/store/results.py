@@ -66,7 +66,7 @@ class Results:
     Raises UsageError where there is no such folder, no such table.
     """
 
-    def __init__(self, where: Path | str, on_file: index.OnFile = index.ignore_file) -> None:
+    def __init__(self, where: Path | str, on_file: index.OnFile = lambda path: None) -> None:
         self.folder: Path | None = None if is_url(where) else Path(where)
         """None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(where)
@@ -90,21 +90,17 @@ class Results:
         """The oldest first."""
         self._shown_since = "true"
         if (num := sum(row.rows for row in self._files)) > MAX_POINTS:
-            self._leave_out_the_oldest(num)
+            counts = np.cumsum([row.rows for row in reversed(self._files)])
+            shown = self._files[len(self._files) - int((counts <= MAX_POINTS).sum()) :]
+            self.warnings.append(
+                f"{self._url} has {num:,} points, more than the {MAX_POINTS:,} that are read: "
+                f"{len(self._files) - len(shown):,} files are left out, the oldest"
+            )
+            self._files = shown
+            oldest = min((row.first_us for row in shown if row.first_us is not None), default=0)
+            self._shown_since = f"started_at >= to_timestamp_micros({oldest})"
         ordered = sorted(self._files, key=lambda row: (row.source == "asv", row.file))
         self._ranks = {row.file: rank for rank, row in enumerate(ordered)}
-
-    def _leave_out_the_oldest(self, num_points: int) -> None:
-        """More points than fit into memory."""
-        counts = np.cumsum([row.rows for row in reversed(self._files)])
-        num = int((counts <= MAX_POINTS).sum())
-        self.warnings.append(
-            f"{self._url} has {num_points:,} points, more than the {MAX_POINTS:,} that are read: "
-            f"{len(self._files) - num:,} files are left out, the oldest"
-        )
-        self._files = self._files[len(self._files) - num :]
-        oldest = min((row.first_us for row in self._files if row.first_us is not None), default=0)
-        self._shown_since = f"started_at >= to_timestamp_micros({oldest})"
 
     def _ask(self, ask: Callable[[ResultTable], T]) -> T:
         """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""

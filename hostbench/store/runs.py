@@ -34,27 +34,13 @@ class CaseResult:
     nbytes: int | None
     findings: dict[str, Any]
     """What all launches agree on, and the median of numbers; None where they do not agree."""
-    mixed: dict[str, tuple[int, int]]
-    """Findings that launches contradict each other on: in how many of how many it is True."""
+    unexpected: dict[str, str]
+    """Findings that differ, in any launch, from what the case declares: name -> what was found,
+    `True` or `True in 9 of 10 launches`."""
     proofs: dict[str, str]
     """Proof name to `passed`, `failed: why` or `unavailable: why`: the worst over all passes."""
     peak_memory_bytes: int | None
     """The most that the device's allocator held; None where nobody counts."""
-    expected: dict[str, bool]
-    planned_launches: int
-
-    @property
-    def unexpected(self) -> dict[str, str]:
-        """Findings that differ, in any launch, from what the case declares: name -> what was found,
-        `True` or `True in 9 of 10 launches`."""
-        differing = {}
-        for name, expected in self.expected.items():
-            value, mixed = self.findings.get(name), self.mixed.get(name)
-            if mixed:
-                differing[name] = f"True in {mixed[0]} of {mixed[1]} launches"
-            elif value is not None and value != expected:
-                differing[name] = str(value)
-        return differing
 
 
 class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,10 +95,10 @@ def case_results(run: Run) -> list[CaseResult]:
     by_case: dict[str, list[CaseRecord]] = {text: [] for text in run.header.planned}
     for record in run.winners().values():
         by_case.setdefault(str(record.case), []).append(record)
-    return [_result(records, run.header.launches) for records in by_case.values() if records]
+    return [_result(records) for records in by_case.values() if records]
 
 
-def _result(records: list[CaseRecord], launches: int) -> CaseResult:
+def _result(records: list[CaseRecord]) -> CaseResult:
     records = sorted(records, key=lambda record: record.launch)
     rank = {"failed": 0, "skipped": 1}
     bad = min((r for r in records if r.status in rank), key=lambda r: rank[r.status], default=None)
@@ -123,11 +109,23 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         clock: tuple(median(own) for r in measured if (own := getattr(r.measurement, clock)))
         for clock in ("call_s", "device_s")
     }
-    findings: dict[str, list[Any]] = {}
+    findings, proofs = dict[str, list[Any]](), dict[str, str]()
+    # a failure counts more than what could not be shown, and that more than a pass
+    order = ("passed", "unavailable", "failed")
     for record in records:
         for name, value in record.measurement.findings.items():
             findings.setdefault(name, []).append(value)
-    flags = {name: [v for v in own if isinstance(v, bool)] for name, own in findings.items()}
+        for name, outcome in record.measurement.proofs.items():
+            both = (proofs.get(name, outcome), outcome)
+            proofs[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
+    agreed = {name: _together(values) for name, values in findings.items()}
+    unexpected = {}
+    for name, expected in last.expected.items():
+        flags = [value for value in findings.get(name, ()) if isinstance(value, bool)]
+        if 0 < sum(flags) < len(flags):
+            unexpected[name] = f"True in {sum(flags)} of {len(flags)} launches"
+        elif agreed.get(name) not in (None, expected):
+            unexpected[name] = str(agreed[name])
     peaks = [record.measurement.memory.get("peak_allocated") for record in records]
     return CaseResult(
         case=last.case,
@@ -138,12 +136,10 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         seconds=tuple(r.seconds for r in measured if r.seconds is not None),
         **clocks,
         nbytes=last.nbytes,
-        findings={name: _together(values) for name, values in findings.items()},
-        mixed={n: (sum(own), len(own)) for n, own in flags.items() if 0 < sum(own) < len(own)},
-        proofs=_proofs(records),
+        findings=agreed,
+        unexpected=unexpected,
+        proofs=proofs,
         peak_memory_bytes=max((peak for peak in peaks if peak is not None), default=None),
-        expected=dict(last.expected),
-        planned_launches=launches,
     )
 
 
@@ -153,14 +149,3 @@ def _together(values: list[Any]) -> Any:
         return values[0]
     are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     return median(values) if are_numbers else None
-
-
-def _proofs(records: list[CaseRecord]) -> dict[str, str]:
-    """A failure counts more than what could not be shown, and that more than a pass."""
-    order = ("passed", "unavailable", "failed")
-    worst: dict[str, str] = {}
-    for record in records:
-        for name, outcome in record.measurement.proofs.items():
-            both = (worst.get(name, outcome), outcome)
-            worst[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
-    return worst

@@ -140,7 +140,14 @@ class ResultTable:
         """
         builder = QueryBuilder(_IN_ORDER)
         builder.register("t", self._delta)
-        names = ", ".join([*map(_selected, columns), *counted])
+        # Text as a dictionary, of each batch: as views it would be many times as large in memory,
+        # and Arrow takes no rows of those.
+        kinds = {TEXT: "Dictionary(Int32, Utf8)", pa.binary(): "Binary"}
+        selected = [
+            f'arrow_cast("{name}", \'{kind}\') as "{name}"' if kind else f'"{name}"'
+            for name, kind in ((name, kinds.get(SCHEMA.field(name).type)) for name in columns)
+        ]
+        names = ", ".join([*selected, *counted])
         query = f"select {names} from t where {where}"  # noqa: S608 - `text` quotes what is stored
         if counted:
             query += " group by " + ", ".join(f'"{name}"' for name in columns)
@@ -184,14 +191,6 @@ def is_in(name: str, values: Iterable[str]) -> str:
         return "false"
     within = f"{name} >= {text(ordered[0])} and {name} <= {text(ordered[-1])}"
     return f"{within} and {name} in ({', '.join(map(text, ordered))})"
-
-
-def _selected(name: str) -> str:
-    """A column in SQL. Text as a dictionary, of each batch: as views it would be many times as
-    large in memory, and Arrow takes no rows of those."""
-    kind = {TEXT: "Dictionary(Int32, Utf8)", pa.binary(): "Binary"}.get(SCHEMA.field(name).type)
-    column = f'"{name}"'
-    return f"arrow_cast({column}, '{kind}') as {column}" if kind else column
 
 
 # ---- into rows ----------------------------------------------------------------------------------
