@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
     from hostbench.report.answer import Answer
 
-MOST_LISTED = 10
-"""Lines of one kind that are listed; the others are counted."""
-
 
 class Title(str):
     """Stands above a page."""
@@ -86,11 +83,3 @@ class Page:
     """Of CSV; else the first table of the blocks."""
     document: Callable[[], Any] | None = None
     """Of JSON; else the rows of that table."""
-
-
-def listed(title: str, lines: Sequence[str]) -> list[Block]:
-    """Lines of one kind under a heading, the first MOST_LISTED; nothing where there are none."""
-    if not lines:
-        return []
-    more = [Item(f"and {len(lines) - MOST_LISTED} more")] if len(lines) > MOST_LISTED else []
-    return ["", Heading(title), *map(Item, lines[:MOST_LISTED]), *more]

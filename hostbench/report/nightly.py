@@ -17,7 +17,7 @@ from hostbench.core.units import number_of, one_line
 from hostbench.facts import spec
 from hostbench.facts.differences import possible
 from hostbench.judge.two_sides import CHANGED
-from hostbench.report.blocks import Block, Heading, Item, Title, listed
+from hostbench.report.blocks import Block, Heading, Item, Title
 from hostbench.report.comparison import Comparisons, detectable, of_verdicts, table
 from hostbench.report.history import history_of
 from hostbench.report.write import values
@@ -36,6 +36,8 @@ _LISTS = {
     "remarks": "Next, and what else to know",
 }
 """What a night lists, and under which heading."""
+_MOST_LISTED = 10
+"""Lines of one heading; the others are counted."""
 _CALLED: Mapping[str, str] = {
     "disturbed": "disturbed, not judged",
     "unexplained": "moved without a known cause",
@@ -274,8 +276,10 @@ def blocks(night: Tonight) -> list[Block]:
     if night.rows:
         parts += ["", Heading("What failed, moved or was skipped"), table(night.rows)]
     for name, lines in night.lists.items():
-        if night.rows or name not in _EVIDENCE.values():
-            parts += listed(_LISTS[name], lines)
+        if lines and (night.rows or name not in _EVIDENCE.values()):
+            parts += ["", Heading(_LISTS[name]), *map(Item, lines[:_MOST_LISTED])]
+            if len(lines) > _MOST_LISTED:
+                parts.append(Item(f"and {len(lines) - _MOST_LISTED} more"))
     return parts
 
 

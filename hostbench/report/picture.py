@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from hostbench.families.question import Measure, Picture, Row, Rows
@@ -11,14 +12,12 @@ from hostbench.report.kinds import base
 
 def with_number(rows: Rows, axis: str) -> list[Row]:
     """Those whose choice on an axis is a number."""
-    return [row for row in rows if _is_number(str(row.axes.get(axis)))]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    known = list[Row]()
+    for row in rows:
+        with suppress(ValueError):
+            if math.isfinite(float(str(row.axes.get(axis)))):
+                known.append(row)
+    return known
 
 
 def measures_of(picture: Picture, rows: Rows) -> list[Measure]:

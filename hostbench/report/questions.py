@@ -1,7 +1,7 @@
 """The questions of the families, asked of one run."""
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.families import question as kinds
 from hostbench.families.question import Compare, Question, Row, Rows, valid, where
-from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import base, compare, curve, finding, parts
 
@@ -35,23 +34,22 @@ _CELLS = {cell.name for cell in fields(Row)} - {"family", "workload", "axes"}
 
 
 def rows_of(frame: pd.DataFrame, read: Callable[[str], Case | None] = read_case) -> list[Row]:
-    """The rows of the tidy frame whose case can be read."""
-    frame = frame[[name for name in frame if name in _CELLS]]
-    cases = ((cells, read(str(cells["case"]))) for cells in frame.to_dict("records"))
-    return [_row(cells, case) for cells, case in cases if case is not None]
-
-
-def _row(cells: Mapping[Hashable, Any], case: Case) -> Row:
-    """What the frame does not know, or knows as no finite number, is as Row has it."""
-    known = {
-        name: cells[name]
-        for name in _CELLS
-        if cells.get(name) is not None
-        and not (isinstance(cells[name], float) and not math.isfinite(cells[name]))
-    }
-    own = {name: value for name, value in case.axes if name != "device"}
-    device = known.pop("device", case.values.get("device"))
-    return Row(**known, family=case.family, workload=case.workload, axes=own, device=str(device))
+    """The rows of the tidy frame whose case can be read; what the frame does not know, or knows as
+    no finite number, is as Row has it."""
+    rows = []
+    for cells in frame[[name for name in frame if name in _CELLS]].to_dict("records"):
+        case = read(str(cells["case"]))
+        if case is None:
+            continue
+        known: dict[str, Any] = {
+            str(name): cell
+            for name, cell in cells.items()
+            if cell is not None and not (isinstance(cell, float) and not math.isfinite(cell))
+        }
+        axes = {name: value for name, value in case.axes if name != "device"}
+        known["device"] = str(known.get("device", case.values.get("device")))
+        rows.append(Row(**known, family=case.family, workload=case.workload, axes=axes))
+    return rows
 
 
 def answers(rows: Rows) -> list[Answer]:
@@ -77,20 +75,18 @@ def asked(family: str) -> tuple[Question, ...]:
     own: list[Question] = list(families.questions(family))
     covered = {name for ask in own for name in (ask.workload, *ask.also)}
     works = families.load((family,)).values()
-    own += [Compare(text=_default(w), workload=w.name) for w in works if w.name not in covered]
+    for work in works:
+        if work.name not in covered:  # `One copy. Timed: ...` asks what its choices cost
+            what = (work.question or work.name).partition(". ")[0].rstrip(".")
+            choices = any(len(work.axes[axis]) > 1 for axis in work.axes if axis != "device")
+            text = f"{what}: what {'do the choices' if choices else 'does it'} cost?"
+            own.append(Compare(text=text, workload=work.name))
     # Of a project's own every question has a line on the first screen.
     screens = ["" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in own]
     return tuple(
         replace(ask, words={**words, **ask.words}, screen=ask.screen or screen)
         for ask, screen in zip(own, screens, strict=True)
     )
-
-
-def _default(work: Workload) -> str:
-    """`One copy. Timed: ...` asks `One copy: what do the choices cost?`, where there are some."""
-    what = (work.question or work.name).partition(". ")[0].rstrip(".")
-    choices = any(len(values) > 1 for axis, values in work.axes.items() if axis != "device")
-    return f"{what}: what {'do the choices' if choices else 'does it'} cost?"
 
 
 def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:

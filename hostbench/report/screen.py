@@ -62,9 +62,13 @@ def screen(
         *(learnt and [*learnt, StyledLine("")]),
         *_table(answers, why and f", {why}"),
         StyledLine(""),
-        *(line for pair in pairs for line in _wrapped(*pair)),
-        *(StyledLine(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
     ]
+    for label, text in pairs:
+        first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
+        lines.append(StyledLine(f"{label:<{_LABEL}}{first}", "bold", end=len(label)))
+        lines += [StyledLine(" " * _LABEL + rest) for rest in more]
+    for label, text in footer:
+        lines.append(StyledLine(f"{label:<{_LABEL}}{text}", "bold", end=len(label)))
     return draw(lines, terminal)
 
 
@@ -72,14 +76,6 @@ def _clipped(text: str, width: int = WIDTH) -> str:
     """Within the page; figures differ by machine, and some are longer than foreseen."""
     text = one_line(text)
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _wrapped(label: str, text: str) -> Iterator[StyledLine]:
-    """A label and its text, two lines at most."""
-    first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
-    yield StyledLine(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
-    for rest in more:
-        yield StyledLine(" " * _LABEL + rest)
 
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:

@@ -1,4 +1,4 @@
-"""Pages as text, Markdown, JSON and CSV; hostbench.report.html writes HTML."""
+"""Pages as text, Markdown, JSON, CSV and HTML."""
 
 import csv
 import io
@@ -8,14 +8,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from hostbench.core.units import one_line
 from hostbench.report.blocks import Block, Heading, Item, Page, Quoted, Struck, Table, Title
-
-if TYPE_CHECKING:  # as in blocks
-    from hostbench.report.answer import Answer
 
 WIDTH = 100
 """Of what is wrapped for a person, whatever the terminal."""
@@ -29,6 +28,17 @@ _STYLES = {
 """Colour of a row's first word on a terminal."""
 _TYPED = re.compile(r"(`[^`]*\bhostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
 """What a person types: a command of ours, a case or a series."""
+_STYLE = """
+:root { color-scheme: light dark }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem; padding: 0 1rem }
+body { overflow-wrap: anywhere } h2 { font-size: 1.4rem } h3 { font-size: 1.1rem }
+p, ul { margin: .2rem 0 } ul { padding-left: 1rem } figure { margin: .5rem 0 1rem }
+section { display: inline-block; vertical-align: top; width: 26rem; max-width: 100% }
+svg { max-width: 100%; height: auto }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13px }
+td, th { padding: .2rem .5rem; border-bottom: 1px solid #8884; min-width: 4rem }
+td code { display: block; min-width: 12rem }
+"""
 
 
 class StyledLine(NamedTuple):
@@ -46,8 +56,6 @@ def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
     if form in ("text", "md"):
         return text(page.blocks(), terminal) if form == "text" else markdown(page.blocks())
     if form == "html":
-        from hostbench.report.html import html
-
         return html(page.blocks())
     if form == "json" and page.document:
         return json.dumps(page.document(), indent=2)
@@ -108,7 +116,12 @@ def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
             indent = "  " * isinstance(block, Item)
             yield from map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
         else:
-            yield from map(StyledLine, _answer_lines(block))
+            yield StyledLine(f"  {one_line(block.question)}")
+            figures = "; ".join(block.figures_in_words())
+            for number, words in enumerate((block.verdict, figures, *block.notes)):
+                indent = " " * (10 if number else 6)
+                lines = textwrap.wrap(one_line(words), WIDTH - len(indent))
+                yield from (StyledLine(indent + line) for line in lines)
 
 
 def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
@@ -153,18 +166,6 @@ def _folded(line: str, width: int, start: int = 0) -> list[str]:
     room = max(width - start, _LEAST)
     first, *more = textwrap.wrap(line[start:], room, break_on_hyphens=False) or [""]
     return [line[:start] + first, *(" " * start + rest for rest in more)]
-
-
-def _answer_lines(answer: "Answer") -> Iterator[str]:
-    """Question, verdict, figures, notes."""
-    yield f"  {one_line(answer.question)}"
-    figures = "; ".join(answer.figures_in_words())
-    texts = ((6, answer.verdict), (10, figures), *((10, note) for note in answer.notes))
-    for indent, words in texts:
-        space = " " * indent
-        yield from textwrap.wrap(
-            one_line(words), WIDTH, initial_indent=space, subsequent_indent=space
-        )
 
 
 # ---- Markdown -----------------------------------------------------------------------------------
@@ -246,3 +247,37 @@ def code(words: str, in_table: bool = False) -> str:
     runs = re.findall("`+", line)
     fence, space = "`" * (1 + max(map(len, runs), default=0)), " " * bool(runs)
     return f"{fence}{space}{line}{space}{fence}" if line else ""
+
+
+# ---- HTML ---------------------------------------------------------------------------------------
+
+
+def html(blocks: Sequence[Block]) -> str:
+    """A self-contained file, to attach to a CI job or to send to somebody: the page's Markdown, in
+    which no text is markup, with the charts of its answers; no script, no link. The first Title is
+    the document's."""
+    from markdown_it import MarkdownIt
+
+    from hostbench.report import charts
+    from hostbench.report.answer import Answer
+
+    title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
+    options = {"html": False, "breaks": True}
+    render = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).render
+    parts = list[str]()
+    for answer, group in groupby(blocks, lambda own: own if isinstance(own, Answer) else None):
+        words, figure = render(markdown(group)), ""
+        if isinstance(answer, Answer) and answer.chart:
+            with suppress(ImportError):  # the extra `dashboard` may not be installed
+                figure = f"<figure>{charts.svg(charts.drawn(answer.chart))}</figure>"
+        parts.append(f"<section>{words}{figure}</section>" if answer else words)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<style>{_STYLE}</style></head><body>",
+            *parts,
+            "</body></html>",
+        ]
+    )

@@ -49,11 +49,16 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         serial = by_launch(ask.serial, *parts)
     elif ask.serial in loops:
         serial = loops[ask.serial].by_launch
-    ways = [
-        _way(ask, way, loops[way], serial, ideal)
-        for way in (*ask.controls, *ask.ways)
-        if way in loops and serial
-    ]
+    ways = list[WayResult]()
+    for way in (*ask.controls, *ask.ways):
+        if way in loops and serial:
+            row, name = loops[way], ask.word(ask.axis, way)
+            gain, hidden = conclude(row.by_launch, serial), None
+            if way in ask.ways:
+                hidden = _hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
+                if gain.verdict == "undecided":  # no share of a difference that is not established
+                    hidden = Figure(hidden.label, None, "share", status="undecided")
+            ways.append(WayResult(name, row, gain, hidden))
     ideal_s = median([*ideal.values()]) if ideal and ways else None
     figures = [*_figures(ask, loops, ways, ideal_s)]
     if ideal_s is not None:
@@ -81,16 +86,6 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
             rules=() if ideal_s is None else (Rule("ideal", ideal_s),),
         ),
     )
-
-
-def _way(ask: Parts, way: str, row: Row, serial: Launches, ideal: Launches) -> WayResult:
-    """No share of a difference that is not established."""
-    name, gain, hidden = ask.word(ask.axis, way), conclude(row.by_launch, serial), None
-    if way not in ask.controls:
-        hidden = _hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
-        if gain.verdict == "undecided":
-            hidden = Figure(hidden.label, None, "share", status="undecided")
-    return WayResult(name, row, gain, hidden)
 
 
 def _figures(
@@ -141,7 +136,14 @@ def _verdict(ask: Parts, best: WayResult, able: Sequence[WayResult], few: str) -
         gain = f"{best.name} is {format_factor(best.gain.factor)} faster than {serial}"
         reason = best.hidden and best.hidden.reason
         return "partly", f"{gain}; how much it hides is not known ({reason})"
-    return _hides(best.hidden.value, best, best.hidden)
+    share, low, high = best.hidden.value, best.hidden.low or 0.0, best.hidden.high or 0.0
+    between = f"{100 * low:.0f} % to {100 * high:.0f} %"
+    if low <= HARDLY and high >= HIDES:
+        return "undecided", f"undecided: {between} hidden by the best, {best.name}"
+    words = f"{100 * share:.0f} % hidden by {best.name} (99 % interval {between})"
+    if share >= HIDES:
+        return "yes", f"yes: {words}"
+    return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
 
 
 def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
@@ -179,16 +181,3 @@ def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches)
         return without("the loop beats the ideal that its parts give", "refused")
     share, low, high = (min(max(end, 0.0), 1.0) for end in (share, low, high))
     return Figure(label, share, "share", low=low, high=high)
-
-
-def _hides(share: float, way: WayResult, hidden: Figure) -> tuple[State, str]:
-    """Of a way that is established to be faster than serial."""
-    low, high = hidden.low or 0.0, hidden.high or 0.0
-    between = f"{100 * low:.0f} % to {100 * high:.0f} %"
-    if low <= HARDLY and high >= HIDES:
-        return "undecided", f"undecided: {between} hidden by the best, {way.name}"
-    kind = "few launches say" if hidden.note else "99 % interval"
-    words = f"{100 * share:.0f} % hidden by {way.name} ({kind} {between})"
-    if share >= HIDES:
-        return "yes", f"yes: {words}"
-    return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
