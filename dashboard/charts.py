@@ -10,6 +10,7 @@ from hostbench.report import charts as vega
 from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 
 MOST_DOTS, MOST_LANES = 1500, 24
+_ABOUT = "machine run_id name changed started_at scratch ok failed skipped".split()
 _KINDS = ("ok", "scratch (quick, dirty)", "facts changed", "with failures")
 _DOTS, _SHAPES = (BLUE, GREY, PINK, ORANGE), ("circle", "circle", "diamond", "cross")
 VERDICTS = ("failed", "slower", "faster", "undecided", "same")
@@ -20,7 +21,7 @@ def dots(runs: pd.DataFrame) -> Spec:
     """Machines by days, a dot for each run (data.runs), a diamond where facts changed."""
     known = runs[runs["started_at"].notna()].head(MOST_DOTS)
     rows = []
-    for run in known.to_dict("records"):
+    for run in known[_ABOUT].to_dict("records"):
         is_scratch, has_changed = isinstance(run["scratch"], str), run["changed"] != ""
         is_kind = (True, is_scratch, has_changed, run["failed"] > 0)
         rank = max(index for index, is_it in enumerate(is_kind) if is_it)

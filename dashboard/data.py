@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import charts
 import pandas as pd
 import streamlit as st
 import words
@@ -22,6 +24,7 @@ from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
 from hostbench.families.question import TIME, Row, where
+from hostbench.judge.events import Event
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import Comparison
@@ -33,7 +36,7 @@ from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
 from hostbench.report.sides import LEVEL, Key, chosen
-from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart
+from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, around, chart
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
@@ -89,7 +92,7 @@ def history(store: Store) -> Results:
     return Results(store.folder or store.results)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@lru_cache(maxsize=4)
 def runs(store: Store) -> pd.DataFrame:
     """A row for each run of a machine with a name, the newest first: how many points of each status
     it has, the families that it has a number of, what a page calls it (`name`), and which of FACTS
@@ -115,26 +118,26 @@ def runs(store: Store) -> pd.DataFrame:
     return rows.assign(name=names, changed=texts).fillna({"changed": ""})
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@lru_cache(maxsize=4)
 def machines(store: Store) -> tuple[str, ...]:
     """The one with the newest run first."""
     return tuple(dict.fromkeys(runs(store)["machine"]))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@lru_cache(maxsize=64)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run, with what its rates are held against."""
     return history(store).run_rows(machine, run_id).assign(machine=machine)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@lru_cache(maxsize=64)
 def measured(store: Store, machine: str, run_id: str) -> frozenset[str]:
     """The workloads that a run has a number of."""
     own = rows(store, machine, run_id)
     return frozenset(own["workload"][own["status"] == "ok"])
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@lru_cache(maxsize=64)
 def rows_of_runs(
     store: Store, keys: tuple[tuple[str, str], ...], workloads: tuple[str, ...]
 ) -> list[Row]:
@@ -151,7 +154,7 @@ def measured_in(rows: Sequence[Row]) -> str:
     return "; ".join(dict.fromkeys(f"{row.machine}, {row.run}" for row in rows))
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@lru_cache(maxsize=32)
 def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
@@ -177,13 +180,13 @@ def small_picture(
     return svg(drawn(chart, SMALL_HEIGHT), ink) if chart else "", about
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@lru_cache(maxsize=16)
 def series(store: Store, machine: str) -> pd.DataFrame:
     """A row for each series of a machine: workload, case, has_number."""
     return history(store).series(machine).assign(machine=machine)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@lru_cache(maxsize=32)
 def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
@@ -225,6 +228,13 @@ def trends(
     return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
 
 
+@lru_cache(maxsize=32)
+def before_and_after(store: Store, event: Event, case: str, height: int) -> Spec:
+    """A series around a change of it or of its machine."""
+    rows = trend(store, event.machine, case)
+    return around(rows[rows["group"] == event.group], event, height)
+
+
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")
 def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
     """What a run answers; nothing where it measured another project."""
@@ -257,6 +267,15 @@ def comparison(
     rows = [_row(key, one) for key, one in both.comparisons.items()]
     text = markdown(page(both, again).blocks())
     return pd.DataFrame(rows, columns=COMPARED), both.notes, text
+
+
+@lru_cache(maxsize=32)
+def lanes(store: Store, names: tuple[str, str], machines: tuple[str, ...], workload: str) -> Spec:
+    """The chart of a comparison: all workloads, or the series of one."""
+    rows, *_ = comparison(store, names, machines)
+    if workload:
+        return charts.by_series(rows[rows["workload"] == workload])
+    return charts.by_workload(rows)
 
 
 def _row(key: Key, one: Comparison) -> tuple[Any, ...]:

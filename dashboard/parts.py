@@ -5,9 +5,9 @@ import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import data
 import pandas as pd
@@ -25,8 +25,6 @@ from hostbench.report.changes import Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
 from hostbench.report.page import DEVICES
 from hostbench.report.sides import is_ours
-
-T = TypeVar("T")
 
 REMEDY = "hostbench run --quick"
 ANY_TIME = "all runs"
@@ -151,22 +149,33 @@ def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
     """Of the machines and the time that are chosen, the newest first; of some workloads those that
     have a number of their family."""
-    every = within(data.runs(store))
-    every = every[every["machine"].isin(machines(store))]
-    if not workloads:
-        return every
-    families = {name.partition(".")[0] for name in workloads}
-    return every[[not families.isdisjoint(measured) for measured in every["families"]]]
+    families = frozenset(name.partition(".")[0] for name in workloads)
+    return _runs_of(store, tuple(machines(store)), range_start(), families)
+
+
+@lru_cache(maxsize=32)
+def _runs_of(
+    store: Store, names: Sequence[str], first: pd.Timestamp | None, families: frozenset[str]
+) -> pd.DataFrame:
+    every = data.runs(store)
+    wanted = every["machine"].isin(names)
+    if first is not None:
+        wanted &= every["started_at"] >= first
+    if families:
+        wanted &= every["families"].map(lambda measured: not families.isdisjoint(measured))
+    return every[wanted]
 
 
 def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
     """(machine, run) of each machine's newest run with a number of one of these workloads."""
     of_machine: dict[str, str] = {}
-    having = runs(store, workloads)
+    having, most = runs(store, workloads), min(MOST_MACHINES, len(machines(store)))
     for machine, run_id in zip(having["machine"], having["run_id"], strict=True):
-        if machine not in of_machine and len(of_machine) < MOST_MACHINES:
+        if machine not in of_machine:
             if not data.measured(store, machine, run_id).isdisjoint(workloads):
                 of_machine[machine] = run_id
+        if len(of_machine) == most:
+            break
     return list(of_machine.items())
 
 
@@ -222,11 +231,12 @@ def link(page: str, label: str, **query: str) -> None:
 # ---- tables and charts --------------------------------------------------------------------------
 
 
-def shown(parts: Mapping[str, Callable[[], T]], key: str = "show") -> T | None:
+def shown(parts: Mapping[str, Callable[[], object]], key: str = "show") -> None:
     """What is drawn only when asked for, one at a time, which the address holds: a table that
     nobody reads would make the page half as slow again."""
     asked = st.segmented_control("Show", list(parts), key=key, bind="query-params")
-    return parts[asked]() if asked else None
+    if asked:
+        parts[asked]()
 
 
 def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:

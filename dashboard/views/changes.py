@@ -11,7 +11,6 @@ from words import plain
 
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
-from hostbench.report import trend
 from hostbench.report.changes import causes, commands, entry_in_words, evidence_lines, table
 from hostbench.store import triage
 
@@ -58,8 +57,7 @@ with left:
     case = worst.case or longest.case
     example = "" if worst.case else "all of the machine moved; for example "
     st.caption(plain(f"{worst.group}: {example}{words.case(case)}"))
-    points = data.trend(store, worst.machine, case)
-    spec = trend.around(points[points["group"] == worst.group], worst, HEIGHT)
+    spec = data.before_and_after(store, worst, case, HEIGHT)
     point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
     if point:
         parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
@@ -71,13 +69,18 @@ with right:
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
     st.code(commands(worst, store.folder or store.results), None, wrap_lines=True)
-by_id = {event.id: event for event in picked.events}
-events = pd.DataFrame(table(picked.events).rows)
-own = [by_id[name] for name in events["series"]]
-named = {"series": [words.case(event.case) for event in own]}
-named["machine"] = [event.group for event in own]
-events = events.assign(**named)[EVENTS]
-percent = ("effect", "low", "high", "detects")
-row = parts.shown({"events": lambda: parts.clicked(events, "each", percent=percent)})
-if row is not None and own[row].case:
-    parts.go("trend", case=own[row].case)
+
+
+def moved() -> None:
+    """Every change that has this cause; a click leads to its series."""
+    by_id = {event.id: event for event in picked.events}
+    rows = pd.DataFrame(table(picked.events).rows)
+    events = [by_id[name] for name in rows["series"]]
+    cases = [words.case(event.case) for event in events]
+    rows = rows.assign(series=cases, machine=[event.group for event in events])[EVENTS]
+    row = parts.clicked(rows, "each", percent=("effect", "low", "high", "detects"))
+    if row is not None and events[row].case:
+        parts.go("trend", case=events[row].case)
+
+
+parts.shown({"events": moved})
