@@ -1,6 +1,7 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 import shlex
+import sys
 import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from functools import lru_cache, partial
 from html import escape
 from typing import Any, NoReturn
 
+import charts
 import data
 import pandas as pd
 import streamlit as st
@@ -164,6 +166,17 @@ def _runs_of(
     if families:
         wanted &= every["families"].map(lambda measured: not families.isdisjoint(measured))
     return every[wanted]
+
+
+def dots(store: Store, most: int = sys.maxsize) -> Spec:
+    """The newest of these runs of each machine, over time."""
+    return _dots_of(store, tuple(machines(store)), range_start(), most)
+
+
+@lru_cache(maxsize=32)
+def _dots_of(store: Store, names: Sequence[str], first: pd.Timestamp | None, most: int) -> Spec:
+    every = _runs_of(store, names, first, frozenset())
+    return charts.dots(every.groupby("machine").head(most))
 
 
 def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:

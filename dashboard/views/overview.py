@@ -3,7 +3,6 @@
 from collections import Counter
 from functools import partial
 
-import charts
 import data
 import parts
 import streamlit as st
@@ -122,9 +121,8 @@ else:
     parts.changes(changes, series)
 
 st.subheader("Machines", anchor=False)
-recent = runs.groupby("machine").head(RECENT)
-if len(recent) < len(runs):
+if runs["machine"].value_counts().max() > RECENT:
     st.caption(f"The newest {RECENT} runs of each machine; Runs and machines shows all.")
-dot = parts.chart(charts.dots(recent), "machines", f"{len(recent)} runs over time")
+dot = parts.chart(parts.dots(store, RECENT), "machines", "the runs of each machine over time")
 if dot:
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")
