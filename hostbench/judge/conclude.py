@@ -6,7 +6,6 @@ decides at ALPHA; fewer than MIN_LAUNCHES decide nothing. Pure functions.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from hostbench.core.samples import MIN_LAUNCHES, Launches, median
 from hostbench.judge import moderated
+from hostbench.judge.changepoint.detector import LARGEST_HEIGHT
 from hostbench.judge.two_sides import SAME_WITHIN, Verdict
 
 ALPHA = 0.005
@@ -56,15 +56,23 @@ class Conclusion:
 
 
 def conclude(this: Launches, other: Launches) -> Conclusion:
-    """Whether `this` is faster than `other`. Raises ValueError where one has no positive time."""
+    """Whether `this` is faster than `other`: by the mean over launches of the logarithm of their
+    factor with the outermost drawn in, and its interval at ALPHA (Dixon and Tukey, Technometrics
+    1968). Raises ValueError where one has no positive time."""
     mine, theirs = _positive(this), _positive(other)
     if not mine or not theirs:
         raise ValueError("a comparison needs a positive time on both sides")
     both = mine.keys() & theirs.keys()
-    if len(both) < MIN_LAUNCHES:
+    num = len(both)
+    if num < MIN_LAUNCHES:
         factor = median([*theirs.values()]) / median([*mine.values()])
         return Conclusion(verdict="undecided", factor=factor, low=None, high=None, is_few=True)
-    middle, half = _winsorized([math.log(theirs[n] / mine[n]) for n in both])
+    drawn_in = max(1, num // WINSORIZED)
+    inner = sorted(math.log(theirs[n] / mine[n]) for n in both)[drawn_in : num - drawn_in]
+    winsorized = [inner[0]] * drawn_in + inner + [inner[-1]] * drawn_in
+    degrees = len(inner) - 1
+    error = float(np.std(winsorized, ddof=1)) / math.sqrt(num) * (num - 1) / degrees
+    middle, half = float(np.mean(winsorized)), _quantile(degrees) * error
     verdict: Verdict = "undecided"
     if abs(middle) > half and abs(middle) >= math.log1p(MIN_EFFECT):
         verdict = "faster" if middle > 0 else "slower"
@@ -73,22 +81,13 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     return Conclusion(
         verdict=verdict,
         factor=math.exp(middle),
-        low=_exp(middle - half),
-        high=_exp(middle + half),
-        spread=max(_spread(mine), _spread(theirs)),
+        low=math.exp(middle - half),
+        high=math.exp(min(middle + half, LARGEST_HEIGHT)),
+        spread=max(
+            (max(times) - min(times)) / median(times)
+            for times in ([*mine.values()], [*theirs.values()])
+        ),
     )
-
-
-def _winsorized(differences: Sequence[float]) -> tuple[float, float]:
-    """Their mean with the outermost drawn in, and half the width of its interval at ALPHA (Dixon
-    and Tukey, Technometrics 1968)."""
-    num = len(differences)
-    drawn_in = max(1, num // WINSORIZED)
-    inner = sorted(differences)[drawn_in : num - drawn_in]
-    winsorized = [inner[0]] * drawn_in + inner + [inner[-1]] * drawn_in
-    degrees = len(inner) - 1
-    error = float(np.std(winsorized, ddof=1)) / math.sqrt(num) * (num - 1) / degrees
-    return float(np.mean(winsorized)), _quantile(degrees) * error
 
 
 @lru_cache
@@ -96,15 +95,10 @@ def _quantile(degrees: int) -> float:
     return float(moderated.quantile(ALPHA, np.array([float(degrees)]))[0])
 
 
-def _spread(times: Launches) -> float:
-    return (max(times.values()) - min(times.values())) / median([*times.values()])
-
-
-def _exp(value: float) -> float | None:
-    return math.exp(value) if value < 700 else None
-
-
 def _positive(times: Launches) -> dict[int, float]:
     """What a clock can have read."""
-    numbers = {n: s for n, s in times.items() if isinstance(s, int | float)}
-    return {n: s for n, s in numbers.items() if SHORTEST <= s <= LONGEST}
+    return {
+        launch: seconds
+        for launch, seconds in times.items()
+        if isinstance(seconds, int | float) and SHORTEST <= seconds <= LONGEST
+    }

@@ -148,10 +148,13 @@ class Event(Struct, frozen=True, kw_only=True):
         return is_slower and entry.series == self.id and entry.since in self.near
 
     @property
+    def has_stayed(self) -> bool:
+        return self.status in ("confirmed", "provisional")
+
+    @property
     def is_open(self) -> bool:
         """A step to slower that stayed, is recent, and has no entry."""
-        stayed = self.effect > 0 and self.status in ("confirmed", "provisional")
-        return stayed and self.recent and self.triage is None
+        return self.effect > 0 and self.has_stayed and self.recent and self.triage is None
 
     @property
     def fails(self) -> bool:
@@ -162,7 +165,7 @@ class Event(Struct, frozen=True, kw_only=True):
         """One of STATES. What is over is so whatever somebody has said of it."""
         if self.is_reset:
             return RESET
-        if self.status not in ("confirmed", "provisional"):
+        if not self.has_stayed:
             return self.status
         if self.fails:
             return FAILS

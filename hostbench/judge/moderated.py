@@ -15,6 +15,7 @@ from hostbench.core.arrays import Floats
 MOST_DEGREES = 1000.0
 """More make no difference to Student's distribution that shows, and cost precision."""
 _NODES = 128
+_gauss_legendre = lru_cache(np.polynomial.legendre.leggauss)
 
 
 def shrunk(variances: Floats, degrees: Floats) -> tuple[Floats, Floats]:
@@ -54,16 +55,9 @@ def quantile(alpha: float, degrees: Floats) -> Floats:
     return result
 
 
-@lru_cache(maxsize=1)
-def _gauss_legendre() -> tuple[Floats, Floats]:
-    """Where to ask between -1 and 1, and what each answer weighs."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
-
-
 def _tail(angle: Floats, degrees: Floats) -> Floats:
     """The integral of cos(x) ** (degrees - 1) from the angle to a right one."""
-    nodes, weights = _gauss_legendre()
+    nodes, weights = _gauss_legendre(_NODES)  # where to ask between -1 and 1, what each weighs
     half = (np.pi / 2 - angle) / 2
     cosines = np.sin(half[:, None] * (1 - nodes))
     tail: Floats = half * (cosines ** (degrees[:, None] - 1) @ weights)

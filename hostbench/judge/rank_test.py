@@ -41,7 +41,11 @@ def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
         raise ValueError("a shift needs numbers on both sides")
     num, total = len(first), len(first) + len(second)
     differences = sorted(b - a for a in first for b in second)
-    ranks = _midranks([*first, *second])
+    # Equal values share the mean of their ranks, and where any are equal all ranks are doubled, so
+    # that they are whole.
+    values = np.array([*first, *second])
+    below, up_to = (np.searchsorted(np.sort(values), values, side) for side in ("left", "right"))
+    ranks: list[int] = (below + up_to + 1 if (up_to - below > 1).any() else up_to).tolist()
     shares, middle = _rank_sums(tuple(sorted(ranks)), num), num * sum(ranks) / total
     is_far = np.abs(np.arange(len(shares)) - middle) >= abs(sum(ranks[:num]) - middle)
     # The interval ends at the differences of this rank from either end; 0 where they are too few.
@@ -53,16 +57,6 @@ def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
         high=differences[-rank] if rank else math.inf,
         p_value=min(1.0, float(shares[is_far].sum())),
     )
-
-
-def _midranks(values: Sequence[float]) -> list[int]:
-    """The rank of each value, 1 for the smallest; equal values share the mean of theirs, and where
-    any are equal all ranks are doubled, so that they are whole."""
-    ordered = np.sort(values)
-    below, up_to = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
-    is_tied = (up_to - below > 1).any()
-    ranks: list[int] = (below + up_to + 1 if is_tied else up_to).tolist()
-    return ranks
 
 
 @lru_cache(maxsize=8)  # without ties every series asks for the same

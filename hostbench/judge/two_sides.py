@@ -132,12 +132,17 @@ def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
             low, high, p_value = interval
             one = replace(judged[key], low=low, high=high, p_value=p_value)
             judged[key] = replace(one, why=_contradiction(table[key], one))
-    p_values = [
+    # What is too small to be called counts as 1, or the many sure ones among these would let in
+    # others that are not.
+    p_values = sorted(
         (one.p_value if one.is_large and not one.why else 1.0)
         for one in judged.values()
         if one.p_value is not None
-    ]
-    limit = _limit(p_values)
+    )
+    num, limit = len(p_values), 0.0
+    for rank, p_value in enumerate(p_values, start=1):  # Benjamini and Hochberg
+        if p_value <= rank / num * FALSE_DISCOVERY_RATE:
+            limit = p_value
     return {key: _decided(judged[key], limit) for key in table}
 
 
@@ -247,16 +252,6 @@ def _logs(seconds: Sequence[float]) -> Floats:
 
 def _height(first: Floats, second: Floats) -> float:
     return float(np.median(second) - np.median(first))
-
-
-def _limit(p_values: Sequence[float]) -> float:
-    """The largest p-value that still counts (Benjamini and Hochberg); 0 where none does. What is
-    too small to be called counts as 1, or the many sure ones among these would let in others that
-    are not."""
-    ranked = enumerate(sorted(p_values), start=1)
-    return max(
-        (p for rank, p in ranked if p <= rank / len(p_values) * FALSE_DISCOVERY_RATE), default=0.0
-    )
 
 
 def _decided(comparison: Comparison, limit: float) -> Comparison:

@@ -83,17 +83,27 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
 
 
 def page(chosen: History, *, every: bool, root: Path) -> Page:
-    """A row for each event, a line for each kind of baseline reset; without `every` what is over or
-    got faster is only counted. `root`: where git knows the commits."""
-    steps = [event for event in chosen.events if not event.is_reset]
-    listed = [event for event in steps if every or _is_listed(event)]
-    left = Counter(event.state for event in steps if not (every or _is_listed(event)))
+    """A row for each event, a line for each kind of baseline reset, across which levels are not
+    compared; without `every` what is over or got faster is only counted. `root`: where git knows
+    the commits."""
+    listed = steps = [event for event in chosen.events if not event.is_reset]
+    if not every:  # of what a recent baseline reset ended nobody knows whether it stayed
+        stayed = [e for e in steps if e.has_stayed or (e.status == "ended" and e.recent)]
+        listed = [event for event in stayed if event.effect > 0 or not event.case]
+    left = Counter(event.state for event in steps) - Counter(event.state for event in listed)
     rest = ", ".join(f"{num} {state}" for state, num in left.items())
 
     def blocks() -> list[str | Table]:
+        resets = []
+        for reset in causes(event for event in chosen.events if event.is_reset):
+            start = min((event.first for event in reset.events), key=lambda own: own.committed_at)
+            since = f"{start.commit[:8]} {start.committed_at:%Y-%m-%d}"
+            num = number_of(reset.num_series, "series", "series")
+            machines = ", ".join(reset.machines)
+            resets.append(f"{RESET}: {reset.title}, since {since}: {num} on {machines}")
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         more = [f"not listed: {rest}; --all lists them"] if rest else []
-        return [first, "", *_resets(chosen.events), *more, *summary(chosen)]
+        return [first, "", *sorted(resets), *more, *summary(chosen)]
 
     def every_event() -> Table:
         return table(with_subjects(chosen.events, root))
@@ -102,26 +112,6 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
         return {"events": values(every_event()), "notes": summary(chosen)}
 
     return Page(blocks=blocks, table=every_event, document=document)
-
-
-def _is_listed(event: Event) -> bool:
-    """A step to slower or of the whole machine that stayed, or that is recent and ended by a
-    baseline reset, for nobody knows whether it did."""
-    is_open = event.status == "ended" and event.recent
-    stayed = event.status in ("confirmed", "provisional") or is_open
-    return stayed and (event.effect > 0 or not event.case)
-
-
-def _resets(events: Iterable[Event]) -> list[str]:
-    """Levels on the two sides of a baseline reset are not compared; one line for all its series."""
-    lines = []
-    for reset in causes(event for event in events if event.is_reset):
-        first = min((event.first for event in reset.events), key=lambda own: own.committed_at)
-        lines.append(
-            f"{RESET}: {reset.title}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
-            f"{number_of(reset.num_series, 'series', 'series')} on {', '.join(reset.machines)}"
-        )
-    return sorted(lines)
 
 
 def summary(chosen: History) -> list[str]:
@@ -138,10 +128,7 @@ def summary(chosen: History) -> list[str]:
     if effects:
         middle, worst = statistics.median(effects), effects[-1]
         line += f"; smallest detectable effect: median {middle:.1%}, worst {worst:.1%}"
-    lines = [line]
-    if left := left_out(chosen):
-        lines.append(left)
-    return lines
+    return [*filter(None, (line, left_out(chosen)))]
 
 
 def left_out(chosen: History) -> str:

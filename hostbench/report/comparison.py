@@ -3,7 +3,7 @@ a pull request. What failed comes first, then the largest changes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -223,21 +223,19 @@ def comment(answer: str, blocks: Iterable[Block]) -> str:
 
 def table(comparisons: Comparisons) -> Table:
     """A row for each series."""
-    rows = []
-    for key, one in comparisons.items():
-        unit, other = ("bytes", "s") if one.in_bytes else ("s", "bytes")
-        rows.append(
-            {
-                f"before_{unit}": one.before,
-                f"after_{unit}": one.after,
-                f"before_{other}": None,
-                f"after_{other}": None,
-                **{name: getattr(one, name) for name in _OF_COMPARISON},
-                "num_first": one.num[0],
-                "num_second": one.num[1],
-                "series": name_of(key),
-            }
-        )
+    rows = [
+        {
+            **asdict(one),
+            "before_s": None if one.in_bytes else one.before,
+            "after_s": None if one.in_bytes else one.after,
+            "before_bytes": one.before if one.in_bytes else None,
+            "after_bytes": one.after if one.in_bytes else None,
+            "num_first": one.num[0],
+            "num_second": one.num[1],
+            "series": name_of(key),
+        }
+        for key, one in comparisons.items()
+    ]
     return Table(_COLUMNS, rows)
 
 
@@ -258,7 +256,6 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-_OF_COMPARISON = ("verdict", "effect", "low", "high", "unit", "why")
 _COLUMNS = (
     Column(("verdict",), "verdict"),
     Column(("before_s", "before_bytes"), "before", format_level, right=True),

@@ -11,26 +11,9 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.judge.events import Event
+from hostbench.report import charts
 from hostbench.report.changes import what
-from hostbench.report.charts import (
-    BYTES,
-    CROSS,
-    GOES_ON,
-    GREY,
-    MANY,
-    PALETTE,
-    PINK,
-    SECONDS,
-    Spec,
-    clickable,
-    field,
-    layer,
-    legend,
-    on_canvas,
-    scale,
-    sized,
-    time_axis,
-)
+from hostbench.report.charts import GREY, PALETTE, PINK, Spec, field, scale
 from hostbench.store.results import SETUP
 
 SHARE = "% of the first level"
@@ -49,7 +32,7 @@ MOST_DRAWN = 500
 DAYS = "days"
 """Name of the selection: the days that were dragged over."""
 MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "failed", "skipped"
-_SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: CROSS, SKIPPED: "M0,-1.4L0,1.4"}
+_SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: charts.CROSS, SKIPPED: "M0,-1.4L0,1.4"}
 _SELECTED = ["run_id", "series", "machine"]
 """What a click on a point tells."""
 _AROUND = 30
@@ -59,7 +42,7 @@ _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
 THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
 _DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
 """What changed -> how its line is drawn; solid where it was this series."""
-_LABELS = {"time": SECONDS, "bytes": BYTES}
+_LABELS = {"time": charts.SECONDS, "bytes": charts.BYTES}
 TALL = 400
 _MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
 """Rows of labels over a chart, the height of one, and letters of a label."""
@@ -231,13 +214,14 @@ def chart(
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
-    names, is_many = [series.name for series in trends], len(points) > MANY
+    names, is_many = [series.name for series in trends], len(points) > charts.MANY
     span_ms = float(points["x"].max() - points["x"].min())
     rules = _labelled(trends, float(points["x"].min()), span_ms)
     room = 6 + _LABEL_HEIGHT * len({*rules["row"].dropna()})
-    key = legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
+    key = charts.legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
     color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
-    x = field("x:T", title=x_title, axis=time_axis(span_ms), scale={"type": "utc", "padding": 20})
+    along, axis = {"type": "utc", "padding": 20}, charts.time_axis(span_ms)
+    x = field("x:T", title=x_title, axis=axis, scale=along)
     x2, high = {"field": "x2"}, {"field": "high"}
     bottom, top = _domain(points, levels)
     up: Spec = {"scale": {"domain": [bottom, top], "nice": False}}
@@ -248,7 +232,7 @@ def chart(
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
     bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     over, under = bars[bars["high"] > top], bars[bars["low"] < bottom]
-    up_arrow, down_arrow = ({**GOES_ON, "shape": f"triangle-{way}"} for way in ("up", "down"))
+    arrows = [{**charts.GOES_ON, "shape": f"triangle-{way}"} for way in ("up", "down")]
     bands = levels[levels["low"].notna()]
     hues, size = dict(zip(names, cycle(PALETTE))), 14 if is_many else 60
     layers = [
@@ -257,17 +241,17 @@ def chart(
         _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
         _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
-        _layer(over, "point", up_arrow, x=x, y={"value": _ARROW}),
-        _layer(under, "point", down_arrow, x=x, y={"value": height - _ARROW}),
+        _layer(over, "point", arrows[0], x=x, y={"value": _ARROW}),
+        _layer(under, "point", arrows[1], x=x, y={"value": height - _ARROW}),
         *_marks(points.assign(hue=points["series"].map(hues)), x, y, size, height),
     ]
     layers = [own for own in layers if own["data"]["values"]]
-    clickable(layers[-1], *_SELECTED)
+    charts.clickable(layers[-1], *_SELECTED)
     layers[-1]["params"] += [
         {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}}
     ]
-    spec = sized(layers, height)
-    return on_canvas(spec) if is_many else spec
+    spec = charts.sized(layers, height)
+    return charts.on_canvas(spec) if is_many else spec
 
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
@@ -276,7 +260,7 @@ def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
     for own in channels.values():
         names |= {spec.get("field") for spec in (own if isinstance(own, list) else [own])}
     values = rows[[name for name in rows if name in names]].to_dict("records")
-    return layer(values, kind, {**look, "clip": True}, **channels)
+    return charts.layer(values, kind, {**look, "clip": True}, **channels)
 
 
 def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
@@ -316,7 +300,7 @@ def _rules(rules: pd.DataFrame, x: Spec) -> list[Spec]:
     labels = rules[rules["row"].notna()].to_dict("records")
     return [
         _layer(rules, "rule", {"strokeWidth": 1.5}, **line, **tip),
-        layer(labels, "text", look, **text, **tip),
+        charts.layer(labels, "text", look, **text, **tip),
     ]
 
 

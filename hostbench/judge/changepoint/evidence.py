@@ -4,7 +4,6 @@
 """
 
 import math
-from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -47,10 +46,6 @@ def long_run_variance(residuals: Floats, noise: float) -> float:
     means = (sums[block:] - sums[:-block]) / block
     slow = SLOW_WEIGHT * block * float(means @ means) / len(means) if len(means) else 0.0
     return max(MEDIAN_VARIANCE * noise**2, slow)
-
-
-def residuals_of(segments: Sequence[Segment]) -> Floats:
-    return np.concatenate([np.array(s.values) - s.level for s in segments])
 
 
 def size(left: Segment, right: Segment, variance: float, threshold: float) -> float:

@@ -80,7 +80,9 @@ def judge_machine(
     shared, mode = common_mode(told)
     if not np.any(mode):
         return JudgedMachine(own=tuple(judge(series, resets)), common=Judgement())  # it never moves
-    shared = shared[:, _last_told(few)]
+    # what few series have a point of is as the last place was where enough have one, else the first
+    places = np.where(few, int(np.argmin(few)), np.arange(len(few)))
+    shared = shared[:, np.maximum.accumulate(places)]
     own = [np.array(logs) for logs in series]
     for row, owner, taken in zip(rows, owners, shared, strict=True):
         places = np.flatnonzero(~np.isnan(row))
@@ -104,13 +106,6 @@ def _rows(
     return np.array(rows), owners
 
 
-def _last_told(few: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """For each place the last one, up to it, where enough series have a point; else the first."""
-    places = np.where(few, int(np.argmin(few)), np.arange(len(few)))
-    latest: npt.NDArray[np.int64] = np.maximum.accumulate(places)
-    return latest
-
-
 def common_mode(rows: Floats) -> tuple[Floats, Floats]:
     """What each series shares with the others, shape of `rows`, and the machine's mode itself.
 
@@ -121,7 +116,9 @@ def common_mode(rows: Floats) -> tuple[Floats, Floats]:
     larger gain. Of a step it has at most the whole. The mode held against a series is that of the
     other series.
     """
-    noise = noise_of(_packed(rows))
+    # each row's points at its start: neighbours are the next point, not the next column
+    order = np.argsort(np.isnan(rows), axis=1, kind="stable")
+    noise = noise_of(np.take_along_axis(rows, order, axis=1))
     centred = rows - _median(rows, axis=1)[:, None]
     shared = np.zeros_like(rows)
     for _ in range(ROUNDS):
@@ -217,13 +214,6 @@ def _heights(
     heights = _median(right, axis=1) - _median(left, axis=1)
     told = np.isfinite(left).any(axis=1) & np.isfinite(right).any(axis=1)
     return np.where(told, heights, np.nan), error
-
-
-def _packed(rows: Floats) -> Floats:
-    """Each row's points at its start: neighbours are the next point, not the next column."""
-    order = np.argsort(np.isnan(rows), axis=1, kind="stable")
-    packed: Floats = np.take_along_axis(rows, order, axis=1)
-    return packed
 
 
 def _median(values: Floats, axis: int) -> Floats:

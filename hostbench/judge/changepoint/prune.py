@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from hostbench.judge.changepoint.evidence import long_run_variance, residuals_of, shape, size
+from hostbench.judge.changepoint.evidence import long_run_variance, shape, size
 from hostbench.judge.changepoint.levels import MAD_TO_SIGMA
 from hostbench.judge.changepoint.segments import (
     Episode,
@@ -69,7 +69,8 @@ def prune(segments: list[Segment], noise: float, threshold: float) -> float:
     Those that are too small go first, then those of the wrong shape.
     """
     while True:
-        variance = long_run_variance(residuals_of(segments), noise)
+        residuals = np.concatenate([np.array(s.values) - s.level for s in segments])
+        variance = long_run_variance(residuals, noise)
         pairs = list(itertools.pairwise(segments))
         scores = [size(a, b, variance, threshold) for a, b in pairs]
         if scores and min(scores) >= 1:

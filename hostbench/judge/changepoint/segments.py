@@ -4,7 +4,7 @@ A series is a list of logarithms without missing points.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -129,7 +129,7 @@ def recurrent_gap(
         height = episode.height
         if abs(height) < max(GAP_NOISES * noise, MIN_GAP):
             continue
-        alike = [other.height for other in _alike(episodes, height, 0.6, 1.5)]
+        alike = [other.height for other in episodes if 0.6 < other.height / height < 1.5]
         near = band(height, 0.5, 1.6)
         visits = len(alike) + sum(runs_off(series, inside, s, near) for s in segments)
         if visits >= FEWEST_VISITS and visits * height**2 > most:
@@ -151,9 +151,3 @@ def _visited_step(
             if runs_off(series, inside, segment, near) >= FEWEST_VISITS_OF_STEP:
                 heights.append(abs(height))
     return max(heights, default=None)
-
-
-def _alike(
-    episodes: Sequence[Episode], height: float, low: float, high: float
-) -> Iterator[Episode]:
-    return (episode for episode in episodes if low < episode.height / height < high)
