@@ -68,6 +68,12 @@ def _axes(*batch_bytes: int, **more: tuple[str, ...]) -> dict[str, Any]:
     return {"device": DEVICES, **sizes_and_memory, **more}
 
 
+def _loop(device: Device, nbytes: int, memory: str, way: str, **options: Any) -> Prepared:
+    from hostbench.families.overlap.loops import Loop
+
+    return Loop(device, nbytes, memory, **options).prepared(way)
+
+
 SHARED: dict[str, Any] = {
     "moves": _moves,
     "expects": _expects,
@@ -90,9 +96,7 @@ SHARED: dict[str, Any] = {
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
-    from hostbench.families.overlap.loops import Loop
-
-    return Loop(device, batch_bytes, memory).prepared(schedule)
+    return _loop(device, batch_bytes, memory, schedule)
 
 
 @workload(
@@ -105,10 +109,7 @@ def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str
 ) -> Prepared:
     """The pipeline with more or less compute per copy. Timed: as `pipeline`."""
-    from hostbench.families.overlap.loops import Loop
-
-    share = RATIOS[compute_to_copy]
-    return Loop(device, batch_bytes, memory, compute_to_copy=share).prepared(schedule)
+    return _loop(device, batch_bytes, memory, schedule, compute_to_copy=RATIOS[compute_to_copy])
 
 
 @workload(
@@ -122,9 +123,7 @@ def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -
 
     Products of matrices leave the device's memory free for the copies; this compute does not.
     """
-    from hostbench.families.overlap.loops import Loop
-
-    return Loop(device, batch_bytes, memory, memory_bound=True).prepared(schedule)
+    return _loop(device, batch_bytes, memory, schedule, memory_bound=True)
 
 
 @workload(
@@ -139,9 +138,7 @@ def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
-    from hostbench.families.overlap.loops import Loop
-
-    return Loop(device, batch_bytes, memory).prepared(ordering)
+    return _loop(device, batch_bytes, memory, ordering)
 
 
 @workload(
@@ -155,6 +152,4 @@ def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Pre
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
-    from hostbench.families.overlap.loops import Loop
-
-    return Loop(device, batch_bytes, memory, returns=True).prepared(schedule)
+    return _loop(device, batch_bytes, memory, schedule, returns=True)

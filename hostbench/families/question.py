@@ -137,7 +137,7 @@ class Row:
 
     def peak(self) -> str:
         """`peak 256MiB`; nothing where it is not known."""
-        nbytes = self.peak_memory_bytes
+        nbytes = self.number("peak_allocated") or self.peak_memory_bytes
         return f"peak {units.format_bytes(nbytes)}" if nbytes else ""
 
 

@@ -107,11 +107,6 @@ def _memory(row: Row) -> str:
     return ", ".join(filter(None, (row.peak(), pages)))
 
 
-def _batch_peak(row: Row) -> str:
-    peak_bytes = row.number("peak_allocated")
-    return f"peak {units.format_bytes(peak_bytes)}" if peak_bytes else ""
-
-
 QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?", workload=CREATE,
@@ -147,7 +142,7 @@ QUESTIONS = (
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,
         over="num_examples", unit="items/s", work=lambda row: int(row.axes["num_examples"]),
-        note=_batch_peak, screen="training step by batch",
+        note=Row.peak, screen="training step by batch",
     ),
 )  # fmt: skip
 PICTURES = (

@@ -76,17 +76,17 @@ class Exchange:
 
     def prepared(self, step: Callable[[], object] | None = None, **options: Any) -> Prepared:
         """The operation, or a step with one in it, its check, and what is documented to be sent."""
-        step = self.group.counted(self.name, step or self.call)
-        checked = {"before": self.refill, "verify": self.verify, **options}
-        return Prepared(step=step, sends=self._sends, **checked)
+        step, (rank, num, _) = self.group.counted(self.name, step or self.call), self.size
 
-    def _sends(self, algorithm: str | None) -> int | None:
-        rank, num, _ = self.size
-        if self.group.backend == "gloo":
-            share: float | None = self.row.gloo_sends(rank, num)
-        else:
-            share = nccl_sends(self.name, num, algorithm)
-        return None if share is None or not self.nbytes else round(self.nbytes * share)
+        def sends(algorithm: str | None) -> int | None:
+            if self.group.backend == "gloo":
+                share: float | None = self.row.gloo_sends(rank, num)
+            else:
+                share = nccl_sends(self.name, num, algorithm)
+            return None if share is None or not self.nbytes else round(self.nbytes * share)
+
+        checked = {"before": self.refill, "verify": self.verify, **options}
+        return Prepared(step=step, sends=sends, **checked)
 
 
 def left_early(barrier: Callable[[], object]) -> str | None:

@@ -126,13 +126,16 @@ QUESTIONS = (
         workload="collectives.first", each=("num_ranks",), baseline={},
     ),
 )  # fmt: skip
-BUS_RATE = question.Measure("bus GB/s", "GB/s", _bus_rate, title="bus bandwidth in GB/s")
-EFFICIENCY = question.Measure(
-    "efficiency", "share", _bus_rate, title="bus bandwidth / that of 2 ranks", better="",
-    share_of={"num_ranks": 2},
-)  # fmt: skip
 OVER_RANKS: Mapping[str, Any] = {
-    "x": ("nbytes", "num_ranks"), "measures": (BUS_RATE, question.RATE, question.TIME, EFFICIENCY),
+    "x": ("nbytes", "num_ranks"),
+    "measures": (
+        question.Measure("bus GB/s", "GB/s", _bus_rate, title="bus bandwidth in GB/s"),
+        question.RATE, question.TIME,
+        question.Measure(
+            "efficiency", "share", _bus_rate, title="bus bandwidth / that of 2 ranks", better="",
+            share_of={"num_ranks": 2},
+        ),
+    ),
 }  # fmt: skip
 PICTURES = (
     Picture(choice="All-reduce", text="All-reduce", workload=ALONE, has_card=True, **OVER_RANKS),

@@ -180,15 +180,11 @@ class Loop:
                 self._use(batch, target)
                 self.device.keep_for(target, computes)
 
-    def stream_synchronize(self) -> None:
-        self._host_waits([stream.synchronize for stream in self.streams[:2]])
-
-    def device_synchronize(self) -> None:
-        self._host_waits([self.device.synchronize])
-
-    def _host_waits(self, waits: list[Step]) -> None:
+    def host_waits(self, *, for_device: bool) -> None:
         """The host waits between a copy and its compute: for it, and for the compute before."""
         copies, computes = self.streams[:2]
+        waits = [copies.synchronize, computes.synchronize]
+        waits = [self.device.synchronize] if for_device else waits
         for batch in range(NUM_BATCHES):
             with self.device.on(copies):
                 target = self._copy(batch)
@@ -305,7 +301,7 @@ WAYS = {
     "streams_4": Way(Loop.round_robin, 4),
     "events": Way(Loop.copy_stream),
     "record_stream": Way(Loop.record_stream, 0),
-    "stream_synchronize": Way(Loop.stream_synchronize),
-    "device_synchronize": Way(Loop.device_synchronize),
+    "stream_synchronize": Way(partial(Loop.host_waits, for_device=False)),
+    "device_synchronize": Way(partial(Loop.host_waits, for_device=True)),
     "three_streams": Way(Loop.three_streams),
 }

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.families.overlap.ideal import ideal_round_trip_s, ideal_s
 from hostbench.families.overlap.loops import NUM_BATCHES
 from hostbench.families.question import Compare, Finding, Parts, Picture, Row, Rows, same, where
 
@@ -33,10 +31,37 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "device_synchronize": "synchronize of the device",
     },
     "batch_bytes": {
-        size: f"{NUM_BATCHES} batches of {units.format_bytes(size)}"
-        for size in (units.KIB * 2**power for power in range(21))
+        units.KIB * 2**power: f"{NUM_BATCHES} batches of {units.format_bytes(units.KIB * 2**power)}"
+        for power in range(21)
     },
 }
+
+
+# The shortest loops that copy and compute, from their parts alone: the bounds of NVIDIA's
+# simpleMultiCopy sample, with the ends added.
+
+
+def ideal_s(copy_s: float, compute_s: float, num_batches: int = NUM_BATCHES) -> float:
+    """With one copy engine: the first copy, then the longer of the two for each further batch, then
+    the last compute.
+
+    `copy_s` and `compute_s` are the whole loop's copies and computes alone.
+    """
+    one_copy, one_compute = copy_s / num_batches, compute_s / num_batches
+    return one_copy + (num_batches - 1) * max(one_copy, one_compute) + one_compute
+
+
+def ideal_round_trip_s(
+    in_s: float, out_s: float, compute_s: float, num_batches: int = NUM_BATCHES
+) -> float:
+    """Copy in, compute, copy out, with a copy engine for each direction: no engine can be done
+    sooner than all of its work, after what has to come before the first piece and before what has
+    to follow the last. The three are the whole loop's parts alone.
+    """
+    one_in, one_out, one_compute = (part / num_batches for part in (in_s, out_s, compute_s))
+    return max(
+        one_in + compute_s + one_out, in_s + one_compute + one_out, one_in + one_compute + out_s
+    )
 
 
 def _with_even(rows: Rows) -> Rows:
@@ -57,8 +82,7 @@ LOOPS: Mapping[str, Any] = {
 QUESTIONS = (
     Parts(
         text="Do copies from {memory} memory hide behind compute?", workload="overlap.pipeline",
-        each=("memory",), parts=("copy_only", "compute_only"),
-        ideal=partial(ideal_s, num_batches=NUM_BATCHES),
+        each=("memory",), parts=("copy_only", "compute_only"), ideal=ideal_s,
         ways=("copy_stream", "streams_2", "streams_4"),
         screen="copy beside compute, {memory}", **LOOPS,
     ),
@@ -82,7 +106,7 @@ QUESTIONS = (
     Parts(
         text="Do copies hide behind a compute that needs the device's memory, too?",
         workload="overlap.memory_bound", parts=("copy_only", "compute_only"),
-        ideal=partial(ideal_s, num_batches=NUM_BATCHES), ways=("copy_stream",),
+        ideal=ideal_s, ways=("copy_stream",),
         **{**LOOPS, "controls": ()},
     ),
     Compare(
@@ -97,7 +121,7 @@ QUESTIONS = (
     Parts(
         text="Do copies in, computes and copies out run at once?", workload="overlap.round_trip",
         ways=("three_streams",), parts=("copy_in_only", "copy_out_only", "compute_only"),
-        ideal=partial(ideal_round_trip_s, num_batches=NUM_BATCHES, num_copy_engines=2), **LOOPS,
+        ideal=ideal_round_trip_s, **LOOPS,
     ),
 )  # fmt: skip
 PICTURES = (
