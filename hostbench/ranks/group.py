@@ -118,8 +118,18 @@ def join(config: RankConfig) -> RankGroup:
     Unavailable where there are too few GPUs, or torch has no such group."""
     global _current
     group = config.group
-    if reason := _lacks(group, config.num_local):
-        raise Unavailable(reason)
+    num = num_devices(group.device)
+    if group.device == "cuda" and 0 < num < config.num_local:  # without any the device says why
+        raise Unavailable(too_few(group.device, config.num_local, num))
+    if not getattr(dist, f"is_{group.backend}_available", lambda: False)():
+        raise Unavailable(f"this torch is built without {group.backend}")
+    if group.backend == "nccl" and group.device != "cuda":
+        raise Unavailable("nccl needs a GPU for each rank")
+    if group.backend == "nccl" and os.environ.get(_BLOCKING, "0") not in ("", "0"):
+        raise Unavailable(f"{_BLOCKING} is set: each call would wait for its collective; unset it")
+    if group.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
+        started = "mpirun -n 2 python -m hostbench.ranks"
+        raise Unavailable(f"ranks of mpi are started by mpirun: {started}")
     device = open_device(group.device, config.local_rank)
     device.settle()
     dist.init_process_group(
@@ -133,19 +143,3 @@ def join(config: RankConfig) -> RankGroup:
     _current = RankGroup(config, device)
     device.agree = _current.agree
     return _current
-
-
-def _lacks(group: GroupConfig, num_local: int) -> str | None:
-    """Why there is no such group. Without any GPU the device itself says what is broken."""
-    num = num_devices(group.device)
-    if group.device == "cuda" and 0 < num < num_local:
-        return too_few(group.device, num_local, num)
-    if not getattr(dist, f"is_{group.backend}_available", lambda: False)():
-        return f"this torch is built without {group.backend}"
-    if group.backend == "nccl" and group.device != "cuda":
-        return "nccl needs a GPU for each rank"
-    if group.backend == "nccl" and os.environ.get(_BLOCKING, "0") not in ("", "0"):
-        return f"{_BLOCKING} is set: each call would wait for its collective; unset it"
-    if group.backend == "mpi" and "OMPI_COMM_WORLD_SIZE" not in os.environ:
-        return "ranks of mpi are started by mpirun: mpirun -n 2 python -m hostbench.ranks"
-    return None

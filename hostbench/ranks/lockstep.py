@@ -4,7 +4,7 @@ often the step runs, as `measure` does, by the slowest rank's times: so they nev
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -46,8 +46,43 @@ class Ranks:
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
         with self._joined(work, case) as ask:
-            shortened = settings.shortened(work.sampling)
-            return _measured(ask, work, case, shortened, self._findings, self._pool.names)
+            settings = settings.shortened(work.sampling)
+            has_device_clock: bool = ask("build", case)[0]
+            depth = work.options(case).depth
+            per_rank: list[list[Reading]] = ask("iterate", 1)
+
+            def take(seconds_left: float) -> list[Reading]:
+                """As many iterations as fit, from 1 to CHUNK, by what the last ones took."""
+                last_s = depth * max(own[-1][0] for own in per_rank)
+                answers = ask("iterate", max(1, min(CHUNK, int(seconds_left / last_s))))
+                for own, newest in zip(per_rank, answers, strict=True):
+                    own += newest
+                return slowest(answers)
+
+            warm_up(take, lambda: sum(ask("num_page_faults")), time.monotonic, settings)
+            ask("start")
+            timed = sample(take, time.monotonic, settings)
+            by_rank: list[list[float]] = []
+            if has_device_clock:
+                delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
+                by_rank = ask("device_clock", settings.device_samples, delay_s)
+            finished: list[Measurement] = ask("finish")
+            proofs = _proofs(finished, self._pool.names)
+            if any(proof.startswith("failed") for proof in proofs.values()):
+                return Measurement(proofs=proofs)  # no time of wrong results
+            about_sent, sent = _sent(finished)
+            medians = [median([end for end, _ in own[-len(timed) :]]) for own in per_rank]
+            return Measurement(
+                end_to_end_s=tuple(end for end, _ in timed),
+                call_s=tuple(call for _, call in timed),
+                device_s=tuple(map(max, zip(*by_rank, strict=True))),
+                findings={**self._findings, **finished[0].findings, **about_sent},
+                proofs=proofs,
+                memory=finished[0].memory,
+                noise=finished[0].noise,
+                ranks={str(rank): seconds for rank, seconds in enumerate(medians)},
+                sent=sent,
+            )
 
     def observe(self, work: Workload, case: Case, *, traced: bool = False) -> Measurement:
         """Findings and proofs of one reading that the devices saw, no times. Raises so, too."""
@@ -89,53 +124,6 @@ class Ranks:
         except BaseException:
             self.close()
             raise
-
-
-def _measured(
-    ask: Ask,
-    work: Workload,
-    case: Case,
-    settings: Settings,
-    findings: Mapping[str, FindingValue],
-    names: Sequence[str],
-) -> Measurement:
-    has_device_clock: bool = ask("build", case)[0]
-    depth = work.options(case).depth
-    per_rank: list[list[Reading]] = ask("iterate", 1)
-
-    def take(seconds_left: float) -> list[Reading]:
-        """As many iterations as fit, from 1 to CHUNK, by what the last ones took."""
-        last_s = depth * max(own[-1][0] for own in per_rank)
-        answers = ask("iterate", max(1, min(CHUNK, int(seconds_left / last_s))))
-        for own, newest in zip(per_rank, answers, strict=True):
-            own += newest
-        return slowest(answers)
-
-    warm_up(take, lambda: sum(ask("num_page_faults")), time.monotonic, settings)
-    ask("start")
-    timed = sample(take, time.monotonic, settings)
-    per_rank = [own[-len(timed) :] for own in per_rank]
-    by_rank: list[list[float]] = []
-    if has_device_clock:
-        delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
-        by_rank = ask("device_clock", settings.device_samples, delay_s)
-    finished: list[Measurement] = ask("finish")
-    proofs = _proofs(finished, names)
-    if any(proof.startswith("failed") for proof in proofs.values()):  # no time of wrong results
-        return Measurement(proofs=proofs)
-    about_sent, sent = _sent(finished)
-    findings = {**findings, **finished[0].findings, **about_sent}
-    return Measurement(
-        end_to_end_s=tuple(end for end, _ in timed),
-        call_s=tuple(call for _, call in timed),
-        device_s=tuple(map(max, zip(*by_rank, strict=True))),
-        findings=findings,
-        proofs=proofs,
-        memory=finished[0].memory,
-        noise=finished[0].noise,
-        ranks={str(n): median([end for end, _ in own]) for n, own in enumerate(per_rank)},
-        sent=sent,
-    )
 
 
 def _sent(by_rank: Sequence[Measurement]) -> tuple[dict[str, FindingValue], dict[str, int]]:

@@ -158,7 +158,9 @@ class Rank:
         prepared = self.prepared
         documented = prepared.sends(algorithm) or 0
         num_readings = -(-COUNTED_BYTES // max(1, documented * prepared.depth))
-        start = self._bytes_out_of_gpu()
+        start: int | None = None
+        with contextlib.suppress(Unavailable):
+            start = self.device.bytes_sent()
         if not self.group.agree(start is not None and num_readings <= MAX_REPEATS):
             return self._uncounted("the counters of the GPU's links cannot tell")
         for _ in range(num_readings):
@@ -166,7 +168,7 @@ class Rank:
             self._steps()
         self.group.synchronize()
         time.sleep(COUNTER_WAIT_S)
-        grown = (self._bytes_out_of_gpu() or 0) - (start or 0)
+        grown = self.device.bytes_sent() - (start or 0)
         sent = grown // (num_readings * prepared.depth)
         if sent < (1 - SENT_SHARE) * documented:
             return self._uncounted("the counters of the GPU's links saw less")
@@ -184,12 +186,6 @@ class Rank:
     def _uncounted(self, why: str) -> Measurement:
         is_proven = self.prepared.sends_exactly
         return Measurement(proofs={SENT: f"unavailable: {why}"} if is_proven else {})
-
-    def _bytes_out_of_gpu(self) -> int | None:
-        try:
-            return self.device.bytes_sent()
-        except Unavailable:
-            return None
 
     def observe(self, case: Case, traced: bool = False) -> Measurement:
         """One reading, seen by the device, and what the GPU sends meanwhile; or its trace, which
