@@ -80,23 +80,16 @@ def part(device: Device, nbytes: int, part: Any) -> Prepared:
     target = device.buffer(nbytes)
     device.fill_pattern(source, seed=1)
     device.fill_pattern(target, seed=2)
-
-    def verify() -> str | None:
-        return None if device.same_values(target, source) else "target differs from source"
-
-    step = partial(device.copy, target, source, blocking=True)
-    return Prepared(step=step, verify=verify, copies={"H2D pageable": nbytes})
+    return Prepared(
+        step=partial(device.copy, target, source, blocking=True),
+        verify=lambda: None if device.same_values(target, source) else "target differs from source",
+        copies={"H2D pageable": nbytes},
+    )
 
 
 def _needs(memory: str, cache: str, **_: Any) -> list[str]:
     kinds = {"pinned": ["pinned memory"], "device": ["memory of its own"]}.get(memory, [])
     return kinds + ["allocator caches"] * (cache == "cold")
-
-
-def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
-    """What a cold cache costs, where there is one; and the device's part of `create`."""
-    wanted = memory == "device" or cache == "cold"
-    return device == "cuda" and nbytes == MIDDLE and wanted
 
 
 @workload(
@@ -108,7 +101,10 @@ def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
     },
     only=lambda memory, cache, **_: memory != "pageable" or cache == "warm",
     needs=_needs,
-    quick=_quick_memory,
+    # what a cold cache costs, where there is one; and the device's part of `create`
+    quick=lambda device, nbytes, memory, cache: (
+        (device, nbytes) == ("cuda", MIDDLE) and (memory == "device" or cache == "cold")
+    ),
     host_only=lambda cache, **_: cache == "warm",
     sampling=0.5,
     baseline={"memory": "pageable", "cache": "warm"},
@@ -150,8 +146,6 @@ SETTINGS = {
 TIGHT = 1.75
 """Times the most that is asked for at once: with the default settings the cache has to be given
 back on the way, and every setting gets through."""
-
-
 PINNED_SETTINGS = {
     "default": "",
     "host_register": "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",
@@ -184,10 +178,8 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     """
     from hostbench.families.allocation.sequence import demands, peak_bytes
 
-    wanted = [
-        (number, nbytes and device.creator("empty", nbytes, on_host=False))
-        for number, nbytes in demands()
-    ]
+    empty = partial(device.creator, "empty", on_host=False)
+    wanted = [(number, empty(nbytes) if nbytes else None) for number, nbytes in demands()]
     held: dict[int, Any] = {}
     device.drop_caches()
     if room == "tight":
@@ -254,11 +246,5 @@ def pinned(device: Device, nbytes: int, setting: str, cache: str) -> Prepared:
 )
 def batch(device: Device, num_examples: int) -> Prepared:
     """A small training step on a batch: forward, backward, update. Timed: the step."""
-
-    def anew() -> None:
-        """With all that it is built of."""
-        device.training_step(num_examples)()
-
-    return Prepared(
-        step=device.training_step(num_examples), findings=lambda: device.memory_of(anew)
-    )
+    new_step = partial(device.training_step, num_examples)  # its memory: with all it is built of
+    return Prepared(step=new_step(), findings=lambda: device.memory_of(lambda: new_step()()))

@@ -4,7 +4,9 @@ On every rank each element of the result is compared with a pattern of rank and 
 each sample the result holds another rank's share. The slowest rank's time counts.
 """
 
+import os
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
@@ -189,8 +191,6 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
 
 def _rendezvous(device: Device, num_ranks: int) -> Prepared:
     """Each rank connects to rank 0's store, writes its key, and waits for the keys of all."""
-    import os
-
     import torch.distributed as dist
 
     from hostbench import rank_group
@@ -202,10 +202,9 @@ def _rendezvous(device: Device, num_ranks: int) -> Prepared:
     host = os.environ["MASTER_ADDR"] if VARIABLE in os.environ else "127.0.0.1"
     server = store_class(host, 0, is_master=True, wait_for_workers=False) if rank == 0 else None
     port = [server.port if server else 0]
-    share_port = rank_group().counted(
+    rank_group().counted(
         "broadcast", lambda: dist.broadcast_object_list(port, device=device.torch_device)
-    )
-    share_port()
+    )()
 
     def keys() -> list[str]:
         return [f"{number}/{other}" for other in range(num_ranks)]
@@ -274,8 +273,6 @@ def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepar
     Each rank notes on the host's clock when it enters and when it has its sum: the transfer lasts
     from the last one's coming to the last one's leaving, and what came before is waiting.
     """
-    from time import monotonic_ns
-
     from hostbench.families.collectives.exchange import arrivals
 
     mine = _exchange("all_reduce", nbytes)

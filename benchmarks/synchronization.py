@@ -7,7 +7,6 @@ synchronize at its end. How many steps the loop has is part of the case.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
 
@@ -51,15 +50,11 @@ QUICK = {
 """
 
 
-def _expects(trap: str, **_: Any) -> dict[str, bool]:
-    return {} if trap == "item_every_10" else {"asynchronous": trap in FREE}
-
-
 @workload(
     axes={"device": DEVICES, "step_us": tuple(DEPTHS), "trap": TRAPS},
     only=lambda step_us, trap, **_: step_us < 10_000 or trap in LONG,
     depth=lambda step_us, **_: DEPTHS[step_us],
-    expects=_expects,
+    expects=lambda trap, **_: {} if trap == "item_every_10" else {"asynchronous": trap in FREE},
     needs=lambda trap, **_: ["CUDA graphs"] if trap == "graph" else [],
     quick=lambda device, step_us, trap: trap in QUICK.get((device, step_us), ()),
     sampling=SAMPLING,
@@ -70,8 +65,8 @@ def loop(device: Device, step_us: int, trap: str) -> Prepared:
     """A step that ends with reading a tensor. Timed: a loop of them and one synchronize; a step."""
     from hostbench.families.synchronization.steps import counted_steps
 
-    how, is_seldom = trap.removesuffix("_every_10"), trap.endswith("_every_10")
-    return counted_steps(device, step_us, how, every=10 if is_seldom else 1)
+    how, _, every = trap.partition("_every_")
+    return counted_steps(device, step_us, how, every=int(every or 1))
 
 
 @workload(

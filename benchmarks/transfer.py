@@ -318,16 +318,13 @@ def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bo
     return _anew(device, source, make, cache=cache, copies={f"H2D {memory}": nbytes})
 
 
-def _from_pageable(device: str, blocking: bool, **axes: Any) -> dict[str, bool]:
-    """Pinned memory is allocated for a copy that does not block, where there is any."""
-    expected = _expects(device=device, blocking=blocking, **axes)
-    return {**expected, "pageable": blocking or device == "cpu"}
-
-
 @workload(
     **_options(
         *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
-        expects=_from_pageable, baseline=WARM, link="device_to_host", version="2",
+        expects=lambda device, blocking, **axes: {  # pinned memory, where there is any
+            **_expects(device, blocking, **axes), "pageable": blocking or device == "cpu"
+        },
+        baseline=WARM, link="device_to_host", version="2",
     )
 )  # fmt: skip
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
@@ -495,17 +492,20 @@ def _expects_of_cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool
     return {**expected, "pageable": blocking or memory == "pageable"}
 
 
-def _crosses(nbytes: int, direction: str, blocking: bool, **_: Any) -> float:
-    """The link carries half of the bytes where the cast comes before it (Copy.cu)."""
-    return nbytes / 2 if blocking == (direction == "h2d") else nbytes
+CAST = _conversion(
+    _expects_of_cast,
+    # the link carries half of the bytes where the cast comes before it (Copy.cu)
+    crosses=lambda nbytes, direction, blocking, **_: (
+        nbytes / 2 if blocking == (direction == "h2d") else nbytes
+    ),
+)
 
 
-CAST = _conversion(_expects_of_cast, crosses=_crosses)
-
-
-def _cast(device: Device, dtype: Any, nbytes: int, direction: str, memory: str) -> Any:
+def _cast(
+    device: Device, dtype: Any, nbytes: int, direction: str, memory: str, blocking: bool
+) -> Prepared:
     source, target = _ends(device, nbytes // 2, direction, memory)
-    return device.typed(target, dtype), source
+    return _copy(device, device.typed(target, dtype), source, blocking=blocking)
 
 
 @workload(**CAST)
@@ -515,7 +515,7 @@ def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: boo
     nbytes are those of the float32 side. torch casts on the host when the copy blocks, on the
     device when it does not.
     """
-    return _copy(device, *_cast(device, "float16", nbytes, direction, memory), blocking=blocking)
+    return _cast(device, "float16", nbytes, direction, memory, blocking)
 
 
 @workload(**CAST)
@@ -523,4 +523,4 @@ def cast_bfloat16(
     device: Device, nbytes: int, direction: str, memory: str, blocking: bool
 ) -> Prepared:
     """float32 to bfloat16 on the way. Timed: as `cast`."""
-    return _copy(device, *_cast(device, "bfloat16", nbytes, direction, memory), blocking=blocking)
+    return _cast(device, "bfloat16", nbytes, direction, memory, blocking)
