@@ -1,6 +1,7 @@
 """allocation: creating a tensor on the host and moving it, against creating it on the device; what
 new memory costs."""
 
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -146,6 +147,8 @@ SETTINGS = {
 TIGHT = 1.75
 """Times the most that is asked for at once: with the default settings the cache has to be given
 back on the way, and every setting gets through."""
+NUM_BATCHES = 40
+"""Of the workload `mixed`."""
 PINNED_SETTINGS = {
     "default": "",
     "host_register": "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",
@@ -159,6 +162,46 @@ def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
     stays."""
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
     return dict.fromkeys(names, {**SETTINGS, **PINNED_SETTINGS}[setting])
+
+
+def demands() -> list[tuple[int, int]]:
+    """(number of a tensor, its bytes where it is allocated, 0 where it ends): from nothing to
+    nothing, the same in every run, and fragmenting.
+
+    Each batch, of varying length, allocates two tensors in each of 6 layers, one in
+    proportion to its length and one to the square of it, and frees them in the opposite order, as a
+    backward pass does. Of each a smaller tensor stays, as results or a cache do, and of more than
+    24 that stayed one goes. So memory that was freed lies between tensors that are still there, and
+    the next batch has another length.
+    """
+    rng = random.Random(1)
+    changes: list[tuple[int, int]] = []
+    staying: list[int] = []
+
+    def allocate(nbytes: int) -> int:
+        changes.append((len(changes), nbytes))
+        return len(changes) - 1
+
+    for _ in range(NUM_BATCHES):
+        length = round(2 ** rng.uniform(6.0, 10.0))  # from 64 to 1024
+        own = []
+        for _ in range(6):
+            own += [allocate(length * 64 * KIB), allocate(length * length // 2 * 4)]
+        staying.append(allocate(length * 8 * KIB))
+        changes += [(number, 0) for number in reversed(own)]
+        if len(staying) > 24:
+            changes.append((staying.pop(rng.randrange(len(staying))), 0))
+    return [*changes, *((number, 0) for number in staying)]
+
+
+def peak_bytes() -> int:
+    """The most that is asked for at once."""
+    held: dict[int, int] = {}
+    peak = 0
+    for number, nbytes in demands():
+        held[number] = nbytes
+        peak = max(peak, sum(held.values()))
+    return peak
 
 
 @workload(
@@ -176,8 +219,6 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     As batches of varying length make them; tight: the process may have 1.75 times what is asked
     for at once.
     """
-    from hostbench.families.allocation.sequence import demands, peak_bytes
-
     empty = partial(device.creator, "empty", on_host=False)
     wanted = [(number, empty(nbytes) if nbytes else None) for number, nbytes in demands()]
     held: dict[int, Any] = {}

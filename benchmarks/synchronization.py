@@ -7,6 +7,7 @@ synchronize at its end. How many steps the loop has is part of the case.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
 
@@ -50,6 +51,64 @@ QUICK = {
 """
 
 
+def counted_steps(device: Device, step_us: int, trap: Any, every: int = 1) -> Prepared:
+    """A step of so much compute that adds 1 to a tensor, and after every so many the trap: in the
+    midst of the steps that share one, not at the loop's end, where all wait.
+
+    So is proven that each step has run, and that the trap has read what those before it had made.
+    """
+    from hostbench.core.samples import median
+    from hostbench.device.base import learned
+
+    compute, counter = device.compute(step_us / 1e6), device.counter()
+    num_steps, trapped_at = 0, 0
+    returned: Any = None
+
+    def work() -> None:
+        """What the device does in a step."""
+        compute()
+        device.advance(counter)
+
+    def count() -> float:
+        return float(device.host_read("item", counter)())
+
+    is_free = trap in ("none", "graph")
+    body: Callable[[], object] = work
+    if trap == "graph":
+        body = device.graph(work)
+        num_steps = round(count())  # it was warmed up
+    read = (lambda: None) if is_free else device.host_read(trap, counter)
+
+    def step() -> None:
+        nonlocal num_steps
+        body()
+        num_steps += 1
+
+    def trapped_step() -> None:
+        nonlocal num_steps, trapped_at, returned
+        body()
+        num_steps += 1
+        if (num_steps + every // 2) % every == 0:
+            returned = read()
+            trapped_at = num_steps
+
+    def verify() -> str | None:
+        """Each step has run, once; the trap has read what the steps before it had made."""
+        if (number := count()) != num_steps:
+            return f"the steps counted to {number:g}, not to {num_steps}"
+        expected = None if is_free else learned(trap, trapped_at)
+        value = returned.tolist() if hasattr(returned, "tolist") else returned
+        if expected is None or value == expected:
+            return None
+        return f"after step {trapped_at} {trap} read {value}, not {expected}"
+
+    return Prepared(
+        step=step if is_free else trapped_step,
+        verify=verify,
+        findings=lambda: {"compute_s": median(device.device_times(compute))},
+    )
+
+
 @workload(
     axes={"device": DEVICES, "step_us": tuple(DEPTHS), "trap": TRAPS},
     only=lambda step_us, trap, **_: step_us < 10_000 or trap in LONG,
@@ -63,8 +122,6 @@ QUICK = {
 )
 def loop(device: Device, step_us: int, trap: str) -> Prepared:
     """A step that ends with reading a tensor. Timed: a loop of them and one synchronize; a step."""
-    from hostbench.families.synchronization.steps import counted_steps
-
     how, _, every = trap.partition("_every_")
     return counted_steps(device, step_us, how, every=int(every or 1))
 
@@ -79,8 +136,6 @@ def loop(device: Device, step_us: int, trap: str) -> Prepared:
 )
 def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
     """`.item()` after every so many steps. Timed: as `loop`."""
-    from hostbench.families.synchronization.steps import counted_steps
-
     return counted_steps(device, step_us, "item", every=num_queued)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.allocation import SETTINGS
+from benchmarks.allocation import SETTINGS, demands, peak_bytes
 from hostbench.core.case import Case
 from hostbench.core.units import MIB
 from hostbench.device import torch_device
@@ -18,7 +18,6 @@ from hostbench.device.base import Device, Fill
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
-from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
 from tests.fakes.fake_cuda import Costs, Machine

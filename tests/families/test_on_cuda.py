@@ -22,8 +22,7 @@ from hostbench.core.units import KIB, MIB
 from hostbench.core.user_project import WORKLOADS
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
-from hostbench.families import load
-from hostbench.families.allocation import sequence
+from hostbench.families import known, load
 from hostbench.measure import evidence, measure
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import Workload, prepare
@@ -196,7 +195,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str) -> None:
         mock.patch.object(measure, "MAX_NUMBER", 4),
         mock.patch.object(measure, "MIN_SAMPLES", 1),
         mock.patch.dict(DEPTHS, {10: 10}),
-        mock.patch.object(sequence, "_BATCHES", 3),
+        mock.patch.object(known()["allocation"].module, "NUM_BATCHES", 3),
         mock.patch.object(numa, "far_from", lambda address: nullcontext()),
     ):
         found = outcomes(family)

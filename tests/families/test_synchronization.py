@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.synchronization import DEPTHS, FREE, TRAPS
+from benchmarks.synchronization import DEPTHS, FREE, TRAPS, counted_steps
 from hostbench.core.case import Case
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
@@ -13,7 +13,6 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
-from hostbench.families.synchronization.steps import counted_steps
 from hostbench.measure import evidence
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import Workload, prepare

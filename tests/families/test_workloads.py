@@ -16,8 +16,7 @@ from hostbench.device.base import Device, Step
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
-from hostbench.measure.asv_class import Suite
-from hostbench.measure.declare import check_family, workload
+from hostbench.measure.declare import Suite, check_family, workload
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import DEVICES, Workload, prepare
 from tests import series
