@@ -8,17 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.core.records import Run
 from hostbench.core.samples import median
-from hostbench.core.units import (
-    format_bytes,
-    format_change,
-    format_interval,
-    format_seconds,
-    number_of,
-)
 from hostbench.families import declared
 from hostbench.judge.changepoint.machine import MIN_SERIES
 from hostbench.judge.grid import short_version
@@ -136,7 +130,7 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
     is_ours = any(declared(case.partition("[")[0]) for _, case, _ in comparisons)
     interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
     if in_bytes := sum(one.in_bytes for one in judged):
-        series = number_of(in_bytes, "series", "series")
+        series = units.number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
     of_machine = defaultdict[str, Counter[str]](Counter)
     for (machine, _, _), one in comparisons.items():
@@ -152,7 +146,7 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
     if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
         yield (
             f"{len(few_runs)} undecided: made one after the other; {interleaved} or "
-            f"{number_of(max(few_runs), 'more run')} will decide"
+            f"{units.number_of(max(few_runs), 'more run')} will decide"
         )
     if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
         by_run = any(one.unit == "run" for one in undecided)
@@ -172,8 +166,8 @@ def bisection_step(word: str, runs: Sequence[Run], comparison: Comparison) -> st
     see it again."""
     change = f"{comparison.verdict}: {comparison.why}"
     if comparison.effect is not None:
-        interval = format_interval(comparison.low, comparison.high)
-        change = f"{format_change(comparison.effect)} ({interval})"
+        interval = units.format_interval(comparison.low, comparison.high)
+        change = f"{units.format_change(comparison.effect)} ({interval})"
     first, second = runs
     commit = str(second.header.commit)
     return (
@@ -248,8 +242,8 @@ def name_of(key: Key) -> str:
 
 def format_level(seconds: float | None, nbytes: float | None) -> str:
     if nbytes is not None:
-        return format_bytes(nbytes)
-    return "-" if seconds is None else format_seconds(seconds)
+        return units.format_bytes(nbytes)
+    return "-" if seconds is None else units.format_seconds(seconds)
 
 
 def _short(text: str) -> str:
@@ -260,8 +254,8 @@ _COLUMNS = (
     Column(("verdict",), "verdict"),
     Column(("before_s", "before_bytes"), "before", format_level, right=True),
     Column(("after_s", "after_bytes"), "after", format_level, right=True),
-    Column(("effect",), "change", format_change, right=True),
-    Column(("low", "high"), "99 % interval", format_interval, right=True),
+    Column(("effect",), "change", units.format_change, right=True),
+    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
     Column(
         ("num_first", "num_second", "unit"),
         "n",

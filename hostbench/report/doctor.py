@@ -106,11 +106,9 @@ def _software(
     if wrong is not None:
         yield wrong
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
-    if asv is None:
-        yield Diagnosis("warn", "asv is not installed: no history", remedy)
-    elif asv != ASV_TESTED:
+    if asv != ASV_TESTED:
         text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
-        yield Diagnosis("warn", text, remedy)
+        yield Diagnosis("warn", text if asv else "asv is not installed: no history", remedy)
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
         yield Diagnosis("warn", text, "install git")
@@ -160,20 +158,16 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
         if link.kind != "unknown" or has_nvml:  # else the driver's line says it
             yield Diagnosis(link.level, link.text, link.remedy)
     for group in gpu_groups(facts):
-        yield from _gpu(facts, group)
-
-
-def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
-    errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
-    if errors > 0:
-        remedy = "see nvidia-smi -q -d ECC; have it replaced"
-        yield Diagnosis("warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy)
-    if number_of(facts, group, "num_other_processes"):
-        text = f"{group}: other processes compute on it"
-        yield Diagnosis("warn", text, "stop them (nvidia-smi shows them)")
-    if text_of(facts, group, "mig") == "on":
-        text = f"{group}: MIG is on; figures are those of a slice"
-        yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
+        errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
+        if errors > 0:
+            remedy = "see nvidia-smi -q -d ECC; have it replaced"
+            yield Diagnosis("warn", f"{group}: {errors:.0f} uncorrected ECC errors", remedy)
+        if number_of(facts, group, "num_other_processes"):
+            text = f"{group}: other processes compute on it"
+            yield Diagnosis("warn", text, "stop them (nvidia-smi shows them)")
+        if text_of(facts, group, "mig") == "on":
+            text = f"{group}: MIG is on; figures are those of a slice"
+            yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -29,30 +29,26 @@ def history_of(results: Results) -> History:
     """Everything that is stored, judged, with what somebody has said of it. One process
     at a time judges; a folder that cannot be written is judged each time. A table at a URL has no
     triage."""
-    history = _judged(results)
-    entries = triage.read(results.folder).entries.values() if results.folder else ()
-    events = (assess(event, entries) for event in history.events)
-    return structs.replace(history, events=tuple(events))
-
-
-def _judged(results: Results) -> History:
     folder = results.beside / FOLDER
     saved = folder / f"{FORMAT}-{results.state()}.msgpack"
     with locked(folder / "lock"):
-        with contextlib.suppress(OSError, ValueError):  # not there, or damaged
-            return msgpack.decode(saved.read_bytes(), type=History)
-        counts = results.counts.groupby("machine")[[*STATUSES]].sum().sum(axis=1).to_dict()
-        # the largest first: what the others need fits into the memory that it has left
-        machines = sorted(results.machines(), key=lambda name: (-counts.get(name, 0), name))
-        tables = ((name, results.points(name, NEEDED)) for name in machines)
-        runs = {run.run_id: run for run in results.runs()}
-        history = judge_history(tables, runs, results.facts)
-        with contextlib.suppress(OSError, HostbenchError):
-            write_atomic(saved, msgpack.encode(history))
-            for older in folder.glob("*.msgpack"):
-                if older != saved:
-                    older.unlink(missing_ok=True)
-    return history
+        try:
+            history = msgpack.decode(saved.read_bytes(), type=History)
+        except (OSError, ValueError):  # not there, or damaged
+            counts = results.counts.groupby("machine")[[*STATUSES]].sum().sum(axis=1).to_dict()
+            # the largest first: what the others need fits into the memory that it has left
+            machines = sorted(results.machines(), key=lambda name: (-counts.get(name, 0), name))
+            tables = ((name, results.points(name, NEEDED)) for name in machines)
+            runs = {run.run_id: run for run in results.runs()}
+            history = judge_history(tables, runs, results.facts)
+            with contextlib.suppress(OSError, HostbenchError):
+                write_atomic(saved, msgpack.encode(history))
+                for older in folder.glob("*.msgpack"):
+                    if older != saved:
+                        older.unlink(missing_ok=True)
+    entries = triage.read(results.folder).entries.values() if results.folder else ()
+    events = (assess(event, entries) for event in history.events)
+    return structs.replace(history, events=tuple(events))
 
 
 def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:

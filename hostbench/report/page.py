@@ -72,7 +72,11 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield from ("", Heading("every case"))
     yield Table(_COLUMNS, list(map(_case, rows[~is_folded].to_dict("records"))))
     yield ""
-    yield from _folded(rows[is_folded])
+    folded = Counter(rows.loc[is_folded, ["status", "reason"]].itertuples(index=False, name=None))
+    for (status, reason), num in folded.items():
+        yield f"{status} in {number_of(num, 'case')}: {reason}"
+    if folded:
+        yield from ("`hostbench report --format csv` names each of them", "")
     yield from _counts(rows)
     yield from _not_proven(rows)
 
@@ -193,15 +197,6 @@ def _case(row: Mapping[Any, Any]) -> dict[str, str]:
         if row["num_samples"] > 1:
             words["spread"] = units.format_share((row["q75_s"] - row["q25_s"]) / seconds)
     return {"case": row["case"], **words, "note": "; ".join(notes)}
-
-
-def _folded(rows: pd.DataFrame) -> Iterator[str]:
-    """What has no figure, a line for each reason."""
-    counted = Counter(zip(rows["status"], rows["reason"], strict=True))
-    for (status, reason), num in counted.items():
-        yield f"{status} in {number_of(num, 'case')}: {reason}"
-    if counted:
-        yield from ("`hostbench report --format csv` names each of them", "")
 
 
 def _counts(rows: pd.DataFrame) -> Iterator[str]:

@@ -2,13 +2,13 @@
 printed."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
 
 from hostbench.judge.changepoint.change import Change
-from hostbench.judge.changepoint.detector import detect, judge, log_seconds
+from hostbench.judge.changepoint.detector import judge, log_seconds
 from tests import golden, known_changes
 from tests.known_changes import as_text
 
@@ -20,7 +20,11 @@ def series(sigma: float, *stretches: tuple[int, float], seed: int = 0) -> list[f
     return np.exp(logs + rng.normal(0, sigma, len(logs))).tolist()
 
 
-def places(changes: list[Change]) -> list[tuple[int, str, str]]:
+def detect(values: list[float]) -> tuple[Change, ...]:
+    return judge([log_seconds(values)])[0].changes
+
+
+def places(changes: Iterable[Change]) -> list[tuple[int, str, str]]:
     return [(change.index, change.kind, change.state) for change in changes]
 
 

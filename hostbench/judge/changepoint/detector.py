@@ -1,7 +1,8 @@
 """The detector: seconds in, changes out. Pure; docs/judgement.md has the formulas.
 
-`detect` is the one interface that every detector is compared by. `judge` does the same for many
-series at once, which is what makes it quick, and says how small a change each could have shown.
+`judge` takes many series at once, which is what makes it quick, and says how small a change each
+could have shown. What is known to reset a baseline (a version bump, a known change of facts) is
+passed in: levels across it are not judged, it is reported with its effect.
 """
 
 import itertools
@@ -45,15 +46,6 @@ class _Piece:
     corrected: list[float] | None = None
 
 
-def detect(values: Sequence[float], *, breaks: Sequence[int] = ()) -> list[Change]:
-    """Changes of one series of seconds, one value per commit, in order; NaN is a missing point.
-
-    `breaks` are baseline resets, points from which on something else is measured (a version bump, a
-    known change of facts): levels across one are not judged, it is reported with its effect.
-    """
-    return list(judge([log_seconds(values)], [breaks])[0].changes)
-
-
 def log_seconds(values: Sequence[float] | Floats) -> Floats:
     """Logarithms; what is missing, infinite or not positive becomes NaN."""
     seconds = np.array(values, dtype=np.float64)
@@ -67,7 +59,8 @@ def judge(
     resets: Sequence[Sequence[int]] | None = None,
     strictness: Strictness = OF_A_SERIES,
 ) -> list[Judgement]:
-    """The judgement of each series of logarithms of seconds."""
+    """The judgement of each series of logarithms of seconds, one value a commit, in order; NaN is a
+    missing point. `resets`: of each the points from which on something else is measured."""
     pieces = [
         piece
         for owner, logs in enumerate(series)
@@ -107,8 +100,8 @@ def _judge_batch(pieces: list[_Piece], strictness: Strictness) -> None:
     noise = levels.noise_of(rows)
     path = levels.cheapest(rows, noise)
     cost, bounds = path.cost, _bounds(path.level, rows)
-    rows, bounds = _without_drift(rows, bounds, cost, noise)
-    rows, bounds = _without_second_state(rows, bounds, cost, noise, strictness.left_by_second_state)
+    rows = _without_drift(rows, bounds, cost, noise)
+    rows = _without_second_state(rows, bounds, cost, noise, strictness.left_by_second_state)
     for i, piece in enumerate(pieces):
         piece.noise = float(noise[i])
         piece.corrected = rows[i, : len(piece.points)].tolist()
@@ -122,19 +115,20 @@ def _bounds(level: npt.NDArray[np.int64], rows: Floats) -> list[list[int]]:
     return [(np.flatnonzero(row) + 1).tolist() for row in changed]
 
 
-def _without_drift(
-    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats
-) -> tuple[Floats, list[list[int]]]:
-    """Rows with a straight drift inside their segments lose it; bounds and `cost` are made anew."""
+def _without_drift(rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats) -> Floats:
+    """Rows with a straight drift inside their segments lose it; their `bounds` and `cost` are made
+    anew, in place."""
     slopes = _slopes(rows, bounds, noise)
     drifting = np.flatnonzero(slopes)
     if not len(drifting):
-        return rows, bounds
+        return rows
     rows, times = rows.copy(), np.arange(rows.shape[1], dtype=float)
     rows[drifting] -= slopes[drifting, None] * times
     path = levels.cheapest(rows[drifting], noise[drifting])
     cost[drifting] = path.cost
-    return rows, _replaced(bounds, drifting, _bounds(path.level, rows[drifting]))
+    for i, own in zip(drifting.tolist(), _bounds(path.level, rows[drifting]), strict=True):
+        bounds[i] = own
+    return rows
 
 
 def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
@@ -162,8 +156,8 @@ def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
 
 def _without_second_state(
     rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, may_be_left: float
-) -> tuple[Floats, list[list[int]]]:
-    """Rows that visit a second state again and again lose it, and get bounds anew.
+) -> Floats:
+    """Rows that visit a second state again and again lose it, and get `bounds` anew, in place.
 
     It has to save two changes of level of the `cost`, and to leave few changes or one.
     """
@@ -175,7 +169,7 @@ def _without_second_state(
             gaps[i] = recurrent_gap(values, segments, fold(segments), float(noise[i])) or 0.0
     two = np.flatnonzero(gaps)
     if not len(two):
-        return rows, bounds
+        return rows
     # Of two levels visited in turn either may be the second state: the cheaper path says which.
     up, down = (levels.cheapest(rows[two], noise[two], gap=gap) for gap in (gaps[two], -gaps[two]))
     is_up = (up.cost <= down.cost)[:, None]
@@ -187,31 +181,31 @@ def _without_second_state(
     explains = (saved > 2 * levels.PENALTY) & (np.array([len(b) for b in left]) <= few)
     rows = rows.copy()
     rows[two[explains]] = without[explains]
-    return rows, _replaced(bounds, two[explains], list(itertools.compress(left, explains)))
-
-
-def _replaced(
-    bounds: list[list[int]], numbers: npt.NDArray[np.int64], new: list[list[int]]
-) -> list[list[int]]:
-    replaced = list(bounds)
-    for i, b in zip(numbers.tolist(), new, strict=True):
-        replaced[i] = b
-    return replaced
+    for i, own in itertools.compress(zip(two.tolist(), left, strict=True), explains):
+        bounds[i] = own
+    return rows
 
 
 def _judgement(pieces: list[_Piece], threshold: float) -> Judgement:
     changes: list[Change] = []
     for i, piece in enumerate(pieces):
         if i and len(piece.points) and len(pieces[i - 1].points):
-            changes.append(_reset(pieces[i - 1], piece))
+            old, new = pieces[i - 1].points[-SETTLED:], piece.points[:SETTLED]
+            height = median(new.tolist()) - median(old.tolist())
+            changes.append(_change(piece, 0, height, "confirmed", kind="break"))
         changes.extend(_changes(piece))
-    last = pieces[-1] if pieces else None
-    known = last is not None and last.found is not None
+    last, noise, detectable = pieces[-1] if pieces else None, None, None
+    if last and last.found is not None:
+        # what SETTLED points after a change would confirm, against the last level as known now
+        known, noise = len(last.found.segments[-1].values), last.noise
+        variance = max(last.found.variance, MEDIAN_VARIANCE * noise**2)
+        error = math.sqrt(variance * (1 / known + 1 / SETTLED))
+        detectable = relative(max(MIN_EFFECT, threshold * error))
     return Judgement(
         changes=tuple(sorted(changes, key=lambda change: change.index)),
         judged=any(piece.found is not None for piece in pieces),
-        noise=last.noise if last and known else None,
-        detectable=_detectable(last, threshold) if last and known else None,
+        noise=noise,
+        detectable=detectable,
     )
 
 
@@ -237,20 +231,6 @@ def _change(piece: _Piece, point: int, height: float, state: Certainty, **more: 
     return Change(index=index, effect=relative(height), state=state, **more)
 
 
-def _reset(before: _Piece, after: _Piece) -> Change:
-    height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
-    return _change(after, 0, height, "confirmed", kind="break")
-
-
 def relative(height: float) -> float:
     """A difference of logarithms as a relative change; a jump beyond all floats stays one."""
     return math.expm1(min(height, LARGEST_HEIGHT))
-
-
-def _detectable(piece: _Piece, threshold: float) -> float:
-    """What SETTLED points after a change would confirm, against the last level as known now."""
-    assert piece.found is not None
-    known = len(piece.found.segments[-1].values)
-    variance = max(piece.found.variance, MEDIAN_VARIANCE * piece.noise**2)
-    error = math.sqrt(variance * (1 / known + 1 / SETTLED))
-    return relative(max(MIN_EFFECT, threshold * error))

@@ -10,16 +10,7 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.families import question
-from hostbench.families.question import (
-    Figure,
-    Question,
-    Row,
-    Rows,
-    axis_name,
-    in_unit,
-    valid,
-    where,
-)
+from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
 from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
 
 FAR = 2.5
@@ -200,7 +191,7 @@ def chart(
     if not x:
         return Chart("bar", Axis(""), y, tuple(points), tuple(rules))
     is_log = _span([float(point.x) for point in points]) > _OCTAVES
-    along = Axis(axis_name(x), "bytes" if counts_bytes(x) else "", is_log=is_log)
+    along = Axis(question.axis_name(x), "bytes" if counts_bytes(x) else "", is_log=is_log)
     return Chart("line", along, y, tuple(points), tuple(rules))
 
 
