@@ -246,7 +246,7 @@ def build(root: Path) -> None:
 
 
 FORMS = ("text", "md", "json", "csv")
-NIGHT = "nightly --device simulated --machine simulated-shelf --results ../results"
+NIGHT = "nightly --device simulated --machine simulated-shelf"
 
 
 def commands(root: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -296,7 +296,7 @@ def _measure_a_night(root: Path) -> int:
     project.environ[simulated_file.VARIABLE] = str(project.home / "story.toml")
     project.git("init", "-q")
     project.commit("begin")
-    done = project.hostbench(*NIGHT.split())
+    done = project.hostbench(*NIGHT.split(), "--results", str(root / "results"))
     print(done.stdout, end="")
     return done.returncode
 

@@ -60,6 +60,9 @@ def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) 
                 assert shown in row["out"].replace("\\", ""), row["what"]
     (night,) = of(rows, "nightly")
     assert night["code"] == 4 and night["out"].count("aaaaaa13-x.json: ") == 1
+    warned = [line for line in night["out"].splitlines() if line.startswith("hostbench: ")]
+    for name in "abcdef":
+        assert sum(f"/{name}.journal.jsonl is no" in line for line in warned) == 1
     for row in of(rows, "idle"):
         assert row["code"] == 0 and "\nGPU 0: idle " in row["out"], "each file once"
     for row in of(rows, "page"):

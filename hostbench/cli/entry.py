@@ -34,6 +34,7 @@ def main(
     if argv is None:
         gc.set_threshold(_NEW_OBJECTS)
         atexit.register(gc.freeze)  # nor is any looked for when this ends
+    warn.cache_clear()
     words = list(sys.argv[1:] if argv is None else argv)
     if command is COMMANDS and not words:
         words = ["--help"]

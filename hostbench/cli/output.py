@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import TextIO
@@ -36,8 +37,10 @@ def show(text: str, end: str = "\n") -> None:
         ) from None
 
 
+@cache
 def warn(text: str) -> None:
-    """One line on stderr, fit for a terminal: text from files may be in it."""
+    """One line on stderr, fit for a terminal: text from files may be in it. Once in a command: what
+    measures and what reads may meet the same damaged file."""
     with suppress(OSError):  # nobody reads it: the exit code still stands
         print(f"hostbench: {one_line(text)}", file=sys.stderr, flush=True)
 

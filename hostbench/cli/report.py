@@ -55,7 +55,7 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
         if named not in (None, matching[0].machine):
             raise UsageError(f"--run {run_id!r} is of {matching[0].machine}, not of {named}")
         return matching[0]
-    machine = facts.machine_name(named, facts.collect())
+    machine = facts.machine_name(None, facts.collect()) if named is None else named
     ours = [run for run in runs if run.machine == machine]
     stored = sorted({run.machine for run in runs if run.machine})
     if not ours and named is None:

@@ -119,7 +119,7 @@ def is_alive(path: Path) -> bool:
     except OSError as error:
         if _is_gone(path, error):
             raise  # somebody else archived it
-        raise DataError(f"{path} cannot be read ({error.strerror}); move it away") from error
+        raise DataError(f"{path} is no readable journal ({error}); move it away") from error
     return False
 
 

@@ -72,17 +72,19 @@ def test_a_results_folder_that_is_none(
         ((), EXIT_OK, "run run2"),
         (("--machine", "table"), EXIT_OK, "run run3"),
         (("--run", "run1"), EXIT_OK, "run run1"),
-        (("--run", "run"), EXIT_USAGE, "names 3 runs"),
+        (("--run", "run"), EXIT_USAGE, "names 4 runs"),
         (("--run", "gone"), EXIT_USAGE, "'gone' names no runs"),
-        (("--machine", "a/b"), EXIT_USAGE, "'a/b'"),
-        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: shelf, table"),
+        (("--machine", "a b"), EXIT_OK, "run run4"),
+        (("--machine", "a/b"), EXIT_NOTHING_MEASURED, "'a/b'"),
+        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: a b, shelf, table"),
     ],
 )
 def test_which_run_is_taken(args: tuple[str, ...], code: int, part: str, results: Path) -> None:
-    """This machine's newest, or the one asked for."""
+    """This machine's newest, or the one asked for, whatever its folder is called."""
     store(results, 1)
     store(results, 2)
     store(results, 3, machine="table")
+    store(results, 4, machine="a b")
     _, text, err = hostbench("report", *args, code=code)
     assert part in (err if code else text) and err.count("\n") == bool(code)
 
