@@ -45,11 +45,16 @@ def measure(family: str, file: Path) -> Cache:
 
 def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
     """An entry of each case; failed, where its device did not start."""
+    launches = os.environ.get(LAUNCHES) or str(STANDARD.launches)
+    if not launches.isdecimal() or int(launches) < 1:
+        raise UsageError(
+            f"{LAUNCHES}={launches!r} is no number of launches; 12 is usual, 7 the least"
+        )
     root, asked = Path(os.environ["ASV_CONF_DIR"]), _asked()
     device = default_device(nvidia_hardware())
     torch_state = probe_torch() if device == "cuda" else None
     plan = Plan(
-        profile=STANDARD.of(_launches()),
+        profile=STANDARD.of(int(launches)),
         cases=_chosen(choose(workloads, device), workloads, asked.get("bench")),
         seed=random.SystemRandom().getrandbits(32),
     )
@@ -108,13 +113,10 @@ def _asked() -> dict[str, Any]:
     try:
         from hostbench.asv_env import options_of
 
-        return options_of(_asv_command())
+        command = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")[:-1]
+        return options_of(command)
     except (ImportError, OSError):
         return {}
-
-
-def _asv_command() -> list[str]:
-    return Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")[:-1]
 
 
 def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, Any]) -> str | None:
@@ -129,10 +131,3 @@ def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, 
         return "asv profile"
     given = [name for name in ("dry_run", "quick") if asked.get(name)]
     return f"asv --{given[0].replace('_', '-')}" if given else None
-
-
-def _launches() -> int:
-    text = os.environ.get(LAUNCHES) or str(STANDARD.launches)
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{LAUNCHES}={text!r} is no number of launches; 12 is usual, 7 the least")
-    return int(text)

@@ -23,7 +23,6 @@ failed or was interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_A_SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 
 
 # ---- types --------------------------------------------------------------------------------------
@@ -78,13 +77,10 @@ def _flag(name: str, help: str) -> Decorator:
     return click.option(name, help=help, is_flag=True)
 
 
-def _choice(name: str, choices: str, help: str, default: str | None = None) -> Decorator:
-    return click.option(name, type=click.Choice(choices.split()), help=help, default=default)
-
-
 def _formats(more: str = "") -> Decorator:
     """`--format`: the same choices everywhere, and what one command has beside them."""
-    return _choice("--format", f"text md json csv {more}", "[default: text]", "text")
+    choices = click.Choice(f"text md json csv {more}".split())
+    return click.option("--format", type=choices, help="[default: text]", default="text")
 
 
 def _budget(help: str) -> Decorator:
@@ -97,7 +93,6 @@ def _launches(fewest: int) -> Decorator:
 
 
 FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...")
-_ONE_SERIES = click.argument("series", metavar="SERIES")
 _CASES = _option(
     "--case",
     "CASE",
@@ -110,8 +105,10 @@ SELECTION = several(
         "--quick", "a few cases: an answer in two or three minutes, never judged nor given to asv"
     ),
 )
-DEVICE = _choice(
-    "--device", "cuda cpu simulated", "default: cuda where NVIDIA hardware is visible, else cpu"
+DEVICE = click.option(
+    "--device",
+    type=click.Choice(("cuda", "cpu", "simulated")),
+    help="default: cuda where NVIDIA hardware is visible, else cpu",
 )
 LAUNCHES = _launches(1)
 DEADLINE = _option("--deadline", "TIME", "a case that takes longer fails (60s)", _TIME)
@@ -225,8 +222,8 @@ _command(
 _command(
     "bisect",
     "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
-    f"SERIES is {_A_SERIES}.",
-    _ONE_SERIES,
+    "SERIES is a series: family.workload[axis=value,...] or that with @machine.",
+    click.argument("series", metavar="SERIES"),
     _option("--good", "REV", "a commit from before the step", required=True),
     _option("--bad", "REV", "a commit that has it", required=True),
     _TWO_SIDES,

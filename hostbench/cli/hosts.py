@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -12,11 +12,9 @@ import click
 from hostbench import __version__, facts
 from hostbench.cli import commands, entry
 from hostbench.cli.measuring import Measuring, answer, chosen_cases, set_up
-from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
 from hostbench.core.processes import die_with_parent
 from hostbench.facts.machine import name_of_hosts
-from hostbench.measure.workload import Workload
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import RANKS_AXIS, cases_of_world
 from hostbench.vcs.measure import measure
@@ -89,21 +87,16 @@ def _conduct(member: Member, options: Measuring) -> int:
                 launcher=os.getppid(),
             ),
         )
-        asked = any(RANKS_AXIS in text for text in options.case)
         cases = setup.plan.cases
-        cases = cases if asked else cases_of_world(cases, member.num_ranks)
-        setup = setup.with_cases(_over_ranks(cases, setup.workloads))
+        if not any(RANKS_AXIS in text for text in options.case):
+            cases = cases_of_world(cases, member.num_ranks)
+        over_ranks = tuple(case for case in cases if setup.workloads[case.workload].has_ranks)
+        if not over_ranks:
+            named = ", ".join(dict.fromkeys(case.family for case in cases))
+            raise UsageError(f"{named}: no case runs over ranks; name a family that does, or none")
+        setup = setup.with_cases(over_ranks)
         mail.put("world", [hello.member for hello in hellos])
         os.environ[launch.VARIABLE] = "1"
         return answer(options, setup, measure(setup), "torchrun ... -m hostbench.ranks")
     finally:
         launch.dismiss(mail, member.num_ranks)
-
-
-def _over_ranks(cases: Sequence[Case], works: Mapping[str, Workload]) -> tuple[Case, ...]:
-    """Those that ranks run; families without are left out where others are. Raises UsageError."""
-    chosen = tuple(case for case in cases if works[case.workload].has_ranks)
-    if not chosen:
-        named = ", ".join(dict.fromkeys(case.family for case in cases))
-        raise UsageError(f"{named}: no case runs over ranks; name a family that does, or none")
-    return chosen

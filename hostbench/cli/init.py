@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import hostbench
 from hostbench.cli.output import program, short, show, warn
@@ -38,14 +37,22 @@ def execute() -> int:
         raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
     if is_hostbench(root):
         raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
-    declared = _pyproject(root)
+    pyproject = root / "pyproject.toml"
+    try:
+        declared = tomllib.loads(read_stored(pyproject).decode()) if pyproject.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {pyproject}: {error}; mend it") from error
     name = str(declared.get("project", {}).get("name", ""))
     package = _package(root, name)
     backend = declared.get("build-system", {}).get("build-backend", _COPYING[0])
     is_built = (root / "setup.py").exists() or not backend.startswith(_COPYING)
     files = dict(_files(root, name or package or root.name, package, is_built))
     for path in files:
-        _check_inside(root, path)
+        parent = next(above for above in path.parents if above.exists() or above.is_symlink())
+        if not parent.is_dir():
+            raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
+        if not path.resolve().is_relative_to(root):
+            raise UsageError(f"{path} is outside {root}, by a link or by a setting: mend that")
     for path, text in files.items():
         is_there = path.exists() or path.is_symlink()
         if not is_there:
@@ -64,14 +71,6 @@ def recipe(name: str) -> str:
     folders = (package.parent / "docs", package / "_docs")
     paths = (folder / "recipes" / name for folder in folders)
     return next(path for path in paths if path.is_file()).read_text()
-
-
-def _pyproject(root: Path) -> dict[str, Any]:
-    path = root / "pyproject.toml"
-    try:
-        return tomllib.loads(read_stored(path).decode()) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}; mend it") from error
 
 
 def _package(root: Path, project: str) -> str | None:
@@ -110,15 +109,6 @@ def _files(
     yield root / ".gitignore", ignored.replace("RESULTS", results.relative_to(root).as_posix())
     for path, name in RECIPES.items():
         yield root / path, recipe(name)
-
-
-def _check_inside(root: Path, path: Path) -> None:
-    """Raises UsageError for a file that would not be in the repository."""
-    parent = next(above for above in path.parents if above.exists() or above.is_symlink())
-    if not parent.is_dir():
-        raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
-    if not path.resolve().is_relative_to(root):
-        raise UsageError(f"{path} is outside {root}, by a link or by a setting: mend that")
 
 
 def _broken(root: Path) -> str:

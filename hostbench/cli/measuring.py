@@ -24,7 +24,6 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.processes import become_subreaper
-from hostbench.core.records import Run
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, known, load, user_families
@@ -80,8 +79,14 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     collect = _facts_of(device, simulation)
     host_facts = collect()
     machine = _machine(options.machine, device, host_facts)
-    if keeps:
-        _check_clock(results, machine)
+    # runs are ordered by when they began, and named so
+    runs = [path.name for path in (results / machine / "runs").glob(f"2*{archive.SUFFIX}")]
+    newest = max(runs, default="").removesuffix(archive.SUFFIX)
+    if keeps and newest[:16] > run_id(None)[:16]:
+        warn(
+            f"run {newest} of this machine began later than now, {now()}: if the clock is wrong "
+            "set it (`timedatectl`), else delete that run; until then their order is wrong"
+        )
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
         cases=cases,
@@ -135,17 +140,6 @@ def _machine(named: str | None, device: str, host_facts: facts.Facts) -> str:
             "otherwise"
         )
     return machine
-
-
-def _check_clock(results: Path, machine: str) -> None:
-    """Runs are ordered by when they began, and named so."""
-    names = [path.name for path in (results / machine / "runs").glob(f"2*{archive.SUFFIX}")]
-    newest = max(names, default="").removesuffix(archive.SUFFIX)
-    if newest[:16] > run_id(None)[:16]:
-        warn(
-            f"run {newest} of this machine began later than now, {now()}: if the clock is wrong "
-            "set it (`timedatectl`), else delete that run; until then their order is wrong"
-        )
 
 
 def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.Facts]:
@@ -208,8 +202,17 @@ def measure_case(
 def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -> int:
     """Print what was learnt, and what the whole `command` would tell. Returns the exit code."""
     (run,) = measured.runs
+    where = typed_again(options, "results")
+    own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked
+    whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
+    footer = [("stored", short(archive.path_of(setup.results, run)))]
+    if any(record.measurement.traceback for record in run.winners().values()):
+        shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
+        footer.append(("why it failed", shown))
+    report, dashboard = f"{program()} report{whose}{where}", f"{program()} dashboard{where}"
+    footer.append(("next", f"{report} (everything) · {dashboard} (pictures)"))
     rows = points.of_run(setup.results, run, warn)
-    show(screen(run, rows, _footer(options, setup, run), terminal(), command))
+    show(screen(run, rows, footer, terminal(), command))
     statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":
         why = "out of time" if measured.end == "stopped" else measured.end
@@ -217,16 +220,3 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
     if measured.is_cut_off or "failed" in statuses or measured.asv_error:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
-
-
-def _footer(options: Measuring, setup: Setup, run: Run) -> list[tuple[str, str]]:
-    """Where the run is stored, and the next commands."""
-    where = typed_again(options, "results")
-    own_name = facts.machine_name(None, facts_of(run.facts_before))  # which `report` shows unasked
-    whose = "" if run.header.machine == own_name else typed_again(run.header, "machine")
-    pairs = [("stored", short(archive.path_of(setup.results, run)))]
-    if any(record.measurement.traceback for record in run.winners().values()):
-        shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
-        pairs.append(("why it failed", shown))
-    report, dashboard = f"{program()} report{whose}{where}", f"{program()} dashboard{where}"
-    return [*pairs, ("next", f"{report} (everything) · {dashboard} (pictures)")]

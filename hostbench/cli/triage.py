@@ -36,19 +36,15 @@ def execute(
     format: str,
     results: str | None,
 ) -> int:
-    """List the entries, or write the one that is named."""
+    """Write the entry that is named, or list all: exit code 4 where one cannot be read; nothing is
+    lost by that."""
     folder = results_folder(results)
-    if series is None or since is None or state is None:
-        if series is not None:
-            raise UsageError("name all of SERIES SINCE STATE, or none: then every entry is listed")
-        return _list(folder, format)
-    text = one_line(note or "")[:MAX_NOTE] or None
-    _write(folder, Entry(series=as_stored(series), since=since, state=state, note=text))
-    return EXIT_OK
-
-
-def _list(folder: Path, format: str) -> int:
-    """Exit code 4 where an entry cannot be read; nothing is lost by that."""
+    if series is not None and since is not None and state is not None:
+        text = one_line(note or "")[:MAX_NOTE] or None
+        _write(folder, Entry(series=as_stored(series), since=since, state=state, note=text))
+        return EXIT_OK
+    if series is not None:
+        raise UsageError("name all of SERIES SINCE STATE, or none: then every entry is listed")
     stored = triage.read(folder)
     for path, text in stored.warnings:
         warn(f"{path}: {text}")

@@ -54,8 +54,8 @@ def archive_journal(results: Path, path: Path, run: Run) -> Archived:
 
 
 def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
-    """Archive every journal whose writer is gone: of runs that were killed or made by asv alone. An
-    unreadable one is named and left alone."""
+    """Archive every journal whose writer is gone: of runs that were killed, and whole ones, as asv
+    leaves them, which are only counted. An unreadable one is named and left alone."""
     adopted = []
     for path in journal.find(results):
         try:
@@ -66,12 +66,16 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
                 path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
                 continue
             adopted.append(archive_journal(results, path, run))
+            if not run.is_complete:
+                warn(f"archived run {run.run_id} as far as it got before it was killed")
         except FileNotFoundError:
             continue  # another process adopted it meanwhile
         except DataError as error:
             warn(str(error))
         except DAMAGE as error:  # lines that are right one by one, and together no run
             warn(f"{path} is no readable journal ({error}); move it away")
+    if num := sum(run.is_complete for run in adopted):
+        warn(f"archived finished runs that `asv run` had measured: {num}")
     return adopted
 
 

@@ -111,7 +111,7 @@ def measure(
     Raises Interrupted where the interrupt came before every side had a record, DeviceLost where the
     device was lost by then. BrokenError where no more can be written.
     """
-    _archive_orphans(setup)
+    archive.adopt_orphans(setup.results, setup.warn)
 
     def why_scratch() -> str | None:
         """Workers run the code of the start, but which commit that was can no longer be said."""
@@ -149,17 +149,6 @@ def measure(
             is_judged = recorded.end == "complete" and recorded.runs[0].header.scratch is None
             asv_error = _tell_asv(setup, recorded.runs[0], is_judged)
     return Measured(runs=tuple(archived), end=recorded.end, asv_error=asv_error)
-
-
-def _archive_orphans(setup: Setup) -> None:
-    """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
-    only counted."""
-    orphans = archive.adopt_orphans(setup.results, setup.warn)
-    for run in orphans:
-        if not run.is_complete:
-            setup.warn(f"archived run {run.run_id} as far as it got before it was killed")
-    if num := sum(run.is_complete for run in orphans):
-        setup.warn(f"archived finished runs that `asv run` had measured: {num}")
 
 
 def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
