@@ -6,6 +6,10 @@ the others' 50 us, as some images are larger. The compute takes 62.5 us of the d
 Around one base point (4 workers, prefetch_factor 2, batches of 16) one thing varies at a time.
 """
 
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
@@ -17,7 +21,19 @@ def setup_cache():
     return suite.measure("loading")
 
 
-NUM_BATCHES = 8  # of a reading and of an epoch, as in hostbench.families.loading.loops
+NUM_BATCHES = 8  # of a reading and of an epoch
+EVEN_ITEM_S, LARGE_ITEM_S, SMALL_ITEM_S = 100e-6, 450e-6, 50e-6
+ITEM_S = tuple(
+    LARGE_ITEM_S if place == -group % NUM_BATCHES else SMALL_ITEM_S
+    for group in range(NUM_BATCHES)
+    for place in range(NUM_BATCHES)
+)
+"""Of each 8 batches one is of large items, each time at another place, so that no worker gets them
+all: 100 us on average."""
+COMPUTE_S = 62.5e-6
+"""Of each item on the device: 1 ms for a batch of 16."""
+_AHEAD = 2
+_NOTED_READINGS = 3
 BATCH_SIZE = 16
 ITEM_BYTES = {"cuda": 224 * 224 * 3, "cpu": 96 * 96 * 3}
 BASE: dict[str, Any] = {
@@ -57,6 +73,121 @@ def _quick(device: str, **axes: Any) -> bool:
     return _differs(device, **axes) in wanted
 
 
+class FedLoop:
+    """A loop that takes batches of a DataLoader and computes: `step` is one batch, `epoch` all of
+    an epoch.
+
+    It waits for the compute of the batch before the last, and then asks for the next batch. So the
+    device has one compute to do while the host loads, enqueues and copies, as in a training loop
+    that reads its loss a step later, or whose launches fill the queue. A host that ran ahead
+    without end would wait for data while the device has plenty to do.
+    """
+
+    def __init__(self, device: Device, loading: Any, way: str) -> None:
+        self.device, self.loading = device, loading
+        self.copies, self.computes = device.stream(), device.stream()
+        self.copied = device.event(timing=False)
+        self.computed = [device.event(timing=False) for _ in range(_AHEAD)]
+        self.compute = device.compute(COMPUTE_S * loading.batch_size)
+        ways: Mapping[str, Callable[[Any], None]] = {
+            "on_device": self._use,
+            "blocking": lambda batch: self._use(device.move(batch, blocking=True)),
+            "non_blocking": lambda batch: self._use(device.move(batch, blocking=False)),
+            "side_stream": self._on_side_stream,
+        }
+        self.bring, self.taken = ways[way], 0
+        self.waits_s: deque[float] = deque(maxlen=_NOTED_READINGS * NUM_BATCHES)
+        self.notes: list[Any] | None = None
+        self.loader = None if way == "on_device" else device.loader(loading)
+        self.batches: Iterator[Any]
+
+    def prepared(self) -> Prepared:
+        """One batch after the other, of an epoch without end."""
+        if self.loader is None:
+            self.batches = repeat(self.device.buffer(self.loading.batch_bytes))
+            return Prepared(step=self.step, copies={}, one_stream=False)
+        self.batches = iter(self.loader)
+        warmup_steps = -(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES
+        return self._prepared(
+            self.step,
+            NUM_BATCHES,
+            warmup_steps=warmup_steps,
+            findings=lambda: {"wait_s": sum(self.waits_s) / len(self.waits_s)},
+        )
+
+    def prepared_epoch(self) -> Prepared:
+        """A whole epoch as one step."""
+        return self._prepared(self.epoch, 1)
+
+    def _prepared(self, step: Callable[[], None], steps: int, **options: Any) -> Prepared:
+        """With the check of an epoch, which takes so many steps."""
+        memory = "pinned" if self.loading.pinned else "pageable"
+        copies = {f"H2D {memory}": NUM_BATCHES // steps * self.loading.batch_bytes}
+        check = partial(self._check, step, steps)
+        return Prepared(step=step, verify=check, copies=copies, one_stream=False, **options)
+
+    def step(self) -> None:
+        self.computed[self.taken % _AHEAD].synchronize()  # of the batch before the last
+        start_s = self.device.now()
+        batch = next(self.batches)
+        self.waits_s.append(self.device.now() - start_s)
+        self.bring(batch)
+        self.taken += 1
+
+    def epoch(self) -> None:
+        assert self.loader is not None
+        for batch in self.loader:
+            self.computed[self.taken % _AHEAD].synchronize()  # of the batch before the last
+            self.bring(batch)
+            self.taken += 1
+
+    def _on_side_stream(self, batch: Any) -> None:
+        """The copy on a stream of its own, beside the compute of the batch before."""
+        device = self.device
+        with device.on(self.copies):
+            moved = device.move(batch, blocking=False)
+            self.copied.record()
+        with device.on(self.computes):
+            self.computes.wait(self.copied)
+            self._use(moved)
+            device.keep_for(moved, self.computes)
+
+    def _use(self, batch: Any) -> None:
+        """Compute on the current stream."""
+        self._note(batch)
+        self.compute()
+        self._note(batch)
+        self.computed[self.taken % _AHEAD].record()
+
+    def _note(self, batch: Any) -> None:
+        """While checking: what the batch holds when its compute begins, and when it has ended."""
+        if self.notes is not None:
+            note = self.device.buffer(self.loading.batch_bytes)
+            self.device.copy(note, batch, blocking=False)
+            self.notes.append(note)
+
+    def _check(self, step: Callable[[], None], steps: int) -> str | None:
+        """After timing: the next batches are those that follow on all that were taken before, byte
+        for byte, when their compute began and when it had ended."""
+        assert self.loader is not None
+        first, notes, wrong = self.taken, list[Any](), list[int]()
+        self.notes = notes
+        try:
+            for _ in range(steps):
+                step()
+            self.device.synchronize()
+        finally:
+            self.notes = None
+        for number in range(first, self.taken):
+            expected = self.loader.expected(number % (self.loading.num_batches or number + 1))
+            held = notes[2 * (number - first) :][:2]
+            if not all(self.device.same_values(note, expected) for note in held):
+                wrong.append(number)
+        if self.taken - first != NUM_BATCHES:
+            return f"{self.taken - first} batches came, not {NUM_BATCHES}"
+        return f"batches {wrong} did not arrive whole and in order" if wrong else None
+
+
 @workload(
     axes={
         "device": DEVICES,
@@ -89,7 +220,6 @@ def loop(
 
     One synchronize ends the loop. The workers run before it begins, and go on after it."""
     from hostbench.device.loading import Loading
-    from hostbench.families.loading.loops import ITEM_S, FedLoop
 
     loading = Loading(
         batch_size=batch_size,
@@ -121,7 +251,6 @@ def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -
 
     Workers that do not persist are started and ended in it."""
     from hostbench.device.loading import Loading
-    from hostbench.families.loading.loops import EVEN_ITEM_S, FedLoop
 
     loading = Loading(
         batch_size=BATCH_SIZE,

@@ -7,6 +7,7 @@ synchronize at its end. How many steps the loop has is part of the case.
 
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import Any
 
 from hostbench import DEVICES, Device, Prepared, suite, workload
@@ -57,7 +58,6 @@ def counted_steps(device: Device, step_us: int, trap: Any, every: int = 1) -> Pr
 
     So is proven that each step has run, and that the trap has read what those before it had made.
     """
-    from hostbench.core.samples import median
     from hostbench.device.base import learned
 
     compute, counter = device.compute(step_us / 1e6), device.counter()

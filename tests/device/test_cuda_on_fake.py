@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.overlap import NUM_BATCHES, Loop
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import CaseRecord, Launch
@@ -21,7 +22,6 @@ from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
 from hostbench.facts import host
 from hostbench.families import load
-from hostbench.families.overlap.loops import NUM_BATCHES, Loop
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
 from tests.fakes.builders import walked

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from torch.utils.data._utils import worker as torch_worker
 
+from benchmarks.loading import NUM_BATCHES, FedLoop
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import children, state_of
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.loading import NUM_ITEMS, Loading
 from hostbench.families import load
-from hostbench.families.loading.loops import NUM_BATCHES, FedLoop
 
 WORKS = load(("loading",))
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.overlap import Loop
 from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice, SimulatedStream
-from hostbench.families.overlap.loops import Loop
 from hostbench.measure.measure import Prepared
 
 SIZE = 4 * MIB
