@@ -18,6 +18,7 @@ _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
 """Between two choices of a case: a value may hold commas."""
+_TICKS = re.compile("`+")
 _JOINER = "\u2060"
 _LONGEST = 1000
 _MOST_BLOCKS, _BLOCKS = 15, "▁▂▃▄▅▆▇█"
@@ -29,6 +30,12 @@ def plain(text: object) -> str:
     line = " ".join(str(text).split())
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
     return _PUNCTUATION.sub(r"\\\1", _LINKS.sub(rf"\1{_JOINER}", line))
+
+
+def code(text: str) -> str:
+    """A command in a text, as it is: st.code loads 1.5 MB of a highlighter for it."""
+    fence = "`" * (1 + max(map(len, _TICKS.findall(text)), default=0))
+    return f"{fence} {text} {fence}"
 
 
 @cache

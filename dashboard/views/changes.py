@@ -68,7 +68,8 @@ with right:
     parts.listed(evidence_lines(worst, picked.events))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
-    st.code(commands(worst, store.folder or store.results), None, wrap_lines=True)
+    typed = commands(worst, store.folder or store.results).splitlines()
+    st.markdown("\n\n".join(map(words.code, typed)))
 
 
 def moved() -> None:

@@ -50,6 +50,8 @@ _LETTER = 0.019
 """The width of a letter, of a chart's on a telephone."""
 _ARROW = 4
 """From the edge to the middle of the arrow on an interval that goes on beyond it."""
+_FAR = 20
+"""Between the usual values of two series: farther apart they share a logarithmic axis."""
 _ROOM = 0.02
 """Of what is drawn, over and under it: a point is no half."""
 TimeOf = Literal["committed_at", "started_at"]
@@ -223,10 +225,13 @@ def chart(
     along, axis = {"type": "utc", "padding": 20}, charts.time_axis(span_ms)
     x = field("x:T", title=x_title, axis=axis, scale=along)
     x2, high = {"field": "x2"}, {"field": "high"}
-    bottom, top = _domain(points, levels)
-    up: Spec = {"scale": {"domain": [bottom, top], "nice": False}}
+    is_log = _is_log(points)
+    bottom, top = _domain(points, levels, is_log)
+    kind = "log" if is_log else "linear"
+    up: Spec = {"scale": {"type": kind, "domain": [bottom, top], "nice": False}}
     up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')"), "tickCount": 6}
-    y, low = (field(f"{column}:Q", title=UNITS[unit][0], **up) for column in ("y", "low"))
+    title = UNITS[unit][0] + ", log" * is_log
+    y, low = (field(f"{column}:Q", title=title, **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
@@ -234,6 +239,7 @@ def chart(
     over, under = bars[bars["high"] > top], bars[bars["low"] < bottom]
     arrows = [{**charts.GOES_ON, "shape": f"triangle-{way}"} for way in ("up", "down")]
     bands = levels[levels["low"].notna()]
+    bands = bands.assign(low=bands["low"].clip(lower=bottom))  # a log axis has no zero
     hues, size = dict(zip(names, cycle(PALETTE))), 14 if is_many else 60
     layers = [
         _layer(bands, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
@@ -326,12 +332,20 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, size: int, height: int) -> li
     return sorted(layers, key=lambda marks: len(marks["data"]["values"]))
 
 
-def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
+def _is_log(points: pd.DataFrame) -> bool:
+    """Where one series would lie on the axis of another."""
+    usual = points.groupby("series")["y"].median()
+    return bool(points["y"].min() > 0 and usual.max() > _FAR * usual.min())
+
+
+def _domain(points: pd.DataFrame, levels: pd.DataFrame, is_log: bool) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
     cut, with an arrow; zero to one where nothing has a number."""
     values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
+    if is_log:
+        return [float(0.9 * points["y"].min()), float(1.1 * values.max())]
     middle = float(points["y"].median())
     low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
     room = _ROOM * (high - low)
