@@ -36,7 +36,7 @@ def dots(runs: pd.DataFrame) -> Spec:
     x = vega.field("at:T", title=None, axis=vega.time_axis(1e3 * span))
     x["scale"] = {"type": "utc", "padding": 12}
     y = vega.field("machine:N", title=None, axis={"labelLimit": 180, "ticks": False, "grid": True})
-    legend = vega.legend(kinds, columns=2)
+    legend = vega.legend(kinds)
     color = vega.field("kind:N", scale=vega.scale(kinds, colors), legend=legend)
     shape = vega.field("kind:N", scale=vega.scale(kinds, shapes), legend=legend)
     tip = [vega.field(f"{name}:N") for name in ("machine", "name", "cases", "changed")]
