@@ -103,7 +103,7 @@ if point:
 def numbers() -> None:
     """What is drawn, in figures."""
     table = pd.DataFrame([[getattr(row, name) for name in SHOWN] for row in rows], columns=SHOWN)
-    table.insert(3, measure.name, [*map(measure.value, rows)])
+    table.insert(3, measure.name, [*map(measure.of(rows), rows)])
     parts.table(table)
 
 

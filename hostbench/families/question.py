@@ -390,7 +390,26 @@ class Measure:
     _: KW_ONLY
     title: str = ""
     """Of its axis, where that is not its name."""
-    better: Literal["lower", "higher"] = "higher"
+    better: Literal["lower", "higher", ""] = "higher"
+    share_of: Mapping[str, AxisValue] = field(default_factory=dict)
+    """Shown is its share of that of the same case with these values."""
+
+    def of(self, rows: Rows) -> Callable[[Row], float | None]:
+        """How it is worked out of each of these rows."""
+        if not self.share_of:
+            return self.value
+
+        def whole(row: Row) -> tuple[object, ...]:
+            axes = {**row.axes, **self.share_of}
+            return row.machine, row.run_id, row.workload, frozenset(axes.items())
+
+        wholes = {whole(row): self.value(row) for row in rows if row.has(self.share_of)}
+
+        def share(row: Row) -> float | None:
+            part, all_of_it = self.value(row), wholes.get(whole(row))
+            return part / all_of_it if part and all_of_it else None
+
+        return share
 
 
 RATE = Measure("GB/s", "GB/s", lambda row: row.gb_per_s)

@@ -305,7 +305,8 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
     """Over the chart, to fit a telephone; none for a single line without a name."""
     if names in ([""], []):
         return None
-    columns = {"expr": f"max(1, floor(width / {8 * max(map(len, names)) + 30}))"}
-    usual: Spec = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
-    usual["symbolOpacity"] = 1  # else it is as pale as the palest layer
+    width = 8 * max(map(len, names)) + 30
+    columns = {"expr": f"max(1, floor(width / {width}))"}
+    usual: Spec = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280}
+    usual |= {"offset": 4, "symbolOpacity": 1}  # else it is as pale as the palest layer
     return {**usual, **more}

@@ -22,12 +22,12 @@ def with_number(rows: Rows, axis: str) -> list[Row]:
 
 def measures_of(picture: Picture, rows: Rows) -> list[Measure]:
     """Those of the picture that these rows have a number in."""
-    return [measure for measure in picture.measures if any(map(measure.value, rows))]
+    return [measure for measure in picture.measures if any(map(measure.of(rows), rows))]
 
 
 def drawn_rows(picture: Picture, rows: Rows, x: str, measure: Measure) -> list[Row]:
     """Those with a number on both axes, in the order of the legend; without an `x` on the one."""
-    value = measure.value
+    value = measure.of(rows)
     known = [row for row in (with_number(rows, x) if x else rows) if value(row)]
     axes = [axis for axis in base.varying(known) if axis != x]
 
@@ -42,7 +42,7 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | Non
     """Of `drawn_rows`: lines over `x`, or bars where there is none or no line has two points."""
     if not rows:
         return None
-    value, is_log = measure.value, measure.unit != "share"
+    value, is_log = measure.of(rows), measure.unit != "share"
     title = measure.title or measure.name
     y = Axis(title, measure.unit, is_log=is_log, better=measure.better)
     rules = _limits(rows, value) if measure.unit == "GB/s" else ()

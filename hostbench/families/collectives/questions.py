@@ -131,6 +131,10 @@ OVER_RANKS: Mapping[str, Any] = {
     "measures": (
         question.Measure("bus GB/s", "GB/s", _bus_rate, title="bus bandwidth in GB/s"),
         question.RATE, question.TIME,
+        question.Measure(
+            "efficiency", "share", _bus_rate, title="bus bandwidth / that of 2 ranks", better="",
+            share_of={"num_ranks": 2},
+        ),
     ),
 }  # fmt: skip
 PICTURES = (
