@@ -249,9 +249,8 @@ class Device(Protocol):
         return seconds[1:]
 
     def refuse_shorter(self, seconds: float, least_s: float) -> None:
-        """Raises Unavailable for a compute of `seconds` where the shortest takes `least_s`. Not by
-        what this one takes: that it is slow while others use the core does not make it impossible.
-        """
+        """Raises Unavailable for a compute of `seconds` where the shortest takes `least_s`: that
+        this one is slow while others use the core does not make it impossible."""
         if least_s > _TOO_LONG * seconds:
             asked, took = format_seconds(seconds), format_seconds(least_s)
             raise Unavailable(f"a compute of {asked} takes {took} here: none is that short")

@@ -24,7 +24,6 @@ _BARE = re.compile(
 """A value that is no JSON, which profilers do write: `nan`, `inf`, `N/A`."""
 _MEMCPY = re.compile(r"(?:Memcpy |Copy)(H|D|P)\w*?[tT]o(D|H|P)\w*(?: \((\w+) -> (\w+)\))?")
 """`Memcpy HtoD (Pageable -> Device)`, and ROCm's `CopyHostToDevice`."""
-_COLLECTIVE = re.compile("nccl|rccl", re.IGNORECASE)
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """Categories of what a device did."""
 _QUERY = re.compile("Query|Captur|GetLastError|GetDevice")
@@ -146,7 +145,7 @@ def copy_way(name: str) -> str:
 
 def is_collective(kernel: str) -> bool:
     """By its name: such a kernel moves data between GPUs, and computes little."""
-    return _COLLECTIVE.match(kernel) is not None
+    return kernel.lower().startswith(("nccl", "rccl"))
 
 
 def is_delay(event: TraceEvent) -> bool:

@@ -23,6 +23,7 @@ import time
 from _thread import LockType
 from collections.abc import Callable
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -192,10 +193,19 @@ class CpuDevice(TorchDevice):
 
     def memory_of(self, work: Step) -> dict[str, int]:
         """By what torch's CPU allocator reports to its profiler, which hears one thread alone: the
-        work runs in this one."""
+        work runs in this one. It is autograd's: torch.profiler imports half of torch as it starts.
+        """
         self.synchronize()
-        with self.on(_Here()):
-            return {"peak_allocated": _peak_bytes(work)}
+        here = SimpleNamespace(enqueue=lambda task: task(), synchronize=lambda: None)
+        profiler: Any = torch.autograd.profiler
+        with self.on(here), profiler.profile(profile_memory=True) as profile:
+            work()
+        events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
+        allocated = peak = 0
+        for event in sorted(events, key=lambda entry: entry.start_ns()):
+            allocated += event.nbytes()
+            peak = max(peak, allocated)
+        return {"peak_allocated": peak}
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(partial(time.sleep, seconds))
@@ -245,14 +255,14 @@ class CpuDevice(TorchDevice):
     ) -> Observation:
         ready()
         self.synchronize()
-        before = after = self._num_waits
+        num_waits = self._num_waits
         trace: list[dict[str, Any]] = []
         self._seen = seen = list[Activity]()
 
         def observed() -> None:
-            nonlocal after
+            nonlocal num_waits
             work()
-            after = self._num_waits
+            num_waits = self._num_waits - num_waits
             self.synchronize()
 
         try:
@@ -265,7 +275,7 @@ class CpuDevice(TorchDevice):
         finally:
             self._seen = None
         seen.sort(key=lambda activity: activity.start_s)
-        return Observation(activities=seen, num_waits=after - before, trace=trace)
+        return Observation(activities=seen, num_waits=num_waits, trace=trace)
 
     def reset(self) -> None:
         self._close_loaders()
@@ -309,16 +319,6 @@ class CpuDevice(TorchDevice):
         return short_s, max((long_s - short_s) / _MORE_PRODUCTS, 1e-9)
 
 
-class _Here:
-    """A stream that does its work at once, in the calling thread."""
-
-    def enqueue(self, task: Step) -> None:
-        task()
-
-    def synchronize(self) -> None:
-        """Nothing is left to wait for."""
-
-
 def _locked() -> LockType:
     """What is waited for, until it is released: each wait costs one hand-over of the GIL, where
     threading.Event with its condition costs several."""
@@ -346,22 +346,6 @@ def _product(num: int) -> Step:
     """
     left, right = (torch.ones(_MATRIX, _MATRIX).expand(num, -1, -1) for _ in range(2))
     return partial(torch.bmm, left, right, out=torch.empty(num, _MATRIX, _MATRIX))
-
-
-def _peak_bytes(work: Step) -> int:
-    """Bytes beyond what is there before; of what this thread allocates and frees meanwhile.
-
-    By autograd's profiler: torch.profiler imports half of torch as it starts.
-    """
-    profiler: Any = torch.autograd.profiler
-    with profiler.profile(profile_memory=True) as profile:
-        work()
-    events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
-    now = peak = 0
-    for event in sorted(events, key=lambda entry: entry.start_ns()):
-        now += event.nbytes()
-        peak = max(peak, now)
-    return peak
 
 
 def _prepare_thread() -> None:

@@ -10,6 +10,7 @@ import gc
 import os
 import re
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -19,14 +20,16 @@ import torch
 
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.samples import median
-from hostbench.core.units import MIB, format_bytes, number_of
+from hostbench.core.units import KIB, MIB, format_bytes, number_of
 from hostbench.device import numa
 from hostbench.device.activity import Observation
 from hostbench.device.base import Buffer, Route, Step, lacking
 from hostbench.device.kineto import Profiler
-from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice, own_pages
+from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import usable_cores
+from hostbench.facts.nvml import NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.spec import LINK_BYTES
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -59,6 +62,8 @@ _REMEDIES = {
 }
 """By a part of what CUDA says where it does not start; the last for all else."""
 _NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+_NVLINK_SENT_KIB = (138, 0xFFFFFFFF)
+"""NVML's NVLINK_THROUGHPUT_DATA_TX: data without headers, by this scope of all links together."""
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 
@@ -99,15 +104,17 @@ class CudaDevice(TorchDevice):
         try:
             source = self.host_buffer(_SETTLE_BYTES, pinned=True)
         except RuntimeError as error:
-            if self.refused_pinning(error) is None:
+            if self.refused_pinning(error) is None:  # it is for the cases that need it to say
                 raise
-            # for the cases to say that need pinned memory
             source = self.host_buffer(_SETTLE_BYTES, pinned=False)
         target = self.buffer(_SETTLE_BYTES)
-        rounds: list[float] = []
-        start_s = self.now()
-        while not _is_settled(rounds, self.now() - start_s):
-            rounds.append(self.event_time(partial(self._settle_round, source, target)))
+        last = deque[float](maxlen=_STEADY_ROUNDS)
+        start_s, least_s = self.now(), _SETTLE_LIMIT_S
+        while self.now() - start_s <= least_s:
+            last.append(self.event_time(partial(self._settle_round, source, target)))
+            is_steady = max(last) - min(last) < _STEADY_SHARE * min(last)
+            is_steady &= len(last) == _STEADY_ROUNDS
+            least_s = _SETTLE_LEAST_S if is_steady else _SETTLE_LIMIT_S
         del source, target
         self.reset()
 
@@ -341,7 +348,7 @@ class CudaDevice(TorchDevice):
         return self._counters.sent()
 
     @cached_property
-    def _counters(self) -> LinkCounters:
+    def _counters(self) -> "LinkCounters":
         return LinkCounters(uuid_of(self.torch_device))
 
     def reset(self) -> None:
@@ -353,6 +360,36 @@ class CudaDevice(TorchDevice):
         _clear_workspaces()  # streams are new each case
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+
+class LinkCounters:
+    """The GPU's own counters of the bytes on its links, read through NVML."""
+
+    def __init__(self, uuid: str, library: Any = None) -> None:
+        """`uuid` is the CUDA device's; `library` stands in for pynvml in tests. Raises Unavailable
+        with the reason, as the readers do."""
+        try:
+            self._nvml = open_nvml(library)
+            index = self._nvml.index_of(uuid)
+        except NvmlUnavailable as error:
+            raise Unavailable(str(error)) from error
+        self._handle = self._nvml.ask("nvmlDeviceGetHandleByIndex", index)
+
+    def read(self) -> tuple[int, int]:
+        """(into the GPU, out of it), bytes since some time."""
+        counts = []
+        for fact in read_rows(self._nvml, LINK_BYTES, self._handle).values():
+            if not isinstance(fact.value, int):
+                raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
+            counts.append(fact.value)
+        into, out_of = counts
+        return into, out_of
+
+    def sent(self) -> int:
+        """Bytes out of the GPU since some time, over PCIe and, where NVML counts it, NVLink."""
+        _, over_pcie = self.read()
+        over_nvlink = self._nvml.ask(field_value, self._handle, _NVLINK_SENT_KIB)
+        return over_pcie + KIB * (over_nvlink if isinstance(over_nvlink, int) else 0)
 
 
 def require_cuda(index: int) -> None:
@@ -407,10 +444,3 @@ def _clear_workspaces() -> None:
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
         clear()
-
-
-def _is_settled(rounds: list[float], elapsed_s: float) -> bool:
-    """Whether the last rounds took equally long, or the time for waiting is over."""
-    last = rounds[-_STEADY_ROUNDS:]
-    steady = len(last) == _STEADY_ROUNDS and max(last) - min(last) < _STEADY_SHARE * min(last)
-    return elapsed_s > (_SETTLE_LEAST_S if steady else _SETTLE_LIMIT_S)

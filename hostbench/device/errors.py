@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 from hostbench.core.errors import BrokenError
 
-_STICKY_TEXTS = (
-    "CUDA error",
-    "CUDA driver error",
-    "CUBLAS_STATUS_",
-    "CUDNN_STATUS_",
-    "cuDNN error",
-)
+_STICKY = ("CUDA error", "CUDA driver error", "CUBLAS_STATUS_", "CUDNN_STATUS_", "cuDNN error")
 _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 _NCCL_TEXT = "NCCL error"
 _NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
@@ -51,7 +45,7 @@ def fatal_reason(error: BaseException) -> str | None:
         is_of_memory = is_runtime and any(part in text.lower() for part in _MEMORY_TEXTS)
         if isinstance(link, MemoryError) or "OutOfMemoryError" in names or is_of_memory:
             return f"out of memory: {first_line}"
-        is_sticky = is_runtime and any(part in text for part in _STICKY_TEXTS)
+        is_sticky = is_runtime and any(part in text for part in _STICKY)
         if "AcceleratorError" in names or is_sticky:
             message = first_line.removeprefix("CUDA error: ")
             return f"CUDA error, the process cannot use the device again: {message}"

@@ -60,7 +60,7 @@ class Profiler:
                 return Observation(
                     activities=sorted(chrome.activities(events), key=lambda seen: seen.start_s),
                     num_waits=chrome.count_waits(events, _WORK),
-                    trace=_all_events(trace) if traced else (),
+                    trace=json.loads(trace)["traceEvents"] if traced else (),
                 )
         if is_anything_seen:
             raise Unavailable("the profiler lost part of what the GPU did")
@@ -82,7 +82,7 @@ class Profiler:
         return _exported(profile)
 
 
-def cpu_events(work: Step) -> list[dict[str, Any]]:
+def cpu_events(work: Step) -> Any:
     """The events of a Chrome trace: what torch did in each thread while `work` ran."""
     try:
         all_threads = _ExperimentalConfig(profile_all_threads=True)
@@ -91,7 +91,7 @@ def cpu_events(work: Step) -> list[dict[str, Any]]:
     kinds = [_profiler.ProfilerActivity.CPU]
     with _profiler.profile(activities=kinds, experimental_config=all_threads) as profile:
         work()
-    return _all_events(_exported(profile))
+    return json.loads(_exported(profile))["traceEvents"]
 
 
 def _exported(profile: Any) -> bytes:
@@ -100,8 +100,3 @@ def _exported(profile: Any) -> bytes:
         path = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(path))
         return path.read_bytes()
-
-
-def _all_events(trace: bytes) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = json.loads(trace)["traceEvents"]
-    return events

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -158,23 +159,12 @@ class TorchDevice(Device):
         return partial(_EXPRESSIONS[how], counter)
 
 
-class _Nowhere:
-    """Where printed text goes."""
-
-    def write(self, text: str) -> None: ...
-
-
-def _if_greater(tensor: torch.Tensor) -> bool:
-    if tensor > 0:
-        return True
-    return False
-
-
+_NOWHERE: Any = SimpleNamespace(write=lambda _: None)
 _EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "item": lambda tensor: tensor.item(),
-    "print": partial(print, file=_Nowhere()),
+    "print": partial(print, file=_NOWHERE),
     "bool": bool,
-    "if_greater": _if_greater,
+    "if_greater": lambda tensor: True if tensor > 0 else False,  # as in a program
     "cpu": lambda tensor: tensor.cpu(),
     "tolist": lambda tensor: tensor.tolist(),
     "nonzero": torch.nonzero,
@@ -251,12 +241,15 @@ class TorchLoader:
         self._items = Items(loading, pattern)
         self._running: Any = None
         has_workers = loading.num_workers > 0
-        nbytes, free = (loading.ahead + _IN_USE) * loading.batch_bytes, _free_shared_memory()
-        if has_workers and free is not None and free < nbytes:
-            raise Unavailable(
-                f"needs {format_bytes(nbytes)} of shared memory, {SHARED_MEMORY} has "
-                f"{format_bytes(free)}: start the container with --shm-size=1g"
-            )
+        needed = (loading.ahead + _IN_USE) * loading.batch_bytes
+        with suppress(OSError):  # for torch to say
+            memory = os.statvfs(SHARED_MEMORY)
+            free = memory.f_bavail * memory.f_frsize
+            if has_workers and free < needed:
+                raise Unavailable(
+                    f"needs {format_bytes(needed)} of shared memory, {SHARED_MEMORY} has "
+                    f"{format_bytes(free)}: start the container with --shm-size=1g"
+                )
         self._loader: Any = _quietly(
             partial(
                 DataLoader,
@@ -297,10 +290,3 @@ def _quietly(act: Callable[[], Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return act()
-
-
-def _free_shared_memory() -> int | None:
-    with suppress(OSError):  # for torch to say
-        facts = os.statvfs(SHARED_MEMORY)
-        return facts.f_bavail * facts.f_frsize
-    return None

@@ -16,10 +16,9 @@ from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
 from hostbench.device.base import Step
-from hostbench.device.cuda import CudaDevice
+from hostbench.device.cuda import CudaDevice, LinkCounters
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
-from hostbench.device.link_counters import LinkCounters
 from hostbench.facts import host
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF

@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
-from hostbench.device.link_counters import LinkCounters
+from hostbench.device.cuda import LinkCounters
 from hostbench.facts import collect
 from hostbench.facts.gpu import nvidia_hardware
 from hostbench.facts.nvml import hash_uuid
