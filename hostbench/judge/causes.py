@@ -28,8 +28,6 @@ EACH_SIDE = 8
 """Points that a series on another machine needs on both sides to have passed a commit."""
 CERTAIN = 1
 """Points by which the place of a step may be off, at most, to be taken for the right one."""
-MEASURING = ("launches", "by")
-"""What a run's header says of how it was measured."""
 
 FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
@@ -101,8 +99,8 @@ class Explainer:
         if not {old.run_id, new.run_id} <= self._runs.keys():
             return _Differences()
         before, after = self._runs[old.run_id], self._runs[new.run_id]
-        pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
-        measuring = [f"{name} {was} -> {now}" for name, was, now in pairs if was != now]
+        how = ((name, getattr(before, name), getattr(after, name)) for name in ("launches", "by"))
+        measuring = [f"{name} {was} -> {now}" for name, was, now in how if was != now]
         first, second = self._facts(old.run_id), self._facts(new.run_id)
         if not (first.get("before") and second.get("before")):
             return _Differences(measuring=measuring)

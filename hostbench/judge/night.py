@@ -20,18 +20,13 @@ MOST_AGAIN, SHARE_AGAIN = 12, 0.1
 
 def suspects(comparisons: Mapping[KeyT, Comparison]) -> dict[KeyT, Comparison]:
     """Series that moved, and after them those that may have; the furthest first."""
-    chosen = {
-        key: one
+    ranks = {
+        key: (one.verdict not in CHANGED, -abs(one.effect or 0.0))
         for key, one in comparisons.items()
         if one.verdict in CHANGED
         or (one.is_large and one.p_value is not None and one.p_value <= SUSPECT)
     }
-    return dict(
-        sorted(
-            chosen.items(),
-            key=lambda item: (item[1].verdict not in CHANGED, -abs(item[1].effect or 0.0)),
-        )
-    )
+    return {key: comparisons[key] for key in sorted(ranks, key=lambda key: ranks[key])}
 
 
 def most_again(num_series: int) -> int:

@@ -122,10 +122,8 @@ def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
     logs = _logs_of(table)
     judged, of_machine = dict[KeyT, Comparison](), defaultdict[str, list[KeyT]](list)
     for key, sides in table.items():
-        judged[key] = one = _observed(sides, logs[key])
-        if sides.interleaved is not None:
-            judged[key] = _by_launches(one, *logs[key])
-        elif not one.why:
+        judged[key] = _observed(sides, logs[key])
+        if sides.interleaved is None and not judged[key].why:
             of_machine[sides.machine].append(key)
     for keys in of_machine.values():
         for key, interval in zip(keys, _by_runs([logs[key] for key in keys]), strict=True):
@@ -174,7 +172,8 @@ def _logs_of(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, _Logs]:
 
 
 def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
-    """What there is to say of the observations before they are judged; `why` they cannot be."""
+    """What there is to say of the observations, of launches also their interval, before the table
+    is judged; `why` they cannot be."""
     first, second, *_ = logs
     observed = Comparison(
         num=(len(first), len(second)),
@@ -183,24 +182,18 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     )
     if not all(observed.num):
         return replace(observed, verdict="not judged", why="no number on one side")
-    lacks = max(0, LEAST_RUNS - 1 - _degrees(logs)) if sides.interleaved is None else 0
-    runs = number_of(lacks, "more run")
-    why = f"made one after the other; {runs} or both interleaved will decide" if lacks else ""
-    return replace(
+    observed = replace(
         observed,
         effect=relative(_height(first, second)),
         before=math.exp(np.median(first)),
         after=math.exp(np.median(second)),
         spread=max(relative(float(side.max() - side.min())) for side in (first, second)),
-        lacks_runs=lacks,
-        why=why,
     )
-
-
-def _by_launches(observed: Comparison, first: Floats, second: Floats) -> Comparison:
-    """Everything but the verdict, which depends on the table."""
-    if observed.effect is None:
-        return observed
+    if sides.interleaved is None:
+        lacks = max(0, LEAST_RUNS - 1 - _degrees(logs))
+        runs = number_of(lacks, "more run")
+        why = f"made one after the other; {runs} or both interleaved will decide" if lacks else ""
+        return replace(observed, lacks_runs=lacks, why=why)
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
         return replace(observed, verdict="not judged", why=why)

@@ -103,7 +103,7 @@ def in_order(comparisons: Comparisons) -> dict[Key, Comparison]:
     """By verdict, the largest effects first."""
     rows = comparisons.items()
     ranks = {key: (ORDER.index(one.verdict), -abs(one.effect or 0.0), key) for key, one in rows}
-    return {key: comparisons[key] for key in sorted(comparisons, key=lambda key: ranks[key])}
+    return {key: comparisons[key] for key in sorted(ranks, key=lambda key: ranks[key])}
 
 
 def of_verdicts(comparisons: Comparisons, *verdicts: str) -> dict[Key, Comparison]:

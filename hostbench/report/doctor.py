@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from hostbench.core.case import Case
 from hostbench.core.errors import INSTALL_TABLE, TABLE, install
@@ -23,8 +23,6 @@ Severity = Literal["broken", "warn", "note", "ok"]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
-
-_ORDER = ("broken", "warn", "note", "ok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def findings(
         lines = [*software, *_driver(facts, hardware, torch), *lines]
     if not any(line.level in ("broken", "warn") for line in lines):
         lines.append(Diagnosis("ok", "nothing looks wrong"))
-    return sorted(lines, key=lambda line: _ORDER.index(line.level))
+    return sorted(lines, key=lambda line: get_args(Severity).index(line.level))
 
 
 def without_torch(torch: TorchState) -> Diagnosis | None:
@@ -133,11 +131,10 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
     groups = gpu_groups(facts)
     for group in groups:
         if why := why_unknown(facts, group, "name"):
-            if len(torch.devices) == len(groups):
-                text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
-                yield Diagnosis("warn", text, why)
-            else:
-                yield Diagnosis("broken", f"{group} does not answer", why)
+            works = len(torch.devices) == len(groups)
+            more = " NVML, though CUDA works: its facts are unknown" if works else ""
+            level: Severity = "warn" if works else "broken"
+            yield Diagnosis(level, f"{group} does not answer{more}", why)
 
 
 def _host(facts: Facts) -> Iterator[Diagnosis]:

@@ -127,13 +127,15 @@ def common_mode(rows: Floats) -> tuple[Floats, Floats]:
         together, others = _place_of_most(centred, noise)
         together = _significant(together[None], noise, num)[0]
         others = seen(rows, _significant(others, noise, num - 1))
-        bounds = _bounds(seen(rows, together))
+        (judged,) = judge([seen(rows, together)], strictness=OF_THE_MODE)
+        steps = [c for c in judged.changes if c.kind == "step" and c.state == "confirmed"]
+        bounds = [0, *(step.index for step in steps), len(together)]
         bounds = _believed(centred, together, others, bounds, noise)
         levels = _levels(others, bounds)
         gains, known = _gains(centred - _levels(centred, bounds), others - levels, noise)
         follows = (known > KNOWN) & (gains > FOLLOWS)
-        steps = _steps(centred - others, levels, bounds, noise, follows)
-        shared = gains[:, None] * (others - levels) + steps
+        of_steps = _steps(centred - others, levels, bounds, noise, follows)
+        shared = gains[:, None] * (others - levels) + of_steps
     return shared, together
 
 
@@ -166,13 +168,6 @@ def _believed(
 
 def _level(mode: Floats) -> float:
     return float(_median(mode[None], axis=1)[0])
-
-
-def _bounds(mode: Floats) -> list[int]:
-    """0, the places of the mode's steps, and the end."""
-    (found,) = judge([mode], strictness=OF_THE_MODE)
-    steps = [one.index for one in found.changes if one.kind == "step" and one.state == "confirmed"]
-    return [0, *steps, len(mode)]
 
 
 def _levels(rows: Floats, bounds: Sequence[int]) -> Floats:

@@ -16,8 +16,6 @@ MIN_SPAN = 64
 """Largest over smallest size; over less, latency and bandwidth cannot be told apart."""
 MAX_ERROR = 0.15
 """From this root mean square of the relative errors on, the times are no straight line."""
-_CROWDED = "some of the times are oversubscribed"
-"""Why times hold no latency: ranks wait for a core as well as for each other."""
 
 
 def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
@@ -57,7 +55,9 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
 def _figures(name: str, rows: Rows, size: str) -> Iterator[Figure]:
     """Half speed is Hockney's n1/2: the size at which half of the bandwidth is reached."""
     times = {int(row.axes[size]): row.time for row in rows if SHORTEST <= row.time <= LONGEST}
-    line = _CROWDED if any(row.is_oversubscribed for row in rows) else _fit(times)
+    line = _fit(times)
+    if any(row.is_oversubscribed for row in rows):  # they wait for a core, too: that is no latency
+        line = "some of the times are oversubscribed"
     if isinstance(line, str):
         yield Figure(f"{name}: latency", None, "s", status="refused", reason=line)
         return
