@@ -150,8 +150,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    wide = max(1, 48 // (9 + max(map(len, dashed), default=0)))  # a dash is longer than a dot
-    strokes = legend(dashed, orient="bottom", columns=wide, symbolSize=900, symbolStrokeWidth=2)
+    strokes = legend(dashed, orient="bottom", symbolSize=900, symbolStrokeWidth=2)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
     line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
@@ -305,7 +304,7 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
     """Over the chart, to fit a telephone; none for a single line without a name."""
     if names in ([""], []):
         return None
-    width = 8 * max(map(len, names)) + 30
+    width = 8 * max(map(len, names)) + 50  # a dash is long
     columns = {"expr": f"max(1, floor(width / {width}))"}
     usual: Spec = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280}
     usual |= {"offset": 4, "symbolOpacity": 1}  # else it is as pale as the palest layer
