@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -152,8 +152,8 @@ def header(run: Run) -> tuple[str, str]:
         gpu and driver and f"driver {driver}",
         DEVICES.get(header.device),
     )
-    times_s = [epoch_s(header.started_at), *(epoch_s(own.started_at) for own in run.records)]
-    took_s = sum(max(0.0, b - a) for a, b in pairwise(times_s))  # the clock may be set back
+    last = run.finish.at if run.finish else run.records[-1].started_at if run.records else ""
+    took_s = max(0.0, epoch_s(last) - epoch_s(header.started_at)) if last else 0.0
     # each case may have a number of its own: the most that any has
     planned = max(header.launches, run.measured_launches)
     of = f"{run.measured_launches} of " if run.measured_launches < planned else ""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hostbench import __version__, facts
 from hostbench.core.case import Case
-from hostbench.core.clock import now
+from hostbench.core.clock import iso, now
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord, Launch, Measurement, Run, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, registry
@@ -85,6 +85,7 @@ def record(
     paths = tuple(journal_path(results, header.run_id) for header in headers)
     end: End = "complete"
     why = ""
+    began, began_s = time.time(), time.monotonic()
     with ExitStack() as stack:
         journals = [
             stack.enter_context(JournalWriter(path, header))
@@ -114,8 +115,9 @@ def record(
             end, why = "device lost", str(error)
         write("after", facts.to_json(host.collect()))
         status, scratch = "complete" if end == "complete" else "interrupted", why_scratch()
+        at = iso(began + time.monotonic() - began_s)  # the clock may have been set meanwhile
         for journal in journals:
-            journal.finish(status, now(), scratch)
+            journal.finish(status, at, scratch)
         return Recorded(paths=paths, runs=tuple(map(read, paths)), end=end, why=why)
 
 
