@@ -63,19 +63,13 @@ def _under_load(run: RunFacts) -> Facts:
     return facts
 
 
-def _is_told(name: str, fact: Fact | None) -> bool:
-    """Whether it says something: also that a variable is set to what is not stored. Older archives
-    have those that are not set, too."""
-    if fact is None or fact.why is None:
-        return fact is not None
-    return name.startswith("env_") and fact.why != "not set"
-
-
 def _has_moved(name: str, old: Fact | None, new: Fact | None) -> bool:
-    """Whether it counts. A variable that was not recorded was not set."""
-    row, (is_old, is_new) = spec.row(name), (_is_told(name, fact) for fact in (old, new))
+    """Whether it counts. A variable that was not recorded was not set, and some that were not set
+    are recorded in older archives."""
     if name.startswith("env_"):
-        return is_old != is_new or (is_old and old != new)
+        old, new = (None if fact and fact.why == "not set" else fact for fact in (old, new))
+        return old != new
+    row = spec.row(name)
     if row is None or row.moved is None or old is None or new is None:
         return False
-    return is_old and is_new and row.moved(old.value, new.value)
+    return old.why is None and new.why is None and row.moved(old.value, new.value)

@@ -79,16 +79,15 @@ def _shown_by_kernel(root: Path, why: str) -> Hardware:
     for seen_by, models in (("proc", names), ("dev", nodes)):
         if models:
             return Hardware(num_gpus=len(models), seen_by=seen_by, names=tuple(models), why=why)
-    if num_pci := sum(map(_is_nvidia, entries(root / "sys/bus/pci/devices", "*"))):
+    num_pci = sum(
+        read_text(device / "vendor") == "0x10de"
+        and (read_text(device / "class") or "").startswith("0x03")  # a display or 3D controller
+        and (device / "driver").resolve().name != "vfio-pci"  # handed to a virtual machine
+        for device in entries(root / "sys/bus/pci/devices", "*")
+    )
+    if num_pci:
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)
     return Hardware(num_gpus=0, why="no NVIDIA GPU on the PCI bus, and no NVIDIA driver")
-
-
-def _is_nvidia(device: Path) -> bool:
-    """A display or 3D controller that is not handed to a virtual machine."""
-    vendor, kind = read_text(device / "vendor"), read_text(device / "class") or ""
-    is_free = (device / "driver").resolve().name != "vfio-pci"
-    return vendor == "0x10de" and kind.startswith("0x03") and is_free
 
 
 def nvml_facts(

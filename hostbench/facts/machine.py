@@ -32,7 +32,13 @@ def machine_name(
         return checked_name(override, "--machine")
     if given:
         return checked_name(given, "HOSTBENCH_MACHINE")
-    return _gpu_name(facts) or _cpu_name(facts)
+    if models := _gpu_models(facts):
+        name = "-".join(f"{count}x-{_slug(model)}" for model, count in sorted(models.items()))
+        return name[:MAX_NAME].rstrip("-")
+    cores = number_of(facts, "host", "num_usable_cores")
+    ending = f"-{cores:.0f}c" if cores else ""
+    model = _slug(_NOISE.sub(" ", text_of(facts, "host", "cpu_model") or "")) or "unknown"
+    return f"cpu-{model}"[: MAX_NAME - len(ending)].rstrip("-") + ending
 
 
 def name_of_hosts(hosts: Iterable[tuple[int, str]]) -> str:
@@ -66,8 +72,13 @@ def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
         "arch": text_of(facts, "host", "arch") or "unknown",
         "cpu": text_of(facts, "host", "cpu_model") or "unknown",
         "num_cpu": f"{cores:.0f}" if cores else "unknown",
-        "ram": _installed(number_of(facts, "host", "memory_bytes")),
+        "ram": "unknown",
     }
+    if nbytes := number_of(facts, "host", "memory_bytes"):
+        # What the kernel reports is a little less than is installed, and differs between kernels.
+        gib = nbytes / GIB
+        step = max(1, 2 ** (math.floor(math.log2(gib)) - 4)) if gib >= 1 else 1
+        entry["ram"] = f"{math.ceil(gib / step) * step} GiB"
     models = _gpu_models(facts)
     if models:
         entry["gpu"] = ", ".join(sorted(models))
@@ -107,26 +118,5 @@ def _gpu_models(facts: Facts) -> Counter[str]:
     return Counter(text_of(facts, group, "name") or "NVIDIA GPU" for group in gpu_groups(facts))
 
 
-def _gpu_name(facts: Facts) -> str | None:
-    parts = [f"{count}x-{_slug(name)}" for name, count in sorted(_gpu_models(facts).items())]
-    return "-".join(parts)[:MAX_NAME].rstrip("-") or None
-
-
-def _cpu_name(facts: Facts) -> str:
-    cores = number_of(facts, "host", "num_usable_cores")
-    ending = f"-{cores:.0f}c" if cores else ""
-    model = _slug(_NOISE.sub(" ", text_of(facts, "host", "cpu_model") or "")) or "unknown"
-    return f"cpu-{model}"[: MAX_NAME - len(ending)].rstrip("-") + ending
-
-
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def _installed(nbytes: float | None) -> str:
-    """Installed memory: what the kernel reports is a little less, and differs between kernels."""
-    if not nbytes:
-        return "unknown"
-    gib = nbytes / GIB
-    step = max(1, 2 ** (math.floor(math.log2(gib)) - 4)) if gib >= 1 else 1
-    return f"{math.ceil(gib / step) * step} GiB"

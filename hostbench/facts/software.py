@@ -50,20 +50,24 @@ def software_facts(
     """Versions, and the variables that are set. `torch_state` (of `probe_torch`) is what torch
     says; none is imported here."""
     environ = os.environ if environ is None else environ
-    names = [name for name in environ if name in VARIABLES or name.startswith(PREFIXES)]
-    return {
-        "python": known(platform.python_version()),
-        **{package: _version(package) for package in ("torch", "asv")},
-        **{f"torch_{name}": _of_torch(torch_state, name) for name in ("cuda_runtime", "nccl")},
-        **{f"env_{name}": _variable(name, environ[name]) for name in sorted(names)},
-    }
-
-
-def _version(package: str) -> Fact:
-    try:
-        return known(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return unknown("not installed")
+    facts = {"python": known(platform.python_version())}
+    for package in ("torch", "asv"):
+        try:
+            facts[package] = known(metadata.version(package))
+        except metadata.PackageNotFoundError:
+            facts[package] = unknown("not installed")
+    for name in ("cuda_runtime", "nccl"):
+        facts[f"torch_{name}"] = _of_torch(torch_state, name)
+    for name in sorted(environ):
+        value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])
+        if name in VARIABLES:
+            is_path = bool(set(value) & {"/", "\\"})
+            fact = unknown("set to a path: not stored") if is_path else known(value)
+            facts[f"env_{name}"] = fact
+        elif name.startswith(PREFIXES):
+            why = "set, but it may name a path or a host: not stored"
+            facts[f"env_{name}"] = unknown(why)
+    return facts
 
 
 def _of_torch(state: TorchState | None, name: str) -> Fact:
@@ -73,10 +77,3 @@ def _of_torch(state: TorchState | None, name: str) -> Fact:
         return unknown(state.error or "torch cannot be imported")
     value = getattr(state, name)
     return known(value) if value else unknown("this torch was built without it")
-
-
-def _variable(name: str, value: str) -> Fact:
-    if name not in VARIABLES:
-        return unknown("set, but it may name a path or a host: not stored")
-    hashed = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", value)
-    return unknown("set to a path: not stored") if set(hashed) & {"/", "\\"} else known(hashed)

@@ -37,10 +37,6 @@ def by(absolute: float = 0.0, relative: float = 0.0) -> HasMoved:
     return moved
 
 
-def throttled_otherwise(old: Value, new: Value) -> bool:
-    return set(slowing(old)) != set(slowing(new))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """One fact."""
@@ -128,7 +124,7 @@ ROWS = (
         lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksEventReasons(h)),
         lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
         volatile=True,
-        moved=throttled_otherwise,
+        moved=lambda old, new: set(slowing(old)) != set(slowing(new)),
         watched="frequent under load",
     ),
     _clock("sm_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _SM)),

@@ -49,7 +49,11 @@ class Watch:
         descend from it is the run's own."""
         self._write, self._library, self._pid = write, library, pid
         self._interval_s = interval_s
-        self._readings: dict[int, list[Group]] = {gpu: [] for gpu in _used(before, num_gpus)}
+        groups = gpu_groups(before) if num_gpus else []
+        numbers = {group: number_of(before, group, "cuda_index") for group in groups}
+        if any(number is not None for number in numbers.values()):  # else all, where nobody told
+            groups = [group for group, n in numbers.items() if n is not None and n < num_gpus]
+        self._readings: dict[int, list[Group]] = {int(group[3:]): [] for group in groups}
         self._stop = threading.Event()
 
     def __enter__(self) -> "Watch":
@@ -101,8 +105,8 @@ def add_up(readings: Sequence[Group], failed: str | None) -> Group:
         chosen = [r[row.name] for r in (readings if row.watched == "highest" else steady)]
         values: list[Any] = [fact.value for fact in chosen if fact.why is None]
         facts[row.name] = refused[-1] if refused else unknown(failed or why)
-        if values and row.watched:
-            facts[row.name] = known(_ADD_UP[row.watched](values))
+        if values:
+            facts[row.name] = known(_added_up(values, row.watched))
     return facts
 
 
@@ -126,32 +130,14 @@ def _bytes_moved(reading: Group) -> int | None:
     return sum(known_counts) if len(known_counts) == len(LINK_BYTES) else None
 
 
-def _used(facts: Facts, num_gpus: int) -> list[int]:
-    """NVML's numbers of the first CUDA devices; all GPUs where nobody told which those are."""
-    groups = gpu_groups(facts) if num_gpus else []
-    numbers = {group: number_of(facts, group, "cuda_index") for group in groups}
-    used = [group for group, n in numbers.items() if n is not None and n < num_gpus]
-    if not any(n is not None for n in numbers.values()):
-        used = groups
-    return [int(group.removeprefix("gpu")) for group in used]
-
-
-def _low(numbers: list[Any]) -> float:
-    """By nearest rank, so that of up to ten readings it is the lowest."""
-    number: float = sorted(numbers)[math.ceil(LOW_SHARE * len(numbers)) - 1]
-    return number
-
-
-def _often(reasons: list[Any]) -> str:
-    """The words that enough readings have, in NVML's order; "none" only where there is no other."""
-    words = Counter(word for listed in reasons for word in listed.split(","))
-    often = {word for word in words if words[word] >= REASON_SHARE * len(reasons)} - {"none"}
+def _added_up(values: list[Any], watched: Watched | None) -> Any:
+    """One value of several. The reasons that enough readings have are in NVML's order, and "none"
+    only where there is no other."""
+    if watched == "highest":
+        return max(values)
+    if watched == "low under load":  # by nearest rank: of up to ten readings it is the lowest
+        return sorted(values)[math.ceil(LOW_SHARE * len(values)) - 1]
+    words = Counter(word for reasons in values for word in reasons.split(","))
+    often = {word for word in words if words[word] >= REASON_SHARE * len(values)} - {"none"}
     in_order = [word for word in THROTTLE_WORDS.values() if word in often]
     return ",".join([*in_order, *sorted(often.difference(in_order))]) or "none"
-
-
-_ADD_UP: dict[Watched, Callable[[list[Any]], str | float]] = {
-    "highest": max,
-    "low under load": _low,
-    "frequent under load": _often,
-}
