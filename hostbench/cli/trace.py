@@ -13,7 +13,6 @@ from hostbench.core.records import CaseRecord
 from hostbench.core.units import format_seconds, number_of
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
-from hostbench.runner.session import launch_of
 from hostbench.store.archive import packed
 
 
@@ -56,9 +55,9 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
 def _run(case: Case, plan: Plan) -> tuple[CaseRecord, CaseRecord]:
     """The record of its timing and that with its trace. Raises NothingMeasured or BrokenError where
     there is none."""
-    ((_, variables, cases),) = plan.workers(0)
+    (asked,) = plan.workers(0, trace=True)
     with Launcher() as launcher:
-        records = [*launcher.run(launch_of(plan, 0, cases, variables=variables, trace=True))]
+        records = [*launcher.run(asked)]
     last = records[-1]
     if last.status == "skipped":
         raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {last.reason}")

@@ -4,11 +4,11 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
-from hostbench.core.records import Settings
+from hostbench.core.records import Launch, Settings
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.gpu import Hardware
@@ -77,11 +77,9 @@ class Plan:
     def families(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(case.family for case in self.cases))
 
-    def workers(
-        self, launch: int, *, apart: bool = False
-    ) -> Iterator[tuple[tuple[str, ...], dict[str, str], tuple[Case, ...]]]:
-        """Of each worker of a launch its families, in the order that it measures them, what differs
-        from this process's own environment, and the cases in their order.
+    def workers(self, launch: int, *, apart: bool = False, **more: Any) -> Iterator[Launch]:
+        """What each worker of a launch is asked for: cases in their order, and the variables that
+        differ from this process's own. `more` are fields of Launch that no plan knows.
 
         A worker has one family; or all that need no ranks, in an order drawn by the seed, where the
         profile shares workers and they are not to be kept `apart`.
@@ -103,7 +101,15 @@ class Plan:
                 other = {pair for pair in wanted.items() if os.environ.get(pair[0], "") != pair[1]}
                 cases_of.setdefault(tuple(sorted(other)), []).append(case)
             for variables, cases in cases_of.items():
-                yield families, dict(variables), tuple(cases)
+                yield Launch(
+                    number=launch,
+                    cases=tuple(cases),
+                    variables=dict(variables),
+                    settings=self.profile.settings,
+                    device=self.device_override,
+                    deadline_s=self.profile.deadline_s,
+                    **more,
+                )
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.

@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -50,10 +50,10 @@ class Bar:
         self._total, self._min_for_eta, self._done = total, min_for_eta, 0
         self._began_s = time.monotonic()
 
-    def walk(self, what: str, families: Sequence[str]) -> None:
-        """A worker is about to walk the cases of these families."""
+    def walk(self, what: str, cases: Iterable[Case]) -> None:
+        """A worker is about to walk these cases."""
         self._launch = what
-        self._what = f"{what}, {', '.join(families)}"
+        self._what = f"{what}, {', '.join(dict.fromkeys(case.family for case in cases))}"
         self.tick(always=True)
 
     def started(self, case: Case) -> None:

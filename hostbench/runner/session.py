@@ -16,7 +16,7 @@ from hostbench import __version__, facts
 from hostbench.core.case import Case
 from hostbench.core.clock import iso, now
 from hostbench.core.errors import DeviceLost
-from hostbench.core.records import CaseRecord, Launch, Measurement, Run, RunHeader
+from hostbench.core.records import CaseRecord, Measurement, Run, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, registry
 from hostbench.runner.journal import JournalWriter, journal_path, read, run_id
 from hostbench.runner.launcher import Launcher
@@ -143,16 +143,16 @@ def records(
     timed: dict[Case, CaseRecord] = {}
     out: set[Case] = set()
     for launch in plan.launches():
-        for families, variables, ordered in plan.workers(launch, apart=num_sides > 1):
-            cases = tuple(case for case in ordered if case not in out)
-            progress.dropped((len(ordered) - len(cases)) * num_sides)
+        is_last = launch == plan.launches()[-1]
+        after = observes and is_last and not plan.profile.is_judged
+        for asked in plan.workers(launch, apart=num_sides > 1, observes_after=after):
+            cases = tuple(case for case in asked.cases if case not in out)
+            progress.dropped((len(asked.cases) - len(cases)) * num_sides)
             if not cases:
                 continue
-            is_last = launch == plan.launches()[-1]
-            after = observes and is_last and not plan.profile.is_judged
-            asked = launch_of(plan, launch, cases, variables=variables, observes_after=after)
-            for side in plan.turns(families[0], launch) if num_sides > 1 else (0,):
-                progress.walk(f"launch {launch + 1} of {plan.profile.launches}", families)
+            asked = replace(asked, cases=cases)
+            for side in plan.turns(cases[0].family, launch) if num_sides > 1 else (0,):
+                progress.walk(f"launch {launch + 1} of {plan.profile.launches}", cases)
                 for record in launchers[side].run(asked):
                     if record.launch > launch:
                         observed.discard(record.case)
@@ -205,13 +205,12 @@ def _observe(
     case. A pass that breaks says nothing against the times: that is a proof which is unavailable. A
     profiler that breaks it again and again is left alone."""
     number, broken = plan.profile.launches, list[str]()
-    for families, variables, ordered in plan.workers(number):
-        cases = tuple(case for case in ordered if case in left)
+    for asked in plan.workers(number, observe=True):
+        cases = tuple(case for case in asked.cases if case in left)
         if not cases:
             continue
-        progress.walk("observing", families)
-        asked = launch_of(plan, number, cases, observe=True, variables=variables)
-        for record in launcher.run(asked):
+        progress.walk("observing", cases)
+        for record in launcher.run(replace(asked, cases=cases)):
             evidence = _evidence(record, left.pop(record.case))
             if evidence is not record:
                 broken.append(str(record.reason))
@@ -232,15 +231,3 @@ def _evidence(record: CaseRecord, timed: CaseRecord) -> CaseRecord:
 def _unavailable(timed: CaseRecord, launch: int, why: str) -> CaseRecord:
     measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
     return replace(timed, launch=launch, seconds=None, measurement=measurement)
-
-
-def launch_of(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:
-    """What a worker is asked for: these cases, as the plan measures them."""
-    return Launch(
-        number=launch,
-        cases=cases,
-        settings=plan.profile.settings,
-        device=plan.device_override,
-        deadline_s=plan.profile.deadline_s,
-        **more,
-    )

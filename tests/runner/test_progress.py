@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from hostbench.core.case import Case
 from hostbench.runner.progress import Bar
 from tests.fakes.builders import copy_case, failed, record
 
@@ -36,7 +37,7 @@ def test_plain_lines_come_at_least_every_10_seconds(clock: Clock) -> None:
     out, said = io.StringIO(), list[float]()
     bar = Bar(out)
     bar.begin(10)
-    bar.walk("launch 1 of 2", ["transfer"])
+    bar.walk("launch 1 of 2", [Case("transfer", {})])
     for _ in range(100):
         seen = out.tell()
         clock.now_s += 0.97
@@ -53,7 +54,7 @@ def test_a_line_says_what_runs_and_the_time_left(clock: Clock) -> None:
     out = io.StringIO()
     bar = Bar(out)
     bar.begin(8)
-    bar.walk("launch 1 of 2", ["transfer"])
+    bar.walk("launch 1 of 2", [Case("transfer", {})])
     line = out.getvalue()
     assert "[........................] launch 1 of 2, transfer" in line
     clock.now_s += 30
@@ -73,7 +74,7 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
     bar.begin(30, 10)
     clock.now_s += 20
     for family, took_s in (("slow", 1.0), ("quick", 0.1)):
-        bar.walk("launch 1 of 3", [family])
+        bar.walk("launch 1 of 3", [Case(family, {})])
         assert "left" not in out.getvalue()
         for _ in range(5):
             bar.started(copy_case())
@@ -81,7 +82,7 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
             bar.tick()
             clock.now_s += took_s / 2
             bar.case(record(copy_case()))
-    bar.walk("launch 2 of 3", ["slow"])
+    bar.walk("launch 2 of 3", [Case("slow", {})])
     assert "launch 2 of 3, slow, 0:11 left" in out.getvalue()
 
 
@@ -104,7 +105,7 @@ def test_the_bar_redraws_one_line_that_fits(clock: Clock, monkeypatch: pytest.Mo
     out = Terminal()
     with Bar(out) as bar:
         bar.begin(4)
-        bar.walk("launch 1 of 1", ["[red]transfer"])
+        bar.walk("launch 1 of 1", [Case("[red]transfer", {})])
         for _ in range(4):
             clock.now_s += 1
             bar.case(record(copy_case()))
@@ -122,7 +123,7 @@ def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stderr", out)
     with pytest.raises(ZeroDivisionError), Bar() as bar:
         bar.begin(4)
-        bar.walk("launch 1 of 1", ["transfer"])
+        bar.walk("launch 1 of 1", [Case("transfer", {})])
         print("above the bar", file=sys.stderr)
         raise ZeroDivisionError
     assert sys.stderr is out and sys.stdout is before[0]

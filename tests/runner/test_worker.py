@@ -229,9 +229,8 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
     def failing(launcher: Launcher) -> dict[str, set[str]]:
         said: dict[str, set[str]] = {}
         for number in range(2):
-            for _, variables, walked in planned.workers(number):
-                launch = Launch(device="simulated", cases=walked, variables=variables)
-                for done in launcher.run(launch):
+            for launch in planned.workers(number):
+                for done in launcher.run(structs.replace(launch, device="simulated")):
                     said.setdefault(str(done.case.values["setting"]), set()).add(str(done.reason))
         return said
 
@@ -239,7 +238,7 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
     with Launcher() as launcher:
         said = failing(launcher)
         monkeypatch.setenv("SETTING", "fast")
-        assert {len(walked) for _, _, walked in planned.workers(0)} == {2, 1}
+        assert {len(launch.cases) for launch in planned.workers(0)} == {2, 1}
     assert os.environ["OTHER"] == "there"
     assert children() == children_before
     assert all(len(each) == 1 for each in said.values()), "one server for both launches"
