@@ -5,6 +5,7 @@ import random
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,13 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         raise UsageError(
             f"{LAUNCHES}={launches!r} is no number of launches; 12 is usual, 7 the least"
         )
-    root, asked = Path(os.environ["ASV_CONF_DIR"]), _asked()
+    root, asked = Path(os.environ["ASV_CONF_DIR"]), dict[str, Any]()
+    # the options of the asv above us, which itself tells its benchmarks nothing
+    with suppress(ImportError, OSError):
+        from hostbench.asv_env import options_of
+
+        command = Path(f"/proc/{os.getppid()}/cmdline").read_text()
+        asked = options_of(command.split("\0")[:-1])
     device = default_device(nvidia_hardware())
     torch_state = probe_torch() if device == "cuda" else None
     plan = Plan(
@@ -105,18 +112,6 @@ def _chosen(
 
     chosen = (case for case in cases if any(re.search(p, name(case)) for p in patterns or ()))
     return tuple(chosen) or cases
-
-
-def _asked() -> dict[str, Any]:
-    """The options of the asv above us, which itself tells its benchmarks nothing; none where that
-    is not seen."""
-    try:
-        from hostbench.asv_env import options_of
-
-        command = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")[:-1]
-        return options_of(command)
-    except (ImportError, OSError):
-        return {}
 
 
 def _scratch(root: Path, launches: int, commit: str | None, asked: Mapping[str, Any]) -> str | None:

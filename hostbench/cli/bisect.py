@@ -19,6 +19,7 @@ from hostbench.judge.two_sides import CHANGED, half
 from hostbench.report.comparison import bisection_step
 from hostbench.vcs import repo
 from hostbench.vcs.measure import repository
+from hostbench.vcs.repo import GitError
 from hostbench.vcs.side import known_commit, measured_paths
 
 
@@ -58,6 +59,9 @@ exec {join(words)} {more} "$commit"
         (clone / "step").chmod(0o755)
         started = repo.git(clone, *start, names=[bad, good], paths=measured_paths(root))
         show(started)
-        is_found = "is the first bad commit" in started  # where no commit lies between
-        is_found = is_found or not repo.call_git(clone, "bisect", "run", "./step")
-    return EXIT_OK if is_found else EXIT_NOTHING_MEASURED
+        if "is the first bad commit" not in started:  # else no commit lies between
+            try:
+                repo.git(clone, "bisect", "run", "./step", is_shown=True)
+            except GitError:  # it has said why
+                return EXIT_NOTHING_MEASURED
+    return EXIT_OK

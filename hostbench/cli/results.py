@@ -65,13 +65,10 @@ def check_machine(name: str | None, stored: Sequence[str]) -> None:
 
 
 def _checked(path: Path) -> Path:
-    why = None
     try:
-        if not stat.S_ISDIR(path.stat().st_mode):
-            why = "it is a file"
+        why = None if stat.S_ISDIR(path.stat().st_mode) else "it is a file"
     except FileNotFoundError:
-        if path.is_symlink():
-            why = "it is a link to nothing"
+        why = "it is a link to nothing" if path.is_symlink() else None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
     if why:

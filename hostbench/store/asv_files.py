@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +41,7 @@ def record(
     """
     try:
         from asv import util
+        from asv.benchmarks import Benchmarks
         from asv.results import Results
     except ImportError as error:
         raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
@@ -54,7 +55,14 @@ def record(
             for work in works.values()
             if any(case.workload == work.name for case in measured)
         ]
-        _describe(results, benchmarks)
+        path = results / "benchmarks.json"  # without which asv shows nothing
+        known = json.loads(read_stored(path)) if path.is_file() else {}
+        known.pop("version", None)
+        for benchmark in benchmarks:
+            name = benchmark["name"]  # what asv says of it besides stays
+            known[name] = {"code": "", **known.get(name, {}), **benchmark}
+        conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
+        Benchmarks(conf, known.values()).save()
         machine = results / entry["machine"] / "machine.json"
         write_atomic(machine, json.dumps({**entry, "version": 1}, indent=4).encode() + b"\n")
         stored.save(str(results))
@@ -94,18 +102,3 @@ def _add(stored: Any, work: Workload, measured: Mapping[Case, CaseResult]) -> di
         selected_idx={index for index, result in enumerate(results) if result is not None},
     )
     return benchmark
-
-
-def _describe(results: Path, benchmarks: Iterable[dict[str, Any]]) -> None:
-    """Put these into benchmarks.json, without which asv shows nothing; what asv says of them
-    besides stays."""
-    from asv.benchmarks import Benchmarks
-
-    path = results / "benchmarks.json"
-    known = json.loads(read_stored(path)) if path.is_file() else {}
-    known.pop("version", None)
-    for benchmark in benchmarks:
-        name = benchmark["name"]
-        known[name] = {"code": "", **known.get(name, {}), **benchmark}
-    conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
-    Benchmarks(conf, known.values()).save()

@@ -157,19 +157,13 @@ class ResultTable:
     def write(self, rows: pa.Table, replaced: Collection[str]) -> None:
         """One transaction: these rows, in place of what there is of the files `replaced`. Raises
         CommitFailedError where others were faster with one of these."""
+        how: dict[str, Any] = {"mode": "append"}
+        if replaced:
+            names = {*replaced, *rows["file"].unique().to_pylist()}
+            predicate = is_in("file", names)
+            how = {"mode": "overwrite", "predicate": predicate, "schema_mode": "merge"}
         data = _in_order(rows).to_reader(max_chunksize=_AT_ONCE)
-        if not replaced:
-            write_deltalake(self._delta, data, mode="append", writer_properties=_WRITER)
-            return
-        names = {*replaced, *rows["file"].unique().to_pylist()}
-        write_deltalake(
-            self._delta,
-            data,
-            mode="overwrite",
-            predicate=is_in("file", names),
-            schema_mode="merge",
-            writer_properties=_WRITER,
-        )
+        write_deltalake(self._delta, data, writer_properties=_WRITER, **how)
 
     def tidy(self) -> None:
         """Now and then small files become few, and what nobody can be reading any more goes."""

@@ -45,48 +45,26 @@ def git(
     paths: Sequence[str] = (),
     given: str = "",
     environ: Mapping[str, str] | None = None,
+    is_shown: bool = False,
 ) -> str:
-    """What a git command prints there, in no language but English. Raises GitError.
+    """What a git command prints there, in no language but English. Raises GitError. No other
+    function of the package runs git.
 
     What a person or a file called a commit goes into `names`, where nothing is an option. `given`:
-    its standard input; `environ`: variables of its own.
+    its standard input; `environ`: variables of its own; `is_shown`: it takes as long as it needs,
+    and prints as it goes.
     """
     for name in names:
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
-    words = [*command, *names, *(["--", *paths] if paths else [])]
-    code, out, err = _run(root, words, given, environ, is_captured=True)
-    if code:
-        first = (err.strip().splitlines() or ["git failed"])[0]
-        if "dubious ownership" in first:
-            first = "another user owns this repository: `git config --global --add safe.directory "
-            first += "PATH`"
-        raise GitError("no git repository" if "not a git repository" in first else first)
-    return out.strip()
-
-
-def call_git(root: Path, *command: str) -> int:
-    """The exit code of a git command of any length, which prints as it goes. Raises GitError."""
-    return _run(root, command, "", None, is_captured=False)[0]
-
-
-def _run(
-    root: Path,
-    words: Sequence[str],
-    given: str,
-    environ: Mapping[str, str] | None,
-    *,
-    is_captured: bool,
-) -> tuple[int, str, str]:
-    """No other function of the package runs git. It has no terminal: it asks nobody for a password.
-    Where it is interrupted, what it has started ends with it."""
-    pipe = subprocess.PIPE if is_captured else None
+    pipe = None if is_shown else subprocess.PIPE
     # what git tells its hooks would have another repository changed than the one that is asked
     outside = {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
     try:
         process = subprocess.Popen(
-            ["git", *words],  # noqa: S607 - whichever git the user has
+            ["git", *command, *names, *(["--", *paths] if paths else [])],  # noqa: S607 - any git
             cwd=root,
+            # without a terminal it asks nobody for a password
             env={**outside, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(environ or {})},
             stdin=subprocess.PIPE,
             stdout=pipe,
@@ -100,14 +78,20 @@ def _run(
         raise GitError(f"git is not installed, or cannot run here ({why})") from error
     with process:
         try:
-            out, err = process.communicate(given, timeout=TIMEOUT_S if is_captured else None)
-        except BaseException as error:
+            out, err = process.communicate(given, timeout=None if is_shown else TIMEOUT_S)
+        except BaseException as error:  # what it has started ends with it
             with contextlib.suppress(ProcessLookupError):  # it may have come to its end
                 os.killpg(process.pid, signal.SIGTERM)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise GitError(f"git {words[0]} did not end within {TIMEOUT_S:g} s") from error
+                raise GitError(f"git {command[0]} did not end within {TIMEOUT_S:g} s") from error
             raise
-    return process.returncode, out, err
+    if process.returncode:
+        first = ((err or "").strip().splitlines() or [f"git {command[0]} failed"])[0]
+        if "dubious ownership" in first:
+            first = "another user owns this repository: `git config --global --add safe.directory "
+            first += "PATH`"
+        raise GitError("no git repository" if "not a git repository" in first else first)
+    return (out or "").strip()
 
 
 def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> Checkout:

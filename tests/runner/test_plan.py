@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
 from benchmarks.collectives import NUM_RANKS
 from hostbench import asv_measure as suite
+from hostbench.asv_env import options_of
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.records import CaseRecord, Launch, Measurement
@@ -97,13 +97,10 @@ def plan(**changes: object) -> Plan:
     ],
 )
 def test_what_asv_measures_by_the_way_is_scratch(
-    words: str, scratch: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, scratch: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "hostbench").mkdir()
-    with monkeypatch.context() as patch:
-        text = "\0".join([*words.split(), ""])
-        patch.setattr(suite, "Path", lambda _: SimpleNamespace(read_text=lambda: text))
-        asked = suite._asked()
+    asked = options_of(words.split())
     assert suite._scratch(tmp_path, 10, "f" * 40, asked) == scratch
     assert suite._scratch(tmp_path, 3, "f" * 40, asked) == "3 launches, under 7"
     assert suite._scratch(tmp_path, 10, None, asked) == "asv names no commit"
