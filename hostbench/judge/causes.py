@@ -21,8 +21,7 @@ from hostbench.judge.grid import RunPoint
 from hostbench.store.runs import StoredFile
 
 MANY, FEW = 0.5, 0.1
-"""Share of the machine's other series that move along when the environment does, and at most when
-it is plainly one thing that was touched."""
+"""Share of the machine's other series that move with the environment; at most, with one change."""
 STRONG, UNCHANGED, PLAIN, SLIGHT = 4, 3, 2, 1
 EACH_SIDE = 8
 """Points that a series on another machine needs on both sides to have passed a commit."""

@@ -48,8 +48,7 @@ class Conclusion:
 
     @property
     def possible(self) -> float:
-        """The largest relative difference, either way, that the interval leaves possible; infinite
-        where there is no interval."""
+        """The largest difference, either way, that the interval leaves; infinite without one."""
         if self.low is None or self.high is None or self.low <= 0:
             return math.inf
         return max(1 / self.low, self.high) - 1

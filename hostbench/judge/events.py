@@ -106,8 +106,7 @@ class Event(Struct, frozen=True, kw_only=True):
     bounds: tuple[int, int]
     """The columns of the first and the last of those."""
     moved: tuple[int, int] | None = None
-    """Of a machine's event: how many of how many series went along; None where these points do not
-    show it."""
+    """Of a machine's event: how many of how many series went along; None if not to be seen."""
     why: str = ""
     """Of a baseline reset: what changed."""
     cause: Label = "unknown"
@@ -131,8 +130,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def commit(self) -> str:
-        """What triage calls it by: the first commit at the new level; its run where the commit had
-        been measured before."""
+        """For triage: the first commit at the new level; its run if that was measured before."""
         is_again = self.last is not None and self.last.commit == self.first.commit
         return self.first.run_id if is_again else self.first.commit
 
@@ -182,8 +180,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def assess(event: Event, entries: Iterable[Entry]) -> Event:
-    """With what somebody has said of it. Of several entries the one that names the very commit is
-    taken first."""
+    """With what somebody has said of it; an entry that names the very commit is taken first."""
     named = filter(event.is_named_by, entries)
     entry = max(named, key=lambda own: own.since == event.commit, default=None)
     return structs.replace(event, triage=entry)

@@ -63,8 +63,7 @@ class Grid:
 
 
 def grids(rows: pd.DataFrame, machine: str, hardware: HardwareOf) -> Iterator[Grid]:
-    """Of one machine's rows the grid of each of its settings that has times of runs that may be
-    judged."""
+    """Of one machine's rows the grid of each of its settings that has times that may be judged."""
     setting = settings(rows)
     names = sorted(setting.unique())
     is_valid = rows["scratch"].isna() & (rows["status"] == "ok") & (rows["unit"] == "seconds")
@@ -94,8 +93,7 @@ def of_few_launches(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def settings(rows: pd.DataFrame) -> pd.Series:
-    """What keeps rows of one machine apart: asv's environment of another project; empty for
-    hostbench's own."""
+    """What keeps rows of a machine apart: another project's asv environment; empty for our own."""
     names = {run_id: environment_of(run_id) or "" for run_id in rows["run_id"].unique()}
     return rows["run_id"].map(names).astype("category")
 

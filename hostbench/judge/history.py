@@ -31,8 +31,7 @@ class Series(Struct, frozen=True, kw_only=True):
     judged: bool
     """Whether that was long enough."""
     detectable: float | None
-    """The smallest change that 20 points would confirm; None with too few since its newest
-    reset."""
+    """The smallest change that 20 points would confirm; None if too few since its newest reset."""
     sparkline: tuple[float, ...]
     """Up to SPARKS values in seconds, the oldest first."""
 
@@ -43,8 +42,7 @@ class Series(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
-    """With their causes. The machines' own first, then what stayed before what is over, the largest
-    first."""
+    """With causes. The machines' own first, then what stayed before what is over, by size."""
     series: tuple[Series, ...]
     left_out: dict[str, int]
     """Machine -> points, also of cases that failed, that are in no series."""

@@ -67,8 +67,7 @@ class TwoSides:
     older: Literal[0, 1] = 0
     """Which side that is. It may have no runs of its own: then the level of those before it is."""
     interleaved: tuple[Sequence[float], Sequence[float]] | None = None
-    """The launches of each side, where they were interleaved with the other side's: then nothing
-    else counts."""
+    """The launches of each side, if interleaved with the other side's: then nothing else counts."""
     machine: str = ""
     """Its series say together how much runs differ."""
     in_bytes: bool = False

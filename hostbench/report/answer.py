@@ -43,8 +43,7 @@ def interval(conclusion: Conclusion) -> str:
 
 
 def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
-    """Largest of what is named first: the largest difference that is established, else the
-    comparison that leaves most possible."""
+    """The largest difference that is established, else what leaves most possible."""
     is_different = conclusion.is_different
     return is_different, 0.0 if is_different else conclusion.possible, factor(conclusion)
 

@@ -253,8 +253,7 @@ class Cause:
         return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
 
     def sparkline(self, series: Mapping[str, Series]) -> list[float]:
-        """Of the worst event's series, by id; where a machine moved as a whole that of its longest
-        series."""
+        """Of the worst event's series, by id; of a whole machine that of its longest series."""
         own = [series[event.id].sparkline for event in self.events if event.id in series]
         others = [every.sparkline for every in series.values() if every.group == self.worst.group]
         longest = max(others, key=len, default=())

@@ -220,8 +220,7 @@ def time_axis(span_ms: float) -> Spec:
 
 
 def field(name: str, **more: Any) -> Spec:
-    """What a channel shows: a column and how it is meant, N for names, Q for numbers, T for
-    times."""
+    """What a channel shows: a column, and N for names, Q for numbers, T for times."""
     column, _, kind = name.partition(":")
     return {"field": column, "type": _TYPES[kind], **more}
 
@@ -238,8 +237,7 @@ def svg(spec: Spec, ink: str = "currentColor") -> str:
 
 
 def printable(part: Any) -> Any:
-    """A specification without control characters but the ends of lines: any other ends the process
-    that draws."""
+    """Without control characters but the ends of lines: any other ends the process that draws."""
     if isinstance(part, str):
         return "\n".join(map(one_line, part.split("\n")))
     if isinstance(part, dict):

@@ -34,8 +34,7 @@ ORDER = (
 )
 """Of the verdicts on a page."""
 _FEW, _MOST = 10, 50
-"""Undecided series that are named where none has changed, and series that are named at most; --all
-names them all."""
+"""Undecided series named where none has changed; series named at most, without --all."""
 _LONGEST = 300
 """Characters of a line that may be anybody's text: a host refuses a long comment."""
 MARKER = "<!-- hostbench: ab -->"
@@ -55,8 +54,7 @@ class Compared:
 
     @property
     def exit_code(self) -> int:
-        """4 where a series failed on the second side alone, 1 where one got slower, 3 where nothing
-        could be decided, else 0."""
+        """4: a series fails that did not before; 1: one got slower; 3: nothing decided; else 0."""
         verdicts = {one.verdict for one in self.comparisons.values()}
         if any(one.verdict == "failed" and one.before for one in self.comparisons.values()):
             return EXIT_FAILED
@@ -85,8 +83,7 @@ def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
 
 
 def between(history: Results, both: "Measured") -> Compared:
-    """What was measured interleaved; the notes tell also what was left out, where each side is
-    stored, and whether it came to its end."""
+    """What was measured interleaved; the notes say what was left out, where it is, how it ended."""
     runs = history.sides()
     first, second = (of_runs(runs, run.header.machine, [run.run_id]) for run in both.runs)
     names = both.sides[0].called, both.sides[1].called

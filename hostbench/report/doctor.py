@@ -61,8 +61,7 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
 
 
 def untested_torch(torch: TorchState) -> Diagnosis | None:
-    """That it is older than what hostbench supports, or of a later major version; None where it is
-    neither."""
+    """That it is older than what is supported, or of a later major version; None if neither."""
     version, least = _version(torch.version or ""), ".".join(map(str, TORCH_MINIMUM))
     if not torch.version or TORCH_MINIMUM <= version < (TORCH_MINIMUM[0] + 1,):
         return None
@@ -176,8 +175,7 @@ def _version(text: str) -> tuple[int, ...]:
 def coverage(
     workloads: Iterable[Workload], hardware: Hardware, torch: TorchState
 ) -> tuple[Counter[str], Counter[str]]:
-    """How many cases a plain `hostbench run` measures here by workload, and how many it does not by
-    reason."""
+    """How many cases `hostbench run` measures here by workload, how many it skips by reason."""
     runs, skipped = Counter[str](), Counter[str]()
     for work in workloads:
         for case in work.cases():

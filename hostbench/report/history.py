@@ -1,6 +1,5 @@
 """What was judged of a results folder: once, saved beside its table, made anew when what is stored
-changes. What depends on who asks (triage, the subjects of commits) is added when it
-is read."""
+changes. Triage and the subjects of commits are added when it is read."""
 
 import contextlib
 from collections.abc import Iterable
@@ -26,9 +25,8 @@ FORMAT = 12
 
 
 def history_of(results: Results) -> History:
-    """Everything that is stored, judged, with what somebody has said of it. One process
-    at a time judges; a folder that cannot be written is judged each time. A table at a URL has no
-    triage."""
+    """Everything that is stored, judged, with triage, which a table at a URL has none of. One
+    process at a time judges; a folder that cannot be written is judged each time."""
     folder = results.beside / FOLDER
     saved = folder / f"{FORMAT}-{results.state()}.msgpack"
     with locked(folder / "lock"):
@@ -52,8 +50,7 @@ def history_of(results: Results) -> History:
 
 
 def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
-    """With what landed, from git at `root`; the commits that were measured stay where git cannot
-    tell."""
+    """With what landed, from git at `root`; without it the commits that were measured stay."""
     events = list(events)
     between = cache(lambda old, new: landed(root, old, new))
     ends = [ends_of(event) if event.commits else ("", None) for event in events]

@@ -194,8 +194,7 @@ def concluded(night: Tonight, run: Run) -> Night:
 
 
 def answer(night: Tonight) -> str:
-    """The first line: what a person has to know, the worst first. Text from anywhere may be in
-    it."""
+    """The first line, the worst first. Text from anywhere may be in it."""
     still = night.lists["still"]
     clauses = [night.ended] if night.ended else []
     clauses += [f"{number_of(len(night.failed), 'case')} failed"] if night.failed else []

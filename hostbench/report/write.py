@@ -51,8 +51,7 @@ class StyledLine(NamedTuple):
 
 
 def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
-    """The page in one of the formats of `--format`; text for a terminal is coloured, and folded to
-    its width."""
+    """The page in a format of `--format`; text for a terminal is coloured, folded to its width."""
     if form in ("text", "md"):
         return text(page.blocks(), terminal) if form == "text" else markdown(page.blocks())
     if form == "html":

@@ -55,8 +55,7 @@ def ordered(rows: Iterable[Row], axis: str | None) -> list[Row]:
 
 
 def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
-    """The rows of the largest size at which at least `together` rows have a valid number, else at
-    which one has."""
+    """The rows of the largest size with `together` valid numbers or more, else with any."""
     axis = size_axis(rows)
     if axis is None:
         return list(rows)
@@ -75,8 +74,7 @@ def made(
     lines: Iterable[ScreenLine] = (),
     **more: Any,
 ) -> Answer:
-    """Of `lost` a figure says why each row has no number, where it has none; those of one reason
-    are one."""
+    """Of `lost` a figure says why rows have no number; those of one reason are one."""
     alike: dict[tuple[str, str | None], list[Row]] = {}
     for row in lost:
         if not row.is_valid:
@@ -205,8 +203,7 @@ def _text(ask: Question, row: Row, number: str) -> str:
 
 
 def places(rows: Rows) -> list[str]:
-    """Where each row was measured: its machine, and its run where a machine has several; nothing
-    where all are of one."""
+    """The machine of each row, with its run if a machine has several; nothing if all are of one."""
     runs = {(row.machine, row.run_id) for row in rows}
     several = len(runs) > len({machine for machine, _ in runs})
     names = [f"{row.machine}, {row.run}" if several else row.machine for row in rows]
@@ -222,8 +219,7 @@ def limits(
     rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
 ) -> tuple[list[Rule], list[str]]:
     """The largest limit, unless a rate exceeds it, and the published band of these rows, for a
-    chart and in words; of the bytes that `rate` counts, which may be others than the stored ones.
-    """
+    chart and in words; of the bytes that `rate` counts, which may be others than the stored ones."""
     rules, words = list[Rule](), list[str]()
     limited, bands = list[tuple[float, float, Row]](), list[tuple[float, float, str | None]]()
     for row in rows:
