@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct
 
-from hostbench.core.arrays import Floats
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
@@ -80,24 +79,19 @@ def _series(judged: JudgedGrid) -> Iterator[Series]:
     for case, logs, resets, judgement in zip(
         grid.cases, grid.logs, grid.resets, judged.machine.own, strict=True
     ):
+        points = logs[np.isfinite(logs)]
+        # of more than SPARKS the medians of as many neighbours each, so that a step stays one
+        sparks, size = points, -(-len(points) // SPARKS)
+        if size > 1:
+            filled = np.concatenate([points, np.repeat(points[-1], -len(points) % size)])
+            sparks = np.median(filled.reshape(-1, size), axis=1)
         yield Series(
             machine=grid.machine,
             group=grid.group,
             case=case,
-            points=int(np.isfinite(logs).sum()),
+            points=len(points),
             longest=longest_piece(logs, [*resets]),
             judged=judgement.judged,
             detectable=judgement.detectable,
-            sparkline=_sparkline(logs),
+            sparkline=tuple(np.exp(sparks).tolist()),
         )
-
-
-def _sparkline(logs: Floats) -> tuple[float, ...]:
-    """The points in seconds; of more than SPARKS the medians of as many neighbours each, so that a
-    step stays one."""
-    points = logs[np.isfinite(logs)]
-    size = -(-len(points) // SPARKS)
-    if size > 1:
-        filled = np.concatenate([points, np.repeat(points[-1], -len(points) % size)])
-        points = np.median(filled.reshape(-1, size), axis=1)
-    return tuple(np.exp(points).tolist())

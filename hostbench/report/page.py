@@ -78,7 +78,6 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     if folded:
         yield from ("`hostbench report --format csv` names each of them", "")
     yield from _counts(rows)
-    yield from _not_proven(rows)
 
 
 def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
@@ -200,7 +199,8 @@ def _case(row: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _counts(rows: pd.DataFrame) -> Iterator[str]:
-    """How many cases of which status, and what the columns mean, a line each."""
+    """How many cases of which status, what the columns mean, and each proof that could not be made,
+    a line each."""
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     parts = [f"{counted[word]} {word}" for word in words if word in counted]
@@ -218,16 +218,12 @@ def _counts(rows: pd.DataFrame) -> Iterator[str]:
     yield from _TERMS
     if ((rows["status"] == "failed") & rows["seconds"].notna()).any():
         yield _STRUCK
-
-
-def _not_proven(rows: pd.DataFrame) -> Iterator[str]:
-    """Each proof that could not be made, once with its reason and how many cases it concerns."""
-    counted = Counter(
+    not_proven = Counter(
         f"{name} {outcome}"
         for proofs in rows["proofs"]
         if isinstance(proofs, dict)
         for name, outcome in proofs.items()
         if str(outcome).startswith("unavailable")
     )
-    for text, num in counted.items():
+    for text, num in not_proven.items():
         yield f"Not proven in {number_of(num, 'case')}: {text}."

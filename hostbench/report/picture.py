@@ -1,7 +1,6 @@
 """A picture of a family, drawn over machines and runs."""
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -45,25 +44,18 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | Non
     value, is_log = measure.of(rows), measure.unit != "share"
     title = measure.title or measure.name
     y = Axis(title, measure.unit, is_log=is_log, better=measure.better)
-    rules = _limits(rows, value) if measure.unit == "GB/s" else ()
-    differ = base.varying(rows)
+    differ, places = base.varying(rows), base.places(rows)
+    places_of: dict[Rule, list[str]] = {}  # what the link of each can carry, equal ones once
+    for place in dict.fromkeys(places) if measure.unit == "GB/s" else ():
+        there = [row for row, own in zip(rows, places, strict=True) if own == place]
+        for rule in base.limits(there, value)[0]:
+            if rule.high is None:
+                places_of.setdefault(rule, []).append(place)
+    rules = [Rule(", ".join(filter(None, [r.label, *own])), r.low) for r, own in places_of.items()]
     axes = [axis for axis in differ if axis != x]
-    ways = [*zip([picture.name(row, axes) for row in rows], base.places(rows), strict=True)]
+    ways = [*zip([picture.name(row, axes) for row in rows], places, strict=True)]
     if x and len({(*way, row.axes[x]) for way, row in zip(ways, rows, strict=True)}) > len({*ways}):
         return base.chart(picture, rows, y, value, axes=axes, x=x, rules=rules)
     lane, unnamed = sorted(differ, key=lambda axis: axis == x), rows[0].machine
     more: dict[str, Any] = {"axes": lane, "hues": axes, "unnamed": unnamed}
     return base.chart(picture, rows, y, value, rules=rules, **more)
-
-
-def _limits(rows: Rows, value: Callable[[Row], float | None]) -> list[Rule]:
-    """What the link of each place can carry, equal ones once."""
-    by_place: dict[str, list[Row]] = {}
-    for row, place in zip(rows, base.places(rows), strict=True):
-        by_place.setdefault(place, []).append(row)
-    of: dict[Rule, list[str]] = {}
-    for place, own in by_place.items():
-        for rule in base.limits(own, value)[0]:
-            if rule.high is None:
-                of.setdefault(rule, []).append(place)
-    return [Rule(", ".join(filter(None, [r.label, *of[r]])), r.low) for r in of]

@@ -219,7 +219,7 @@ def limits(
     rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
 ) -> tuple[list[Rule], list[str]]:
     """The largest limit, unless a rate exceeds it, and the published band of these rows, for a
-    chart and in words; of the bytes that `rate` counts, which may be others than the stored ones."""
+    chart and in words; of the bytes that `rate` counts, not always the stored ones."""
     rules, words = list[Rule](), list[str]()
     limited, bands = list[tuple[float, float, Row]](), list[tuple[float, float, str | None]]()
     for row in rows:
