@@ -5,14 +5,54 @@ import importlib.util
 import json
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct, convert
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
 
 CONFIG = "asv.conf.json"
 _PLUGIN = ".hostbench.asv_env"
+_STRING = r'("(?:\\.|[^"\\])*")'
+_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])")
+
+
+class AsvConfig(Struct, frozen=True):
+    """Its keys that are read here, with asv's defaults; other keys are passed over."""
+
+    project: str | None = None
+    repo: str = "."
+    repo_subdir: str = ""
+    benchmark_dir: str = "benchmarks"
+    results_dir: str = "results"
+    plugins: tuple[str, ...] | None = None
+    environment_type: str | None = None
+    install_timeout: float = 600.0
+    """Seconds that each command may take."""
+    build_command: str | tuple[str, ...] | None = None
+    install_command: str | tuple[str, ...] | None = None
+
+
+def read(root: Path) -> AsvConfig:
+    """The asv.conf.json in `root`: JSON with comments and trailing commas; all of JSON5, as asv
+    reads it, where asv is there. The defaults where there is none. Raises UsageError."""
+    path = root / CONFIG
+    if not path.is_file():
+        return AsvConfig()
+    try:
+        text = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", read_stored(path).decode()))
+        try:
+            config = json.loads(text)
+        except ValueError:
+            if importlib.util.find_spec("json5") is None:
+                raise
+            config = importlib.import_module("json5").loads(text)
+        return convert(config, AsvConfig)
+    except (ValueError, OSError, RecursionError) as error:
+        raise UsageError(f"cannot read {path}: {error}; mend it") from error
 
 
 def project_root(start: Path) -> Path | None:
@@ -20,46 +60,37 @@ def project_root(start: Path) -> Path | None:
     return next((d for d in (start, *start.parents) if (d / CONFIG).is_file()), None)
 
 
-def text_of(root: Path, key: str, usual: str) -> str:
-    """What the asv.conf.json in `root` says there; `usual` where it says nothing, or is lacking.
-
-    Raises UsageError when the file cannot be read.
-    """
-    named = read(root).get(key, usual)
-    if not isinstance(named, str):
-        raise unreadable(root, f"{key} is {named!r:.60}, no text")
-    return named
-
-
 def asv_results(root: Path) -> Path:
-    """The results folder that the asv.conf.json in `root` names; `results` when it names none."""
-    return root / text_of(root, "results_dir", "results")
+    """The results folder that the asv.conf.json in `root` names. Raises UsageError."""
+    return root / read(root).results_dir
 
 
-def commands_of(root: Path, key: str) -> tuple[str, ...] | None:
-    """The same of commands, as asv takes them: one, or a list; None where it names none. Raises
-    UsageError."""
-    named = read(root).get(key)
-    commands = [named] if isinstance(named, str) else named
-    if commands is None:
-        return None
-    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
-        raise unreadable(root, f"{key} is {named!r:.60}, no list of commands")
-    return tuple(commands)
-
-
-_BUILD = ("python -m pip wheel --no-deps -w {build_cache_dir} {build_dir}",)
-_INSTALL = ("python -m pip install --no-deps {wheel_file}",)
+def source_folder(root: Path) -> Path:
+    """Where the files of the project in `root` lie that a commit brings: `repo` and `repo_subdir`
+    of asv.conf.json; `root` itself where that names a repository elsewhere. Raises UsageError."""
+    config = read(root)
+    folder = root / config.repo / config.repo_subdir
+    return folder.resolve() if folder.is_dir() else root.resolve()
 
 
 def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what builds, what installs) the project whose asv.conf.json lies in `root`, of the files in
     `source`. Where that names neither, pip does both for what it can build. Raises UsageError."""
-    build, install = (commands_of(root, key) for key in ("build_command", "install_command"))
+    config = read(root)
+    build, install = (
+        (commands,) if isinstance(commands, str) else commands
+        for commands in (config.build_command, config.install_command)
+    )
     if build is None:
-        build = _BUILD if install != () and _is_buildable(source) else ()
+        is_buildable = any((source / name).is_file() for name in ("setup.py", "setup.cfg"))
+        with suppress(OSError, ValueError):
+            declared = tomllib.loads((source / "pyproject.toml").read_text())
+            is_buildable |= "project" in declared or "build-system" in declared
+        build = ()
+        if is_buildable and install != ():
+            build = ("python -m pip wheel --no-deps -w {build_cache_dir} {build_dir}",)
     if install is None:
-        install = _INSTALL if build else ()
+        install = ("python -m pip install --no-deps {wheel_file}",) if build else ()
     return build, install
 
 
@@ -67,61 +98,9 @@ def without_plugin(root: Path) -> str | None:
     """What asv.conf.json in `root` lacks for asv to measure and to record by hostbench. Raises
     UsageError."""
     config = read(root)
-    is_there = _PLUGIN in (config.get("plugins") or ())
-    if is_there and config.get("environment_type") == "hostbench":
+    if _PLUGIN in (config.plugins or ()) and config.environment_type == "hostbench":
         return None
     return (
         f'{CONFIG} lacks "plugins": ["{_PLUGIN}"] or "environment_type": "hostbench": without both '
         "asv makes environments of its own, which have no hostbench"
     )
-
-
-def source_folder(root: Path) -> Path:
-    """Where the files of the project in `root` lie that a commit brings: `repo` and `repo_subdir`
-    of asv.conf.json; `root` itself where that names a repository elsewhere. Raises UsageError."""
-    folder = root / text_of(root, "repo", ".") / text_of(root, "repo_subdir", "")
-    return folder.resolve() if folder.is_dir() else root.resolve()
-
-
-def _is_buildable(source: Path) -> bool:
-    if (source / "setup.py").is_file() or (source / "setup.cfg").is_file():
-        return True
-    try:
-        declared = tomllib.loads((source / "pyproject.toml").read_text())
-    except (OSError, ValueError):
-        return False
-    return "project" in declared or "build-system" in declared
-
-
-def read(root: Path) -> dict[str, Any]:
-    """All of it; nothing where there is no such file. Raises UsageError."""
-    path = root / CONFIG
-    if not path.is_file():
-        return {}
-    try:
-        config = _parse(read_stored(path).decode())
-        if not isinstance(config, dict):
-            raise ValueError(f"it holds {config!r:.60}, no object")
-        return config
-    except (ValueError, OSError, RecursionError) as error:
-        raise unreadable(root, str(error)) from error
-
-
-def unreadable(root: Path, why: str) -> UsageError:
-    return UsageError(f"cannot read {root / CONFIG}: {why}; mend it")
-
-
-_STRING = r'("(?:\\.|[^"\\])*")'
-_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])")
-
-
-def _parse(text: str) -> Any:
-    """JSON with comments and trailing commas; all of JSON5, as asv reads it, where asv is there."""
-    plain = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text))
-    try:
-        return json.loads(plain)
-    except ValueError:
-        if importlib.util.find_spec("json5") is None:
-            raise
-        return importlib.import_module("json5").loads(text)

@@ -34,7 +34,7 @@ def benchmark_folder(root: Path) -> Path:
 
     Raises UsageError when it cannot be read.
     """
-    return root / asv_config.text_of(root, "benchmark_dir", "benchmarks")
+    return root / asv_config.read(root).benchmark_dir
 
 
 def workload_folder() -> Path | None:

@@ -15,8 +15,6 @@ from hostbench.core.errors import UsageError, install
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.user_project import names_in, unbuilt
 
-_TIMEOUT_S = 600.0
-"""For one command, as in asv, where asv.conf.json names no `install_timeout`."""
 _LINES = 5
 """Of what a command printed, where it failed."""
 _PIP = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -36,7 +34,7 @@ def package_of(root: Path, tree: Path, folder: Path, commit: str | None) -> OwnP
     wheels.mkdir(parents=True)
     site = environment(home)
     variables = {
-        "project": asv_config.text_of(root, "project", root.name),
+        "project": asv_config.read(root).project or root.name,
         "conf_dir": str(root),
         "env_name": "hostbench",
         "env_type": "hostbench",
@@ -66,9 +64,7 @@ def _run(root: Path, command: str, variables: dict[str, str], environ: dict[str,
         from asv import util
     except ImportError as error:
         raise UsageError(f"asv.conf.json is read as asv does it: {install('bench')}") from error
-    timeout_s = asv_config.read(root).get("install_timeout", _TIMEOUT_S)
-    if not isinstance(timeout_s, int | float):
-        raise asv_config.unreadable(root, "install_timeout is no number of seconds")
+    timeout_s = asv_config.read(root).install_timeout
     try:
         words, own, codes, folder = util.interpolate_command(command, variables)
         util.check_output(

@@ -220,7 +220,7 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
         ("no-such-program {wheel_file}", "{wheel_file} not available"),
         ("no-such-program", "No such file"),
         ("sleep 9", "timed out"),
-        (3, "build_command is 3, no list of commands"),
+        (3, "got `int` - at `$.build_command`"),
     ],
 )
 def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, why: str) -> None:
