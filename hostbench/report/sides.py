@@ -211,8 +211,8 @@ def read(
     versions = [{key[:2]: key[2] for key in side} for side in have]
     series, lacking = dict[Key, TwoSides](), dict[Key, Comparison]()
     for key in dict.fromkeys([*have[0], *stored[0], *stored[1]]):
-        newest = [side[key].newest if key in side else None for side in stored]
-        failed = newest[1] is not None and newest[1]["status"] == "failed"
+        newest = [side.get(key, _NOTHING).newest for side in stored]
+        was_failed, failed = (row.get("status") == "failed" for row in newest)
         own, other, level = left.get(key, _NOTHING), right.get(key, _NOTHING), levels.get(key, {})
         if key in have[0] and key in have[1] and not failed:
             launches = own.launches, other.launches
@@ -228,7 +228,6 @@ def read(
             begins = max(level.get("resets", ()), default=0)
             before_s = own.numbers or level.get("before", [])[begins:]
             after_s = [] if failed else other.numbers
-            was_failed = newest[0] is not None and newest[0]["status"] == "failed"
             if failed and (key in failing if first.is_level else was_failed):
                 before_s, why = [], (why[0], f"failed before, too: {why[1]}")
             lacking[key] = Comparison(
@@ -362,13 +361,13 @@ def _runs_before(
 
 def _why_lacking(
     key: Key,
-    newest: Sequence[StoredRow | None],
+    newest: Sequence[StoredRow],
     has_number: tuple[bool, bool],
     versions: Sequence[Mapping[tuple[str, str], str]],
 ) -> tuple[Lacking, str] | None:
     """What there is to say of a series in place of a verdict; None where neither side has a number,
-    or another version's row says it. `newest`: its newest row on each side; `versions`: of the
-    cases that have a number."""
+    or another version's row says it. `newest`: its newest row on each side, empty where there is
+    none; `versions`: of the cases that have a number."""
     first, second = newest
     was = f"{first['status']} before: {_why(first)}" if first and not has_number[0] else ""
     if second and second["status"] == "failed":

@@ -87,7 +87,21 @@ def as_csv(table: Table) -> str:
 def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
     """Lines of any length, or for a terminal."""
     width = sys.maxsize if terminal is None else shutil.get_terminal_size().columns
-    return draw(_lines(blocks, width), terminal)
+    lines = list[StyledLine]()
+    for block in blocks:
+        if isinstance(block, Table):
+            lines += _table_lines(block, width)
+        elif isinstance(block, str):
+            indent = "  " * isinstance(block, Item)
+            lines += map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
+        else:
+            lines.append(StyledLine(f"  {one_line(block.question)}"))
+            figures = "; ".join(block.figures_in_words())
+            for number, words in enumerate((block.verdict, figures, *block.notes)):
+                indent = " " * (10 if number else 6)
+                wrapped = textwrap.wrap(one_line(words), WIDTH - len(indent))
+                lines += [StyledLine(indent + line) for line in wrapped]
+    return draw(lines, terminal)
 
 
 def draw(lines: Iterable[StyledLine], terminal: TextIO | None) -> str:
@@ -105,22 +119,6 @@ def draw(lines: Iterable[StyledLine], terminal: TextIO | None) -> str:
             drawn.stylize(line.style, line.start, line.end)
             console.print(drawn, soft_wrap=True)
     return capture.get().rstrip("\n")
-
-
-def _lines(blocks: Iterable[Block], width: int) -> Iterator[StyledLine]:
-    for block in blocks:
-        if isinstance(block, Table):
-            yield from _table_lines(block, width)
-        elif isinstance(block, str):
-            indent = "  " * isinstance(block, Item)
-            yield from map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
-        else:
-            yield StyledLine(f"  {one_line(block.question)}")
-            figures = "; ".join(block.figures_in_words())
-            for number, words in enumerate((block.verdict, figures, *block.notes)):
-                indent = " " * (10 if number else 6)
-                lines = textwrap.wrap(one_line(words), WIDTH - len(indent))
-                yield from (StyledLine(indent + line) for line in lines)
 
 
 def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
