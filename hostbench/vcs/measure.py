@@ -37,8 +37,8 @@ from hostbench.runner.progress import Bar
 from hostbench.runner.session import End, Host
 from hostbench.store import archive, asv_files
 from hostbench.vcs import side
-from hostbench.vcs.repo import Checkout, git, working_tree
-from hostbench.vcs.side import WORKING_TREE, Side
+from hostbench.vcs.repo import Checkout, differ, git, working_tree
+from hostbench.vcs.side import WORKING_TREE, NothingDiffers, Side
 
 MOST_LAUNCHES = 20
 """A side, that a budget is spent on."""
@@ -239,8 +239,13 @@ def interleave(
     no history is judged by them. Raises NothingMeasured where the sides have no case in common, or
     nothing that is measured differs."""
     root, code = repository(setup.results)
-    commits = side.known_commit(root, a), second and side.known_commit(root, second)
-    side.check_differ(root, (a, second or WORKING_TREE), *commits)
+    first, last = side.known_commit(root, a), second and side.known_commit(root, second)
+    if not differ(root, first, last, side.measured_paths(root)):
+        why = "both sides run the workloads of the working tree"
+        if is_hostbench(root):
+            why = "hostbench/ and benchmarks/ are the same in both"
+        names = f"{a} and {second or WORKING_TREE}"
+        raise NothingDiffers(f"nothing that is measured differs between {names}: {why}")
     # --quick narrows the cases alone; a budget decides itself how many launches there are.
     most = (launches or MOST_LAUNCHES) if math.isfinite(budget_s) else None
     num = MIN_LAUNCHES if most else launches or STANDARD.launches

@@ -79,17 +79,6 @@ def known_commit(checkout: Path, name: str) -> str:
     return commit
 
 
-def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
-    """Raises NothingDiffers where two commits, or a commit and the working tree, are measured
-    alike."""
-    if repo.differ(checkout, first, second, measured_paths(checkout)):
-        return
-    why = "both sides run the workloads of the working tree"
-    if is_hostbench(checkout):
-        why = "hostbench/ and benchmarks/ are the same in both"
-    raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
-
-
 def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
     if is_hostbench(checkout):

@@ -156,7 +156,7 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
             yield outcome
 
     monkeypatch.setattr(Toy, "run", run)
-    clock = SimpleNamespace(monotonic=lambda: now_s[0])
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], time=lambda: now_s[0])
     monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(session, "time", clock)
     commit(root, "1.1")
