@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hostbench.idle.lines import BORDER, marked
 
@@ -200,10 +200,13 @@ class Recorder:
                 _thread.interrupt_main(signal.SIGRTMAX)
 
     def _is_due(self) -> bool:
-        now_s = time.perf_counter()
+        import torch
+
+        now_s, cuda = time.perf_counter(), cast(Any, torch.cuda)
         if self._session is not None:
             return _is_loader_worker() or now_s - self._started_s > self._settings.seconds
-        if self._step_ends_s or not _uses_device():
+        has_gpu = any(map(os.path.exists, _GPU_FILES))
+        if self._step_ends_s or (has_gpu and not cuda.is_initialized()):
             self._idle_since_s = now_s
         return now_s - self._idle_since_s > self._settings.after_s
 
@@ -215,14 +218,6 @@ class Recorder:
 def install() -> None:
     """Start a recorder as the environment says."""
     Recorder(RecordSettings(**json.loads(os.environ[VARIABLE]))).install()
-
-
-def _uses_device() -> bool:
-    """Whether CUDA was started; true where there is none."""
-    import torch
-
-    cuda: Any = torch.cuda
-    return cuda.is_initialized() or not any(map(os.path.exists, _GPU_FILES))
 
 
 def _is_loader_worker() -> bool:

@@ -52,7 +52,15 @@ def _of_thread(trace: Trace, thread: str) -> pd.DataFrame:
         call=calls["name"].where(~is_inside, op_names),
     )
     waits = pd.concat([_blocking(calls, trace), _freeing(calls, trace)])
-    return _with_lines(waits.sort_values("start_s", kind="stable"), calls, marks)
+    waits = waits.sort_values("start_s", kind="stable")
+    # A mark comes when the operation is done, before CUDA is called again.
+    done_s = waits[["end_s", "op_ends_s"]].max(axis="columns")
+    next_call_s = np.append(calls["start_s"], np.inf)[calls["start_s"].searchsorted(done_s)]
+    index = marks["start_s"].searchsorted(waits["end_s"])
+    is_its = np.append(marks["start_s"], np.inf)[index] <= next_call_s
+    lines = marks[[*LINE]].reset_index(drop=True).reindex(np.where(is_its, index, NONE))
+    waits = waits[["start_s", "end_s", "call", "nbytes"]]
+    return waits.join(lines.set_axis(waits.index))
 
 
 def _blocking(calls: pd.DataFrame, trace: Trace) -> pd.DataFrame:
@@ -88,15 +96,3 @@ def _freeing(calls: pd.DataFrame, trace: Trace) -> pd.DataFrame:
         dry = np.maximum(dry, np.where(goes_on >= ends, ran_dry, -np.inf))
     frees = frees.assign(end_s=dry, call=frees["name"], nbytes=0)
     return frees[dry > frees["start_s"]]
-
-
-def _with_lines(waits: pd.DataFrame, calls: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """A mark comes when the operation is done, before CUDA is called again."""
-    called_s = np.append(calls["start_s"], np.inf)
-    done_s = waits[["end_s", "op_ends_s"]].max(axis="columns")
-    next_call_s = called_s[np.searchsorted(called_s, done_s)]
-    index = np.searchsorted(marks["start_s"], waits["end_s"])
-    is_its = np.append(marks["start_s"], np.inf)[index] <= next_call_s
-    lines = marks[[*LINE]].reset_index(drop=True).reindex(np.where(is_its, index, NONE))
-    waits = waits[["start_s", "end_s", "call", "nbytes"]]
-    return waits.join(lines.set_axis(waits.index))
