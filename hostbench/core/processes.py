@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import faulthandler
 import os
 import re
 import signal
@@ -136,15 +135,10 @@ def describe_exit(status: int) -> str:
     return f"exit code {os.waitstatus_to_exitcode(status)}"
 
 
-def write_stacks_at_signal(file: int) -> None:
-    """From now on this process writes its threads' stacks into the file descriptor at SIGUSR1."""
-    faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)
-
-
 def main_stack(pid: int, file: int) -> list[tuple[str, int]]:
     """File and line of each Python function that the process's main thread is in, the innermost
-    first, also while it hangs; none where it does not answer, as one that is stopped. It writes
-    into `file`, as above."""
+    first, also while it hangs; none where it does not answer, as one that is stopped. Its
+    `faulthandler` writes into `file` at SIGUSR1."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGUSR1)
     deadline_s, size = time.monotonic() + ANSWER_S, -1

@@ -9,7 +9,7 @@ has a bare NaN for what was skipped, which msgspec's JSON refuses to read and wr
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from msgspec import Meta, Struct, convert, structs, to_builtins
 
@@ -158,7 +158,6 @@ class Finish(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Run(Struct, frozen=True, kw_only=True):
     """A run as its journal holds it so far, or as it is archived."""
 
-    archived: ClassVar[bool] = False
     format: int = FORMAT
     header: RunHeader
     facts: dict[str, FactGroups] = {}
@@ -224,8 +223,6 @@ class Run(Struct, frozen=True, kw_only=True):
 
 class Archived(Run, frozen=True, kw_only=True):
     """A run as an archive holds it."""
-
-    archived: ClassVar[bool] = True
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -15,13 +15,6 @@ _CLOCK_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE_UNITS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
-def gb_per_s(nbytes: float, seconds: float) -> float:
-    """Rate in GB/s (10**9 bytes per second). Raises ValueError for a time that is not positive."""
-    if seconds <= 0:
-        raise ValueError(f"a rate needs a positive time, not {seconds!r} s")
-    return nbytes / seconds / GB
-
-
 def format_seconds(seconds: float) -> str:
     """Three significant digits with the unit that reads best: `4.82 ms`."""
     if not math.isfinite(seconds):

@@ -1,7 +1,9 @@
 """A rank: one process that does what its parent orders until its channel closes."""
 
 import contextlib
+import faulthandler
 import os
+import signal
 import time
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -10,7 +12,7 @@ import torch
 
 from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable
-from hostbench.core.processes import die_with_parent, tcp_bytes_sent, write_stacks_at_signal
+from hostbench.core.processes import die_with_parent, tcp_bytes_sent
 from hostbench.core.records import Measurement
 from hostbench.device import collective_logs, num_devices
 from hostbench.device.collective_logs import NcclLog
@@ -33,7 +35,7 @@ def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection
     `Rank`, arguments). `stack` and `calls`: see `processes.main_stack` and `collective_logs`."""
     try:
         die_with_parent()
-        write_stacks_at_signal(stack)
+        faulthandler.register(signal.SIGUSR1, file=stack)
         collective_logs.answer(calls, config.group.backend)
         torch.set_num_threads(1)  # a forked pool of threads would hang
         rank = Rank(config)

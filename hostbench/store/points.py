@@ -34,12 +34,12 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench.core import units
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
-from hostbench.core.records import DAMAGE, Run
+from hostbench.core.records import DAMAGE, Archived, Run
 from hostbench.core.samples import median, median_interval, quantile
+from hostbench.core.units import GB
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.store.archive import path_of
 from hostbench.store.limits import with_limits
@@ -64,7 +64,7 @@ def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
     try:
         return list(_rows_of_run(run))
     except DAMAGE as error:
-        name = path_of(results, run) if run.archived else f"journal {run.run_id}"
+        name = path_of(results, run) if isinstance(run, Archived) else f"journal {run.run_id}"
         warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
         return None
 
@@ -113,7 +113,7 @@ def _rows_of_run(run: Run) -> Iterator[FrameRow]:
         "started_at": datetime.fromisoformat(header.started_at),
         "torch": text_of(facts, "software", "torch"),
         "driver": text_of(facts, "nvml", "driver"),
-        "source": "archive" if run.archived else "journal",
+        "source": "archive" if isinstance(run, Archived) else "journal",
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
     }
@@ -171,7 +171,7 @@ def _about_result(result: CaseResult, launches: int) -> FrameRow:
         "q25_s": quantile(result.seconds, 0.25),
         "q75_s": quantile(result.seconds, 0.75),
         "num_samples": len(result.seconds),
-        "gb_per_s": units.gb_per_s(nbytes, middle) if nbytes else None,
+        "gb_per_s": nbytes / middle / GB if nbytes else None,
         "launches": dict(zip(result.launches, result.seconds, strict=True)),
         "call_s": median(result.call_s) if result.call_s else None,
         "device_s": median(result.device_s) if result.device_s else None,

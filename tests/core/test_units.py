@@ -68,11 +68,6 @@ def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
     assert [units.parse_bytes(text) for text in typed] == list(sizes)
 
 
-def test_rates_are_decimal() -> None:
-    assert units.gb_per_s(10**9, 1.0) == 1.0
-    assert units.gb_per_s(GIB, 0.5) == 2 * GIB / 1e9
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("90", 90.0), ("90s", 90.0), (" 9m ", 540.0), ("1.5h", 5400.0), ("1.5H", 5400.0)],

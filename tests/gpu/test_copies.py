@@ -32,7 +32,7 @@ def ends(cuda: CudaDevice, way: str, memory: str, nbytes: int) -> tuple[Buffer, 
 def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> None:
     target, source = ends(cuda, way, "pinned", NBYTES)
     seconds = cuda.device_times(lambda: cuda.copy(target, source, blocking=False))
-    rate = units.gb_per_s(NBYTES, median(seconds))
+    rate = NBYTES / median(seconds) / units.GB
     print(
         f"pinned, 256MiB, by events: {way} {units.format_rate(rate)} "
         f"(published for an H200: {PUBLISHED_GB_PER_S[way]})"
