@@ -182,8 +182,7 @@ def _weighed(event: Event, evidence: Sequence[Evidence], differ: _Differences) -
 def _beside(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
     """The machine's other series that moved the same way, or only the other way, of those with
     points on both sides; and whether it has an event of its own that can have begun there."""
-    along, against = event.moved[0] if event.moved else 0, 0
-    num = event.moved[1] if event.moved else 0
+    (along, num), against = event.moved or (0, 0), 0
     if event.case:
         near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
         steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -151,17 +152,13 @@ def evidence_lines(event: Event, others: Sequence[Event] = ()) -> list[str]:
         text = WORDS[evidence.kind].format(text=evidence.text, series=series)
         is_of_all = num[evidence.kind] == len(others)
         lines.append(text if is_of_all else f"{text} ({num[evidence.kind]} of {len(others)})")
-    shown = event.commits[:SHOWN_COMMITS]
-    by_word = {
-        "most likely": [commit for commit in shown if commit.is_likely],
-        "less likely": [commit for commit in shown if not commit.is_likely],
-    }
+    words = {True: "most likely", False: "less likely"}
     if event.cause == "environment":  # a fact did it
-        by_word = {"landed meanwhile": [*shown]}
+        words = dict.fromkeys(words, "landed meanwhile")
     parts = []
-    for word, commits in by_word.items():
+    for word, commits in groupby(event.commits[:SHOWN_COMMITS], lambda own: words[own.is_likely]):
         names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in commits]
-        parts += [f"{word} {'; '.join(names)}"] if names else []
+        parts.append(f"{word} {'; '.join(names)}")
     if len(event.commits) > SHOWN_COMMITS:
         parts[-1] += f" and {len(event.commits) - SHOWN_COMMITS} more"
     return [*lines, *(["; ".join(parts)] if parts else [])]

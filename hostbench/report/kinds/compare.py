@@ -121,7 +121,8 @@ def _pairs(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
         elif common:
             other = first(measured, **common)
         if other is not None and other.case != row.case:
-            pairs.append(Pair(row, other, _conclude(ask, row, other)))
+            conclusion = conclude(_launches(ask, row), _launches(ask, other))
+            pairs.append(Pair(row, other, conclusion))
     return pairs
 
 
@@ -131,14 +132,10 @@ def _case(rows: Rows, workload: str, axes: Mapping[str, Any]) -> Row | None:
     return first(rows, workload, **known)
 
 
-def _conclude(ask: Compare, row: Row, other: Row) -> Conclusion:
-    """Of the times of as much work."""
-
-    def by_launch(one: Row) -> Launches:
-        work = ask.work(one) if ask.work else None
-        return {n: s / work for n, s in one.by_launch.items()} if work else one.by_launch
-
-    return conclude(by_launch(row), by_launch(other))
+def _launches(ask: Compare, row: Row) -> Launches:
+    """The times of as much work."""
+    work = ask.work(row) if ask.work else None
+    return {n: s / work for n, s in row.by_launch.items()} if work else row.by_launch
 
 
 def _largest(ask: Compare, group: Rows, rows: Rows) -> Rows:
@@ -251,7 +248,8 @@ def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State
     if few := question.few_launches(shown):
         return "undecided", f"undecided: {few}"
     for best, fewest in enumerate(shown):
-        others = {row.case: _conclude(ask, row, fewest) for row in shown if row is not fewest}
+        least = _launches(ask, fewest)
+        others = {r.case: conclude(_launches(ask, r), least) for r in shown if r is not fewest}
         more = {others[row.case].verdict for row in shown[best + 1 :]}
         if "faster" not in more:
             break

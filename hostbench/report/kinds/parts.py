@@ -92,9 +92,9 @@ def _figures(
     ask: Parts, loops: dict[str, Row], ways: Sequence[WayResult], ideal_s: float | None
 ) -> Iterator[Figure]:
     serial = ask.word(ask.axis, ask.serial) if isinstance(ask.serial, str) else "its parts"
-    by_case = {way.row.case: way for way in ways}
+    way_of = {way.row.case: way for way in ways}
     for loop, row in loops.items():
-        way, more = by_case.get(row.case), dict[str, Any]()
+        way, more = way_of.get(row.case), dict[str, Any]()
         if way is not None:
             more["ratio"] = Ratio(serial, way.gain)
         if way and way.hidden and ideal_s is not None and row.time > ideal_s:
