@@ -102,10 +102,7 @@ class Selector:
 
 
 def parse_selector(text: str) -> Selector:
-    """Read `family`, `family.workload` or `family.workload[axis=value,...]`.
-
-    Raises UsageError for anything else.
-    """
+    """Read `family`, `family.workload` or `family.workload[axis=value,...]`. Raises UsageError."""
     match = _NAME.match(text.strip())
     if match is None:
         raise UsageError(
@@ -116,10 +113,8 @@ def parse_selector(text: str) -> Selector:
 
 
 def parse_series(text: str) -> Selector:
-    """Read `family.workload[axis=value,...]@machine`; any asv benchmark's name is a workload.
-
-    Raises UsageError for anything else.
-    """
+    """Read `family.workload[axis=value,...]@machine`, with any asv benchmark's name as workload.
+    Raises UsageError."""
     match = _SERIES.match(_VERSION.sub("", text.strip()))
     if match is None:
         raise UsageError(
@@ -157,8 +152,7 @@ def _selector(text: str, match: re.Match[str]) -> Selector:
 
 
 def as_typed(text: str) -> str:
-    """A case or a series in words for people: `nbytes=16MiB` is read as well as
-    `nbytes=16777216`."""
+    """A case or a series in words for people: `nbytes=16MiB`, which is read as well."""
     return _BYTES.sub(lambda match: f"bytes={units.typed_bytes(int(match[1]))}", text)
 
 

@@ -19,16 +19,13 @@ INSTALL_TABLE = f"pip install {' '.join(TABLE)}"
 
 
 def install(extra: str) -> str:
-    """How to get what an extra of pyproject.toml brings. pip takes the hostbench that is installed,
-    which is in no index."""
+    """How to get what an extra of pyproject.toml brings, for a hostbench that is in no index."""
     return f"pip install 'hostbench[{extra}]', in a checkout `make bench`"
 
 
 class HostbenchError(Exception):
-    """Something the person at the terminal can mend; the CLI prints it as one line.
-
-    `exit_code` is the process's exit code when nobody catches it.
-    """
+    """Something the person at the terminal can mend; the CLI prints it as one line, and ends with
+    `exit_code`."""
 
     exit_code = EXIT_USAGE
 
@@ -76,10 +73,8 @@ class RankFailure(Exception):
 
 
 class Unavailable(NotImplementedError):
-    """This machine cannot do this case. It is a skip with a reason, never a failure.
-
-    It derives from NotImplementedError because that is how asv knows a skip.
-    """
+    """This machine cannot do this case: a skip with a reason, never a failure. asv knows a skip by
+    NotImplementedError."""
 
 
 def raised_at(error: BaseException, source: Path) -> str:
@@ -96,7 +91,6 @@ def raised_at(error: BaseException, source: Path) -> str:
 
 
 def line_of(path: Path, line: int | None) -> str:
-    """`bench/steps.py:12`, from the working directory on, else the file's name: no absolute path
-    gets into anything stored."""
+    """`bench/steps.py:12`, from the working directory on, else the file's name: never absolute."""
     here = Path.cwd()
     return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"

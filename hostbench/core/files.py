@@ -47,9 +47,7 @@ class RefusedFileError(OSError):
 @contextlib.contextmanager
 def open_stored(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     """A regular file, to be read; with `folder`, only one that lies in there, also through links.
-
-    Never waits, as for the writer of a FIFO. Raises OSError.
-    """
+    Never waits, as for the writer of a FIFO. Raises OSError."""
     try:
         is_inside = folder is None or path.resolve().is_relative_to(folder.resolve())
     except RuntimeError as error:
@@ -70,8 +68,7 @@ def read_stored(path: Path, folder: Path | None = None) -> bytes:
 
 
 def unpack(data: bytes) -> bytes:
-    """What gzip packed; RefusedFileError where that is too much. Raises OSError, also for what gzip
-    did not pack."""
+    """What gzip packed. Raises OSError for what it did not, RefusedFileError for too much."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             content = file.read(MAX_BYTES + 1)
@@ -90,8 +87,7 @@ def load_json(data: bytes) -> Any:
 
 
 def damaged(path: Path, error: Exception) -> str:
-    """In one line what is wrong with a stored file, and what to do: one that is refused is whole,
-    and its error says what."""
+    """In one line what is wrong with a stored file, and what to do. A refused one is whole."""
     if isinstance(error, RefusedFileError):
         return f"{path} cannot be read ({error})"
     why = getattr(error, "strerror", "") or error  # without the path, which is there already
@@ -140,11 +136,8 @@ def cannot_write(what: Path | str, error: OSError, remedy: str = _REMEDY) -> Hos
 
 
 def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, rename it.
-
-    The temporary file is new, with a name that nobody can guess: a link in its place is no trap.
-    Raises what `cannot_write` says.
-    """
+    """Write to a temporary file beside `path`, flush it to disk, rename it. The file is new, with a
+    name that nobody can guess: a link in its place is no trap. Raises what `cannot_write` says."""
     if not path.name:
         raise UsageError(f"cannot write {path}: it is a folder; {remedy}")
     temporary = path.with_name(f".hostbench-{secrets.token_hex(8)}.tmp")

@@ -20,8 +20,7 @@ VARIABLE = "HOSTBENCH_PACKAGE"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPackage(MetaPathFinder):
-    """A copy of the project's package. In sys.meta_path it finds its names, and what lies in them,
-    in its folder alone."""
+    """A copy of the project's package: in sys.meta_path it finds its names in its folder alone."""
 
     folder: str
     """Where its modules lie."""

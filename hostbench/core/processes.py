@@ -23,11 +23,8 @@ since 4.19."""
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel send this process a signal when its parent dies; die now if it already did.
-
-    Only SIGKILL cannot be outlived; another one leaves time to clean up first. The signal is tied
-    to the parent's thread that made this process: start children from a thread that lives as long
-    as the parent.
-    """
+    SIGKILL cannot be outlived; another signal leaves time to clean up. It is tied to the parent's
+    thread that made this process: start children from one that lives as long as the parent."""
     parent = os.getppid()
     _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
@@ -59,8 +56,7 @@ def terminate_as_interrupt() -> Iterator[None]:
 
 
 def children(pid: int | None = None) -> set[int]:
-    """Process ids of the children of a process, of this one if none is named; adopted ones
-    included."""
+    """Process ids of the children of a process, else of this one; adopted ones included."""
     pids: set[int] = set()
     for task in Path(f"/proc/{pid or 'self'}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -77,11 +73,8 @@ def with_descendants(pids: set[int]) -> list[int]:
 
 
 def kill_strays(keep: set[int]) -> None:
-    """Kill and reap every child that is not in `keep`, and what those leave behind in turn.
-
-    Meant for a subreaper, between launches and at the end. Gives up after a second: a process stuck
-    in a driver dies when the driver lets it go.
-    """
+    """Kill and reap every child of this subreaper that is not in `keep`, and what those leave
+    behind. Gives up after a second: a process stuck in a driver dies when that lets it go."""
     for _ in range(200):
         strays = children() - keep
         if not strays:
@@ -150,8 +143,7 @@ def main_stack(pid: int, file: int) -> list[tuple[str, int]]:
 
 
 def tcp_bytes_sent() -> int:
-    """Payload that this process's open sockets have sent so far; not what was sent again, nor
-    headers."""
+    """Payload that this process's open sockets have sent, without headers and what was repeated."""
     total = 0
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):

@@ -32,8 +32,7 @@ Name = Annotated[str, Meta(pattern=r"^(?!\.)[^/\\*?\[\]\x00-\x1f]+\Z")]
 """Fit for one part of a path, and no pattern."""
 CommitId = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
 PROOF_FAILED = "proof failed"
-"""How the reason begins of a case whose proof failed: its number is kept, and counts for nothing.
-"""
+"""How the reason begins of a case whose proof failed: its number is kept, but does not count."""
 DISTURBED_SHARE = 0.1
 """A launch is disturbed by so much more of the time than the usual one."""
 _DISTURBS = {"steal_s": "the hypervisor took a core", "waiting_s": "processes waited for a core"}
@@ -76,11 +75,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
 
 
 class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything learned about one case in one launch.
-
-    The three clocks are in seconds per step: of each the five QUANTILES of its samples, once it is
-    in a record.
-    """
+    """Everything learned about one case in one launch. The three clocks are in seconds per step: of
+    each the five QUANTILES of its samples, once it is in a record."""
 
     end_to_end_s: tuple[Seconds, ...] = ()
     """Host clock around `depth` steps and one synchronize, over `depth`: what asv gets."""
@@ -242,8 +238,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """What a fresh worker is asked for: the cases of one family, or of several one after the other,
-    in the order they are measured."""
+    """What a fresh worker is asked for: cases in the order they are measured, family by family."""
 
     number: int = 0
     settings: Settings = Settings()

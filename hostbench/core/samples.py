@@ -20,10 +20,8 @@ def few_launches(num: float) -> str:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
-
-    `share` is in [0, 1]. Raises ValueError on an empty sequence.
-    """
+    """Linear interpolation between order statistics (Hyndman and Fan 1996, type 7). `share` is in
+    [0, 1]. Raises ValueError on an empty sequence."""
     if not values:
         raise ValueError("quantile of no values")
     ordered = sorted(values)
@@ -43,8 +41,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.99) -> tuple[
 
     The k-th smallest and k-th largest value cover the median with probability
     1 - 2 * P(Binomial(n, 1/2) < k); the largest k that keeps `confidence` is used (Conover,
-    Practical Nonparametric Statistics, 3.2). (-inf, inf) where n is too small for any k:
-    under 8 values at 99 %.
+    Practical Nonparametric Statistics, 3.2). (-inf, inf) for no such k: under 8 values at 99 %.
     """
     ordered = sorted(values)
     num = len(ordered)

@@ -47,8 +47,7 @@ def format_factor(factor: float) -> str:
 
 
 def format_change(effect: float | None) -> str:
-    """A relative change: `+12.3%`; the factor, `x75`, where percent would be a long number; `-` for
-    none."""
+    """A relative change: `+12.3%`; from 1000 % on the factor, `x75`; `-` for none."""
     if effect is None:
         return "-"
     return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"

@@ -30,10 +30,8 @@ def start() -> Path:
 
 
 def benchmark_folder(root: Path) -> Path:
-    """The folder of benchmarks that asv.conf.json in `root` names: workloads are files in there.
-
-    Raises UsageError when it cannot be read.
-    """
+    """The folder that asv.conf.json in `root` names: workloads are files in there. Raises
+    UsageError."""
     return root / asv_config.read(root).benchmark_dir
 
 
@@ -85,9 +83,8 @@ def unbuilt(root: Path, source: Path) -> OwnPackage:
 
 
 def names_in(root: Path, folder: Path, is_shared: bool = True) -> tuple[str, ...]:
-    """The modules and packages in `folder` that nothing else may answer for. With `is_shared` a
-    folder that has no `__init__.py` may be one of several projects: then what lies in it, as in
-    `company.product`."""
+    """The modules and packages in `folder` that nothing else may answer for. With `is_shared` also
+    those below a folder without `__init__.py`, which others may share, as `company.product`."""
     aside = {*_NEVER, *BESIDE, benchmark_folder(root).name, *sys.stdlib_module_names}
     names = (name for name in _importable(folder, is_shared) if name.partition(".")[0] not in aside)
     return tuple(sorted(name for name in names if not name.startswith("__editable__")))

@@ -36,8 +36,7 @@ class Observation:
     num_waits: int
     """How often the host waited for the device, the synchronize after the work aside."""
     trace: Sequence[dict[str, Any]] = ()
-    """The same as events of a Chrome trace, where it was asked for, with what the host did as far
-    as a profiler sees it."""
+    """Events of a Chrome trace, where asked for, with what a profiler saw of the host."""
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:
@@ -67,10 +66,8 @@ def length(intervals: Iterable[Interval]) -> float:
 
 
 def shared(left: Sequence[Interval], right: Sequence[Interval]) -> float:
-    """Seconds in which both ran, as a share of the shorter of the two; 0 when one never ran.
-
-    Both are unions of disjoint intervals in order of time, as `busy` gives them.
-    """
+    """Seconds in which both ran, as a share of the shorter of the two; 0 when one never ran. Both
+    are disjoint intervals in order of time, as `busy` gives them."""
     shorter = min(length(left), length(right))
     if shorter <= 0:
         return 0.0

@@ -25,8 +25,7 @@ _TOO_LONG = 1.5
 """So many times what it is named after the shortest compute may take."""
 
 Buffer = Any
-"""Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer; both
-can be sliced."""
+"""Bytes on the host or the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
 
 Fill = Literal["empty", "zeros", "randn", "full", "arange"]
 DType = Literal["uint8", "float16", "bfloat16", "float32"]
@@ -76,9 +75,8 @@ _LACKS: Mapping[str, Mapping[str, str]] = {
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:
-    """The abilities that a device does not have, each with the reason; `num_devices` are those of
-    its kind on this machine. It needs no torch: `doctor` tells what will be skipped from here, and
-    the devices refuse from here."""
+    """The abilities that a device does not have, each with the reason, where this machine has
+    `num_devices` of its kind. Without torch: `doctor` tells from it what will be skipped."""
     few = {"second device": too_few(device, 2, num_devices)} if num_devices < 2 else {}
     return {**few, **_LACKS.get(device, {})}
 
@@ -90,8 +88,7 @@ def too_few(device: str, needed: int, num_devices: int) -> str:
 
 
 def learned(how: HostRead, number: float) -> Any:
-    """What the host knows by it of a tensor of this one number, as Python's own values; None where
-    it learns nothing of it."""
+    """What the host learns of a tensor of one number, as Python's own values; None: nothing."""
     return {
         "item": number,
         "bool": number != 0,
@@ -114,8 +111,7 @@ class Device(Protocol):
     current: Any = None
     """The stream that work is enqueued on, where the device keeps it itself."""
     agree: Callable[[bool], bool] = bool
-    """Whether something is so for all who run the same work in lock step: ranks, which observe it
-    again together or not at all."""
+    """Whether something is so for all ranks, which observe it again together or not at all."""
 
     def refusal(self, what: str) -> Unavailable:
         """The error for an ability or a primitive that the device does not have."""
@@ -128,8 +124,7 @@ class Device(Protocol):
 
     @property
     def torch_device(self) -> Any:
-        """The `torch.device` that tensors of this device are made on, for code of one's own that
-        uses torch itself."""
+        """Where code that uses torch itself makes tensors of this device."""
         raise self.refusal("tensors of torch")
 
     def now(self) -> float:
@@ -142,8 +137,7 @@ class Device(Protocol):
         return
 
     def is_near(self) -> bool | None:
-        """Whether this thread runs on the device's NUMA node alone; None where nobody knows, or the
-        device has none."""
+        """Whether this thread runs on the device's NUMA node alone; None where it is not known."""
         return None
 
     def enter(self, case: Case) -> None:
@@ -159,17 +153,15 @@ class Device(Protocol):
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
 
     def registered_buffer(self, nbytes: int, *, far: bool = False) -> Buffer:
-        """Touched host memory with pages of its own, page-locked in place afterwards
-        (cudaHostRegister); `far`: on a NUMA node that is not the device's. Raises Unavailable where
-        it cannot be."""
+        """Touched host memory with pages of its own, page-locked afterwards (cudaHostRegister);
+        `far`: on a NUMA node that is not the device's. Raises Unavailable where it cannot be."""
         raise self.refusal("pinned memory")
 
     def buffer(self, nbytes: int) -> Buffer:
         """Touched device memory."""
 
     def second_buffer(self, nbytes: int, route: Route) -> Buffer:
-        """Touched memory of a second device. Raises Unavailable where there is none, or no such
-        way to it."""
+        """Touched memory of a second device. Raises Unavailable where that, or the way, is not."""
         raise self.refusal("second device")
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
@@ -344,9 +336,8 @@ class Device(Protocol):
     def observe(
         self, work: Step, ready: Step = lambda: None, *, traced: bool = False
     ) -> Observation:
-        """Run `work` and a synchronize, and tell what the device did meanwhile; `ready` before it,
-        each time that it is run. Changes timings: never inside a timer. Raises Unavailable where it
-        cannot be seen."""
+        """Run `work` and a synchronize, and tell what the device did meanwhile; `ready` before each
+        run of it. Never inside a timer. Raises Unavailable where it cannot be seen."""
 
     def bytes_counted(self) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's

@@ -50,8 +50,7 @@ def ask(channel: Connection) -> Calls:
 
 
 def recorded(backend: str) -> Calls:
-    """The last collectives of this process. Messages are left out: each pair of ranks numbers its
-    own."""
+    """The last collectives of this process, but no messages: each pair numbers its own."""
     dump = getattr(c10d, f"_dump_{'nccl' if backend == 'nccl' else 'fr'}_trace_json", None)
     calls: Calls = {}
     with contextlib.suppress(Exception):  # private to torch: any version may answer otherwise

@@ -192,9 +192,8 @@ class CpuDevice(TorchDevice):
         return lambda: self.current.enqueue(self._task(step))
 
     def memory_of(self, work: Step) -> dict[str, int]:
-        """By what torch's CPU allocator reports to its profiler, which hears one thread alone: the
-        work runs in this one. It is autograd's: torch.profiler imports half of torch as it starts.
-        """
+        """By what torch's CPU allocator reports to autograd's profiler (torch.profiler imports half
+        of torch as it starts). It hears one thread alone: the work runs in this one."""
         self.synchronize()
         here = SimpleNamespace(enqueue=lambda task: task(), synchronize=lambda: None)
         profiler: Any = torch.autograd.profiler
@@ -292,8 +291,7 @@ class CpuDevice(TorchDevice):
             stream.close()
 
     def _task(self, task: Step, what: str = COMPUTE, nbytes: int = 0) -> Step:
-        """The task on its engine, once that is free; while observed between two readings of the
-        clock."""
+        """The task on its engine, once that is free, and timed while observed."""
         engine = self._engines[what]
 
         def run() -> None:
@@ -339,11 +337,8 @@ def _on_device(buffer: Buffer) -> Buffer:
 
 
 def _product(num: int) -> Step:
-    """`num` products of one pair of matrices in a single torch operation.
-
-    One operation, because each one gives the GIL away and has to get it back: a loop of small ones
-    keeps the threads of other streams waiting for milliseconds at a time.
-    """
+    """`num` products of one pair of matrices in one torch operation: each gives the GIL away and
+    has to get it back, and a loop of small ones keeps other streams waiting for milliseconds."""
     left, right = (torch.ones(_MATRIX, _MATRIX).expand(num, -1, -1) for _ in range(2))
     return partial(torch.bmm, left, right, out=torch.empty(num, _MATRIX, _MATRIX))
 

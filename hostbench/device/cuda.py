@@ -180,8 +180,7 @@ class CudaDevice(TorchDevice):
             torch.cuda.synchronize(buffer.device)
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
-        """Compared where `right`, the source, lies: what a copy brought goes back by the other way
-        than it came."""
+        """Compared where `right`, the source, lies: the bytes go back by another way."""
         where = right.device
         if left.is_cuda and right.is_cuda and left.device != right.device:
             where = torch.device("cpu")
@@ -313,9 +312,8 @@ class CudaDevice(TorchDevice):
         return event
 
     def graph(self, work: Step) -> Step:
-        """As torch's guide has it: `work` runs a few times on a side stream and is captured, here
-        on the same one, so that cuBLAS has its workspace already. `torch.cuda.graph` waits for the
-        device first."""
+        """As in torch's guide, but captured on the stream that `work` was warmed up on, so that
+        cuBLAS has its workspace already. `torch.cuda.graph` waits for the device first."""
         side, graph = _cuda.Stream(self.torch_device), _cuda.CUDAGraph()
         side.wait_stream(_cuda.current_stream(self.torch_device))
         with torch.cuda.stream(side):

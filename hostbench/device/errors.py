@@ -15,8 +15,7 @@ _BUILD_PATH = re.compile(r"\[(?:enforce fail at )?/\S+:\d+\] ")
 
 
 def in_words(error: BaseException, where: str, kind: str = "") -> str:
-    """In one line why the process must be left, or what kind of error it was, and where; what says
-    its remedy says all."""
+    """In one line why the process must be left, or what kind of error it was, and where."""
     fatal = str(error) if isinstance(error, BrokenError) else fatal_reason(error)
     text = fatal or f"{kind or type(error).__name__}: {_BUILD_PATH.sub('', str(error))}"
     return " ".join(text.split())[:500] + ("" if fatal else where)

@@ -20,8 +20,7 @@ class Loading:
     batch_size: int
     item_bytes: int
     item_s: tuple[float, ...]
-    """CPU seconds of each item of a batch: those of the first batch, of the second, ..., and then
-    from the start again."""
+    """CPU seconds of each item of the first batch, of the second, ..., and then from the start."""
     num_workers: int = 0
     pinned: bool = False
     prefetch_factor: int = 2

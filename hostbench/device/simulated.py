@@ -48,9 +48,9 @@ _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
 
 @dataclass(slots=True, eq=False)
 class Contents:
-    """What a piece of memory holds. `writes` is (start in seconds, end, token), in order of time;
-    views of one buffer share it. The token of a copy is what its source held when it began: asked
-    for when it is read, for what is enqueued later may have been there by then."""
+    """What a piece of memory holds; views share it. `writes` is (start in seconds, end, token), in
+    order of time. The token of a copy is what its source held when it began: asked for when it is
+    read, for what is enqueued later may have been there by then."""
 
     writes: list[tuple[float, float, Any]] = field(default_factory=list)
 
@@ -243,8 +243,7 @@ class SimulatedDevice(Device):
         """Nothing here is ever freed."""
 
     def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> SimulatedBuffer:
-        """The host pays for an allocation; the caches of the device and of pinned memory answer a
-        size that they have seen."""
+        """The host pays; the caches of device and pinned memory answer a size seen before."""
         self.spend(self.link.alloc_s)
         is_cacheable = pinned or not on_host
         if is_cacheable and (pinned, nbytes) not in self._cached:
@@ -415,9 +414,7 @@ class SimulatedDevice(Device):
         self, engine: str, seconds: float, *, what: str | None = None, nbytes: int = 0
     ) -> tuple[float, float]:
         """(start, end) of `seconds` of work on the current stream; the host pays for the launch.
-
-        `what` names work that `observe` shows.
-        """
+        `what` names work that `observe` shows."""
         if not self._is_replaying:
             self.spend(self.link.launch_s)
         if engine != DELAY:

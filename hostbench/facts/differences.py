@@ -64,8 +64,7 @@ def _under_load(run: RunFacts) -> Facts:
 
 
 def _has_moved(name: str, old: Fact | None, new: Fact | None) -> bool:
-    """Whether it counts. A variable that was not recorded was not set, and some that were not set
-    are recorded in older archives."""
+    """Whether it counts. A variable that is not set has no fact; in older archives one says so."""
     if name.startswith("env_"):
         old, new = (None if fact and fact.why == "not set" else fact for fact in (old, new))
         return old != new

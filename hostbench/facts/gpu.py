@@ -38,10 +38,8 @@ class Hardware:
 
 
 def hidden_by_user(environ: Mapping[str, str] | None = None) -> str | None:
-    """The reason when CUDA_VISIBLE_DEVICES hides every GPU, else None.
-
-    CUDA reads the list up to the first entry that is no device.
-    """
+    """The reason when CUDA_VISIBLE_DEVICES, which CUDA reads up to the first entry that is no
+    device, hides every GPU; else None."""
     value = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
     if value is None or value.split(",")[0].strip() not in ("", "-1"):
         return None
@@ -99,9 +97,7 @@ def nvml_facts(
 ) -> Facts:
     """The group `nvml` and one group per GPU; never raises. GPUs that are `hidden`, for that
     reason, have none; where NVML does not answer those that the kernel names have their names.
-
-    `uuid_hashes` are those of the CUDA devices in order, as the torch probe tells them.
-    """
+    `uuid_hashes` are those of the CUDA devices in order, as the torch probe tells them."""
 
     def read(nvml: Nvml) -> Facts:
         order = cuda_indices(nvml, uuid_hashes)
@@ -124,11 +120,8 @@ def nvml_facts(
 
 
 def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
-    """For each of NVML's GPUs the number of its first CUDA device, or why it has none.
-
-    CUDA numbers devices in its own way; `uuid_hashes` are the torch probe's, in CUDA's order. No
-    CUDA context is made to tell.
-    """
+    """For each of NVML's GPUs the number of its first CUDA device, or why it has none: CUDA numbers
+    devices in its own way, that of `uuid_hashes`. No CUDA context is made to tell."""
     num = len(nvml.handles())
     if not uuid_hashes:
         return [known(0)] if num == 1 else [unknown(ORDER_UNKNOWN)] * num
@@ -142,8 +135,7 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
 
 
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
-    """Only these facts of the driver, or of one GPU whose handle may be the reason why it has
-    none."""
+    """These facts of the driver, or of a GPU, whose handle may be why it has none."""
     if handle and isinstance(handle[0], Fact):
         return {row.name: handle[0] for row in rows}
     return {row.name: nvml.read(row.read, *handle, why=row.why) for row in rows}

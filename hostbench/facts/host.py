@@ -101,8 +101,7 @@ def cpu_model(root: Path) -> str | None:
 
 
 def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
-    """Of so many cores by affinity those that this process may use at once by its quota; a fraction
-    of a core counts as one."""
+    """Of so many cores by affinity those that its quota lets this process use at once: 1 at least."""
     quota = cpu_quota_cores(root)
     return num_allowed if quota is None else min(num_allowed, max(1, math.ceil(quota)))
 
@@ -122,11 +121,8 @@ def cpu_quota_cores(root: Path) -> float | None:
 
 
 def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """This process's folder of a v1 controller (or of v2, for ""), and its parents.
-
-    Inside a container the path in /proc often does not exist below the mount: the mount itself
-    is then the container's own folder.
-    """
+    """This process's folder of a v1 controller (or of v2, for ""), and its parents. Inside a
+    container that path often does not exist: the mount itself is the container's folder."""
     inner = Path()
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -215,11 +211,8 @@ def cpu_ticks(pid: int | None = None, root: Path = Path("/")) -> CpuTicks | None
 
 
 def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
-    """What others took in between, as shares of the whole machine's CPU time.
-
-    Inside a container /proc/stat is most often the whole host's, and its other tenants count as
-    foreign.
-    """
+    """What others took in between, as shares of the whole machine's CPU time: also the other
+    tenants of a container's host, whose /proc/stat it mostly sees."""
     if began is None or ended is None or ended.total <= began.total:
         reason = unknown("the CPU counters did not move, or cannot be read")
         return {"steal_share": reason, "foreign_cpu_share": reason}

@@ -23,10 +23,8 @@ _NOISE = re.compile(
 def machine_name(
     override: str | None, facts: Facts, environ: Mapping[str, str] | None = None
 ) -> str:
-    """`--machine`, else HOSTBENCH_MACHINE, else a name built from the hardware.
-
-    Raises UsageError where the chosen name cannot be a directory of results.
-    """
+    """`--machine`, else HOSTBENCH_MACHINE, else a name built from the hardware. Raises UsageError
+    where the chosen name cannot be a folder of results."""
     given = (os.environ if environ is None else environ).get("HOSTBENCH_MACHINE")
     if override is not None:
         return checked_name(override, "--machine")
@@ -42,9 +40,8 @@ def machine_name(
 
 
 def name_of_hosts(hosts: Iterable[tuple[int, str]]) -> str:
-    """`2x8x-nvidia-h100`, of the number of ranks and the machine's own name of each host: hosts,
-    ranks on each, and the model, not how many GPUs it has; one after the other where they differ.
-    """
+    """`2x8x-nvidia-h100`: hosts, ranks on each, and the model, one after the other where they
+    differ; of the number of ranks and the machine's own name of each host."""
     kinds = Counter((num_ranks, re.sub(r"^\d+x-", "", name)) for num_ranks, name in hosts)
     names = [f"{num}x{num_ranks}x-{model}" for (num_ranks, model), num in sorted(kinds.items())]
     return "-".join(names)[:MAX_NAME].rstrip("-.")
@@ -61,10 +58,8 @@ def checked_name(name: str, source: str = "machine") -> str:
 
 
 def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
-    """asv's facts of a machine, as text: only what never changes of itself.
-
-    asv starts a new line in its graphs when one of them differs.
-    """
+    """asv's facts of a machine, as text: only what never changes of itself, since asv starts a new
+    line in its graphs when one of them differs."""
     cores = number_of(facts, "host", "num_logical_cores")
     entry = {
         "machine": name,

@@ -168,8 +168,7 @@ class Nvml:
                     yield index, known(bare(str(uuid))) if uuid.why is None else uuid
 
     def index_of(self, uuid: str) -> int:
-        """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable that says why it
-        is not there."""
+        """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable with a reason."""
         why = "NVML shows no GPU with this UUID (MIG?)"
         for index, fact in self.uuids():
             if fact.value == bare(uuid):
@@ -238,8 +237,7 @@ def virtualization(library: Any, handle: Any) -> str:
 
 
 def field_value(library: Any, handle: Any, field: Field) -> float:
-    """One field, most often a whole number. Raises the library's NVMLError where the field answers
-    with one."""
+    """One field, most often a whole number. Raises the library's NVMLError that it answers with."""
     (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
     if answer.nvmlReturn != 0:
         raise library.NVMLError(int(answer.nvmlReturn))

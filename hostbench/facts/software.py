@@ -47,8 +47,7 @@ _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9A-Fa-f][0-9A-Fa-f-]*(?:/\d+)*")
 def software_facts(
     environ: Mapping[str, str] | None = None, torch_state: TorchState | None = None
 ) -> Group:
-    """Versions, and the variables that are set. `torch_state` (of `probe_torch`) is what torch
-    says; none is imported here."""
+    """Versions, and the variables that are set. `torch_state` is what `probe_torch` answered."""
     environ = os.environ if environ is None else environ
     facts = {"python": known(platform.python_version())}
     for package in ("torch", "asv"):

@@ -69,11 +69,8 @@ class TorchState(Struct, frozen=True, kw_only=True):
 def probe_torch(
     device: str | None = None, *, timeout_s: float = PROBE_TIMEOUT_S, code: str = _PROBE
 ) -> TorchState:
-    """Ask torch. Never raises: what goes wrong is in `error`.
-
-    With `device="cpu"` a torch that was built for the CPU alone is not imported, which takes
-    seconds: there is nothing to ask it. Whether it can be imported, its run will show.
-    """
+    """Ask torch. Never raises: what goes wrong is in `error`. With `device="cpu"` a torch that was
+    built for the CPU alone is not imported, which takes seconds: there is nothing to ask it."""
     if device == "cpu" and (built := _built_for_cpu()) is not None:
         return built
     slow = Timer(SLOW_S, print, ("importing torch: a first time takes long",), {"file": sys.stderr})

@@ -112,9 +112,7 @@ def add_up(readings: Sequence[Group], failed: str | None) -> Group:
 
 def _is_under_load(before: Group, reading: Group) -> bool:
     """Bytes went through the link since the reading before, or NVML does not call the GPU idle.
-
-    Where neither can be told every reading counts.
-    """
+    Where neither can be told every reading counts."""
     then, now = _bytes_moved(before), _bytes_moved(reading)
     if then is not None and now is not None and not 0 <= now - then < LOAD_BYTES:
         return True  # a counter that fell has wrapped: it moved
@@ -131,8 +129,7 @@ def _bytes_moved(reading: Group) -> int | None:
 
 
 def _added_up(values: list[Any], watched: Watched | None) -> Any:
-    """One value of several. The reasons that enough readings have are in NVML's order, and "none"
-    only where there is no other."""
+    """Of reasons those that enough readings have, in NVML's order; "none" if there is no other."""
     if watched == "highest":
         return max(values)
     if watched == "low under load":  # by nearest rank: of up to ten readings it is the lowest

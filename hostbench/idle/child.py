@@ -40,9 +40,8 @@ def start():
         sys.path.remove({root!r})
 """,
 }
-"""An installed package as far as Python can see: torch calls its entry point at the end of its own
-import (TORCH_DEVICE_BACKEND_AUTOLOAD). The script's environment need not have hostbench, nor what
-that needs."""
+"""To Python an installed package: torch calls its entry point at the end of its own import
+(TORCH_DEVICE_BACKEND_AUTOLOAD). The script's environment need not have hostbench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,8 @@ def recorded(
     command: Sequence[str], *, keep: Path | None = None, quiet: bool = False, **settings: Any
 ) -> Iterator[RecordedRun]:
     """Run a command to its end; its traces are there as long as this is open, or stay in `keep`.
-
     `settings` are fields of RecordSettings. `quiet` has what it prints go to standard error. Raises
-    UsageError where it cannot be started.
-    """
+    UsageError where it cannot be started."""
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         notes, inject = Path(folder, "notes"), Path(folder, "inject")
         traces = keep.resolve() if keep is not None else Path(folder, "traces")
@@ -89,12 +86,9 @@ def recorded(
 
 
 def _run(command: Sequence[str], env: dict[str, str], stdout: Any) -> int:
-    """The exit code.
-
-    A terminal sends Ctrl-C to the command, too, which may write what it has; SIGTERM, as of a CI
-    job that is cancelled, is passed on. One that is ignored stays so. Raises UsageError where the
-    command cannot be started.
-    """
+    """The exit code. A terminal sends Ctrl-C to the command, too, which may write what it has;
+    SIGTERM, as of a CI job that is cancelled, is passed on. One that is ignored stays so. Raises
+    UsageError where the command cannot be started."""
     received: list[int] = []
     become_subreaper()  # what loses its parent is ours, and is found
     bystanders = children()

@@ -41,8 +41,7 @@ class RecordSettings(NamedTuple):
     seconds: float
     """And at most so long."""
     after_s: float = 20.0
-    """Where nothing steps: how long after CUDA was started recording begins; without a GPU after
-    torch was imported."""
+    """Where nothing steps: how long after CUDA (without a GPU: torch) was started it begins."""
 
 
 class RecordedProcess(NamedTuple):
@@ -168,8 +167,7 @@ class Recorder:
         self._recorded_from, self._started_s = len(self._step_ends_s), time.perf_counter()
 
     def _finish(self) -> None:
-        """Write the trace, and a note of what the parent cannot know. What goes wrong is told, as
-        in `_begin`."""
+        """Write the trace, and a note of what the parent cannot know, errors included."""
         session, self._session, self._is_done = self._session, None, True
         file = Path(self._settings.traces, f"{self._process}.json")
         trace = None if session is None or _is_loader_worker() else file

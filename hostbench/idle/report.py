@@ -26,8 +26,7 @@ class IdleReport:
     """
 
     devices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """device, rank, file; span_s, from its first activity to the end of its last; busy_s;
-    idle_fraction."""
+    """device, rank, file; span_s, from first activity to last end; busy_s; idle_fraction."""
     num_steps: int = 0
     """Steps times devices: what a cost per step is divided by. 0: no steps are marked."""
     step_s: float | None = None
@@ -43,8 +42,7 @@ class IdleReport:
     devices idled for it; nbytes, of copies from pageable memory that were called with non_blocking,
     and wait all the same, 0 for all other waits."""
     copies: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """By way, as `H2D pageable`: count, nbytes, seconds; not_hidden_s, while nothing was
-    computed."""
+    """By way (`H2D pageable`): count, nbytes, seconds; not_hidden_s, with nothing computed."""
     advice: pd.DataFrame = field(default_factory=pd.DataFrame)
     """what costs time, the remedy, and the cost; the worst first."""
     likely_waits: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -121,8 +119,7 @@ def idle_report(traces: Sequence[Trace]) -> IdleReport:
 
 
 def _covered_s(process: ProcessTime) -> float:
-    """Of the spans of the devices, what the steps take, up to when devices were done with what was
-    launched in each."""
+    """Of the devices' spans, what the steps take until devices are done with what each launched."""
     steps, work = process.trace.steps, process.work[process.work["call"] != NONE]
     step = steps.index_of(process.trace.calls["start_s"].to_numpy()[work["call"]])
     done_s = steps.ends.copy()

@@ -95,10 +95,8 @@ def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling
 
 
 def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    """One direction of the link between host and GPU, as it was under load.
-
-    Where nobody looked under load it is the link's maximum, since a link sleeps when idle.
-    """
+    """One direction of the link between host and GPU, as it was under load. Where nobody looked
+    then it is the link's maximum, since a link sleeps when idle."""
     if value_of(facts, group, "c2c_enabled") == "on":
         rate = number_of(facts, group, "c2c_max_mb_per_s")
         if not rate:

@@ -54,8 +54,7 @@ def shipped() -> tuple[PublishedFigure, ...]:
 
 
 def band(gpu_name: str | None, direction: str) -> PublishedFigure | None:
-    """All that is published for that GPU and direction as one, or None; a floor only where nobody
-    published more."""
+    """All that is published for that GPU and direction as one; floors where there is no more."""
     signs = (sign if sign.isalnum() else " " for sign in (gpu_name or "").lower())
     words = set("".join(signs).split())
     fitting = [

@@ -34,9 +34,7 @@ class LinkVerdict:
 
 def link_verdicts(facts: Facts, loaded: Facts | None = None) -> list[LinkVerdict]:
     """At least one verdict for every GPU that answers: what is wrong, else that it is fine.
-
-    `loaded` are facts read while copies ran, where there are any.
-    """
+    `loaded` are facts read while copies ran, where there are any."""
     groups = gpu_groups(facts)
     return [verdict for group in groups for verdict in _of_gpu(facts, loaded or {}, group)]
 
