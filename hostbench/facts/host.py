@@ -101,7 +101,7 @@ def cpu_model(root: Path) -> str | None:
 
 
 def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
-    """Of so many cores by affinity those that its quota lets this process use at once: 1 at least."""
+    """Of so many cores by affinity those that its quota lets this process use; 1 at least."""
     quota = cpu_quota_cores(root)
     return num_allowed if quota is None else min(num_allowed, max(1, math.ceil(quota)))
 
