@@ -22,8 +22,8 @@ store = data.opened()
 names = parts.machines(store)
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
-for path, text in triage.read(store.folder).warnings if store.folder else ():
-    st.warning(plain(f"{path}: {text}"))
+if store.folder:
+    triage.read(store.folder, lambda text: st.warning(plain(text)))
 if not any(own.judged for own in series):
     parts.compare_now(store, parts.not_judged(series))
 rows = causes(parts.events(judged, names))

@@ -18,9 +18,11 @@ def execute(
     else 1 where a confirmed step to slower stayed, is recent, and has no triage entry, 3 where
     nothing could be judged."""
     stored = open_history(results, machine)
-    unread = triage.read(stored.folder).warnings if stored.folder else []
-    for path, text in unread:
-        warn(f"{path}: {text}")
+    unread = list[str]()
+    if stored.folder:
+        triage.read(stored.folder, unread.append)
+    for text in unread:
+        warn(text)
     chosen = select(history_of(stored), series, machine)
     if not chosen.series:
         left, asked = left_out(chosen), " or ".join([*series, *filter(None, [machine])])

@@ -45,13 +45,14 @@ def execute(
         return EXIT_OK
     if series is not None:
         raise UsageError("name all of SERIES SINCE STATE, or none: then every entry is listed")
-    stored = triage.read(folder)
-    for path, text in stored.warnings:
-        warn(f"{path}: {text}")
-    rows = [asdict(entry) | {"file": path.name} for path, entry in stored.entries.items()]
+    unread = list[str]()
+    entries = triage.read(folder, unread.append)
+    for text in unread:
+        warn(text)
+    rows = [asdict(entry) | {"file": path.name} for path, entry in entries.items()]
     table, nothing = Table(_COLUMNS, rows), f"no triage entries in {folder / triage.FOLDER}"
     show_page(format, Page(blocks=lambda: [table if rows else nothing], table=lambda: table))
-    return EXIT_FAILED if stored.warnings else EXIT_OK
+    return EXIT_FAILED if unread else EXIT_OK
 
 
 def _write(folder: Path, entry: Entry) -> None:

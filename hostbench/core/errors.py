@@ -10,7 +10,7 @@ EXIT_USAGE = 2
 EXIT_NOTHING_MEASURED = 3
 EXIT_FAILED = 4
 
-Warn = Callable[[str], None]
+Warn = Callable[[str], object]
 """Takes a warning in words."""
 
 TABLE = ("deltalake", "pyarrow", "pandas", "numpy")

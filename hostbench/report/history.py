@@ -44,7 +44,7 @@ def history_of(results: Results) -> History:
                 for older in folder.glob("*.msgpack"):
                     if older != saved:
                         older.unlink(missing_ok=True)
-    entries = triage.read(results.folder).entries.values() if results.folder else ()
+    entries = triage.read(results.folder).values() if results.folder else ()
     events = (assess(event, entries) for event in history.events)
     return structs.replace(history, events=tuple(events))
 

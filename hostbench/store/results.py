@@ -296,5 +296,5 @@ def damage(results: Results) -> list[str]:
     if folder is not None:
         for machine in sorted(folder.glob(f"*/{nights.FOLDER}")):
             nights.of_machine(folder, machine.parent.name, lines.append)
-        lines += [f"{path}: {text}" for path, text in triage.read(folder).warnings]
+        triage.read(folder, lines.append)
     return lines

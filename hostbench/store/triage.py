@@ -9,12 +9,13 @@ of one event conflict in it.
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, convert, to_builtins
 
+from hostbench.core.errors import Warn
 from hostbench.core.files import load_json, read_stored, write_atomic
 from hostbench.core.records import DAMAGE
 from hostbench.store import TRIAGE_STATES
@@ -50,25 +51,16 @@ class Entry:
         return f"{words}-{self.since[:8]}-{digest}{SUFFIX}"
 
 
-@dataclass(slots=True, kw_only=True)
-class Triage:
-    """The folder as read."""
-
-    entries: dict[Path, Entry] = field(default_factory=dict)
-    warnings: list[tuple[Path, str]] = field(default_factory=list)
-    """Of what does not count, with what is wrong."""
-
-
-def read(results: Path) -> Triage:
-    """Every entry below a results folder, in the order of the files' names."""
-    triage = Triage()
+def read(results: Path, warn: Warn = lambda text: None) -> dict[Path, Entry]:
+    """Every entry below a results folder, in the order of the files' names. One that does not count
+    is a warning that names its file."""
+    entries = {}
     for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            triage.entries[path] = convert(load_json(read_stored(path, results)), Entry)
+            entries[path] = convert(load_json(read_stored(path, results)), Entry)
         except (OSError, *DAMAGE) as error:
-            why = f"it does not count ({error!s:.300}): mend or delete it"
-            triage.warnings.append((path, why))
-    return triage
+            warn(f"{path}: it does not count ({error!s:.300}): mend or delete it")
+    return entries
 
 
 def put(results: Path, entry: Entry) -> Path:
@@ -76,7 +68,7 @@ def put(results: Path, entry: Entry) -> Path:
     content = {name: value for name, value in to_builtins(entry).items() if value is not None}
     path = results / FOLDER / entry.file_name
     write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
-    for other, older in read(results).entries.items():
+    for other, older in read(results).items():
         if other != path and older.file_name == entry.file_name:
             other.unlink()
     return path

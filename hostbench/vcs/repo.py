@@ -28,9 +28,9 @@ _HASH = re.compile("[0-9a-f]{7,64}")
 class Checkout:
     """The commit under the measurement, or why there is none."""
 
-    commit: str | None
-    committed_at: str | None
-    scratch: str | None
+    commit: str | None = None
+    committed_at: str | None = None
+    scratch: str | None = None
     """Why numbers measured here belong to no commit; None when they belong to `commit`."""
 
 
@@ -98,14 +98,13 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> C
     """The state of the checkout at `root`, where what is measured is in its commit: the families,
     whose files `sources` names, and the package, of which no other copy is installed."""
     if root is None:
-        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json")
+        return Checkout(scratch="no asv.conf.json")
     tree = working_tree(root, results)
     for family, path in sources.items() if tree.commit else ():
         try:
             git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve())])
         except GitError:
-            why = f"the commit lacks the family {family}"
-            return Checkout(commit=None, committed_at=None, scratch=why)
+            return Checkout(scratch=f"the commit lacks the family {family}")
     if tree.commit and tree.scratch is None:
         return replace(tree, scratch=another_installed(root))
     return tree
@@ -123,7 +122,7 @@ def working_tree(root: Path, results: Path) -> Checkout:
         )
     except GitError as error:
         why = "no commits yet" if "ambiguous argument 'HEAD'" in str(error) else str(error)
-        return Checkout(commit=None, committed_at=None, scratch=why)
+        return Checkout(scratch=why)
 
 
 def committed_at(root: Path, commit: str | None) -> str | None:

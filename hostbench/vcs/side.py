@@ -96,8 +96,7 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
     code, commit, called = working_tree, None, name or f"the {WORKING_TREE}"
     if name is not None:
         commit = known_commit(checkout, name)
-        when = repo.committed_at(checkout, commit)
-        code = Checkout(commit=commit, committed_at=when, scratch=None)
+        code = Checkout(commit=commit, committed_at=repo.committed_at(checkout, commit))
         called = name if commit.startswith(name) else f"{name} ({commit[:8]})"
     working = folder.parent / _COPY
     tree = working if commit is None else folder / "tree"

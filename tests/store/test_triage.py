@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.store import archive, triage
@@ -28,8 +30,7 @@ def write(results: Path, name: str, text: str) -> Path:
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
     path = triage.put(tmp_path, ENTRY)
-    stored = triage.read(tmp_path)
-    assert (stored.entries, stored.warnings) == ({path: ENTRY}, [])
+    assert triage.read(tmp_path, pytest.fail) == {path: ENTRY}
 
 
 def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None
     for state in ("noise", "accepted"):
         write(tmp_path, f"{state}.txt", json.dumps({**content, "state": state}))
     path = triage.put(tmp_path, ENTRY)
-    assert triage.read(tmp_path).entries == {path: ENTRY}
+    assert triage.read(tmp_path) == {path: ENTRY}
     assert [*(tmp_path / "triage").iterdir()] == [path]
 
 
