@@ -1,5 +1,4 @@
-"""allocation: creating a tensor on the host and moving it, against creating it on the device; what
-new memory costs."""
+"""allocation: creating a tensor on the host and moving it, or on the device; the cost of memory."""
 
 import random
 from collections.abc import Callable
@@ -158,8 +157,7 @@ PINNED_SETTINGS = {
 
 
 def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
-    """Both names: the older is read by every torch that is supported, the newer is the one that
-    stays."""
+    """Both names: every torch that is supported reads the older; the newer will stay."""
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
     return dict.fromkeys(names, {**SETTINGS, **PINNED_SETTINGS}[setting])
 
@@ -171,8 +169,7 @@ def demands() -> list[tuple[int, int]]:
     Each batch, of varying length, allocates two tensors in each of 6 layers, one in
     proportion to its length and one to the square of it, and frees them in the opposite order, as a
     backward pass does. Of each a smaller tensor stays, as results or a cache do, and of more than
-    24 that stayed one goes. So memory that was freed lies between tensors that are still there, and
-    the next batch has another length.
+    24 that stayed one goes. So memory that was freed lies between tensors that are still there.
     """
     rng = random.Random(1)
     changes: list[tuple[int, int]] = []

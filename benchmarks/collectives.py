@@ -59,8 +59,7 @@ def _on_cpu(max_ranks: int, max_nbytes: int = 0) -> Callable[..., bool]:
 
 
 def _quick(device: str, num_ranks: int, nbytes: int) -> bool:
-    """The curve over 2 ranks. On GPUs each number of ranks takes every launch seconds to start:
-    there no other."""
+    """The curve over 2 ranks. On GPUs no other number: each takes every launch seconds to start."""
     if num_ranks == 2:
         return nbytes in (4 * KIB, MIB, 16 * MIB if device == "cpu" else 64 * MIB)
     return device == "cpu" and (num_ranks, nbytes) in ((1, 4 * KIB), (4, 4 * KIB), (4, MIB))

@@ -52,8 +52,7 @@ def _differs(device: str, **axes: Any) -> dict[str, Any]:
 
 
 def _only(**axes: Any) -> bool:
-    """One thing at a time; memory and way are one thing. What is on the device already has nothing
-    that loads it."""
+    """One thing at a time; memory and way are one thing. Nothing loads what is on the device."""
     differs = _differs(**axes)
     if "item_bytes" in differs:
         return False
@@ -74,8 +73,7 @@ def _quick(device: str, **axes: Any) -> bool:
 
 
 class FedLoop:
-    """A loop that takes batches of a DataLoader and computes: `step` is one batch, `epoch` all of
-    an epoch.
+    """A loop that takes batches and computes: `step` is one batch, `epoch` all of an epoch.
 
     It waits for the compute of the batch before the last, and then asks for the next batch. So the
     device has one compute to do while the host loads, enqueues and copies, as in a training loop

@@ -139,8 +139,7 @@ class Loop:
         return partial(self.device.advance, numbers.new_zeros(max(1, num)))
 
     def prepared(self, schedule: str) -> Prepared:
-        """The loop in the way of that name. Frees the buffers that it does not use, for peak memory
-        is compared."""
+        """The loop in the way of that name. Frees what it does not use: peak memory is compared."""
         way = WAYS[schedule]
         self.slots = (3 if self.results else 2) if way.slots is None else way.slots
         del self.targets[self.slots :]

@@ -39,19 +39,18 @@ RANKS: Any = {"ranks": lambda num_ranks, **_: num_ranks, "sampling": 0.5, "versi
 TWO: Any = {"only": _on_two, **RANKS}
 
 
+def _code() -> Any:
+    """What trains: it needs torch, which this file is read without."""
+    from hostbench.families.training import trainer
+
+    return trainer
+
+
 def _model(device: Device, sizes: Any = LAYERS, dtype: str = "float32", **other: Any) -> Any:
     import torch
 
-    from hostbench.families.training.model import Shape
-
     rows, layers, width = sizes[device.torch_device.type]
-    return replace(Shape(rows, layers, width, getattr(torch, dtype)), **other)
-
-
-def _trainer(wrap: str, *arguments: Any, **options: Any) -> Any:
-    from hostbench.families.training.trainer import Trainer
-
-    return Trainer(wrap, *arguments, **options)
+    return replace(_code().Shape(rows, layers, width, getattr(torch, dtype)), **other)
 
 
 def _steps(device: str, num_ranks: int, wrap: str, batch: str, dtype: str) -> bool:
@@ -76,7 +75,7 @@ def step(device: Device, num_ranks: int, wrap: str, batch: str, dtype: str) -> P
     parallelism it computes a part of each layer on all of them."""
     model = _model(device, dtype=dtype)
     rows = model.rows if batch == "per_rank" else TOTAL * model.rows // num_ranks
-    return _trainer(wrap, replace(model, rows=rows)).prepared()
+    return _code().Trainer(wrap, replace(model, rows=rows)).prepared()
 
 
 @workload(
@@ -88,9 +87,7 @@ def exposed(device: Device, num_ranks: int, wrap: str, part: str) -> Prepared:
 
     The compute is all that the wrapper does but communicate: with its copies, and the update, which
     is also timed alone. The communication is the step's collectives, of the same sizes."""
-    from hostbench.families.training.parts import part_of_step
-
-    return part_of_step(wrap, _model(device), part)
+    return _code().part_of_step(wrap, _model(device), part)
 
 
 @workload(
@@ -106,7 +103,7 @@ def accumulate(device: Device, num_ranks: int, micro_batches: int, sync: str) ->
     Gradients are summed over ranks after each, or after the last (`no_sync` before it)."""
     model = _model(device, micro_batches=micro_batches)
     model = replace(model, rows=model.rows // 4)
-    return _trainer("ddp", model, 1 if sync == "last" else None).prepared()
+    return _code().Trainer("ddp", model, 1 if sync == "last" else None).prepared()
 
 
 @workload(
@@ -121,7 +118,7 @@ def bucket(
 ) -> Prepared:
     """DDP's step of 8 layers with buckets of so many MiB. Timed: as `step`."""
     options = {"gradient_as_bucket_view": gradient_as_bucket_view, "bucket_cap_mb": bucket_cap_mb}
-    return _trainer("ddp", _model(device, layers=8), **options).prepared()
+    return _code().Trainer("ddp", _model(device, layers=8), **options).prepared()
 
 
 @workload(
@@ -140,7 +137,7 @@ def reshard(device: Device, num_ranks: int, reshard: bool, num_ahead: int, param
     Parameters are given up after the forward, or kept; so many layers are gathered ahead of the one
     at work; they are gathered and computed with in float32, or in bfloat16."""
     wrap = "fsdp2" if reshard else "fsdp2_kept"
-    return _trainer(wrap, _model(device), num_ahead=num_ahead, params=params).prepared()
+    return _code().Trainer(wrap, _model(device), num_ahead=num_ahead, params=params).prepared()
 
 
 @workload(
@@ -158,7 +155,7 @@ def tensor_parallel(device: Device, num_ranks: int, layout: str) -> Prepared:
     Its two pairs of layers are split by columns and by rows; by sequence what lies between pairs is
     split by rows of the batch; fused: that compiled, with products that communicate (async)."""
     wraps = {"whole": "plain", "columns_and_rows": "tensor_parallel"}
-    trainer = _trainer(wraps.get(layout, "sequence_parallel"), _model(device, BLOCK))
+    trainer = _code().Trainer(wraps.get(layout, "sequence_parallel"), _model(device, BLOCK))
     if layout == "fused":
         trainer.fuse()
     return trainer.prepared()
@@ -169,9 +166,7 @@ def input(device: Device, num_ranks: int, num_workers: int) -> Prepared:
     """DDP's step with a batch of a DataLoader in each rank. Timed: the wait for the batch, and all.
 
     That is its way to the device, the step, a synchronize; each eighth batch begins an epoch."""
-    from hostbench.families.training.parts import fed
-
-    return fed(_model(device), num_workers)
+    return _code().fed(_model(device), num_workers)
 
 
 @workload(
@@ -183,7 +178,5 @@ def sync_trap(device: Device, num_ranks: int, habit: str) -> Prepared:
     """DDP's step of a small model, and a habit of loops. Timed: a tenth of 10 and a synchronize.
 
     2 layers of 256 x 256, 8 rows a rank."""
-    from hostbench.families.training.parts import with_habit
-
-    trainer = _trainer("ddp", _model(device, rows=8, layers=2, width=256))
-    return trainer.prepared(with_habit(trainer, habit))
+    trainer = _code().Trainer("ddp", _model(device, rows=8, layers=2, width=256))
+    return trainer.prepared(_code().with_habit(trainer, habit))

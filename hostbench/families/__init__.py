@@ -41,8 +41,8 @@ class Family:
 
 
 def known() -> dict[str, Family]:
-    """Every family by its name, in the order that a reader meets them: by `ORDER` of its module (50
-    unless it has one), then by name."""
+    """Every family by its name, ordered by `ORDER` of its module (50 unless it has one), then by
+    name."""
     return _imported(user_project.workload_folder())
 
 
@@ -127,8 +127,7 @@ def _asking(name: str) -> ModuleType | None:
 
 
 def preloads(names: Collection[str]) -> tuple[str, ...]:
-    """What these families want to be imported once, before their launches are forked: `PRELOAD`
-    beside their workloads."""
+    """What these families want imported before their launches are forked: their `PRELOAD`."""
     chosen = (family.module for name, family in known().items() if name in names)
     named = (getattr(module, "PRELOAD", ()) for module in chosen)
     lists = ((modules,) if isinstance(modules, str) else modules for modules in named)

@@ -233,8 +233,7 @@ class Question:
     workload: str
     """`family.function`."""
     also: tuple[str, ...] = ()
-    """Further workloads that are asked the same, as values of an axis `workload`, whose words say
-    their names."""
+    """Further workloads that are asked the same, as values of an axis `workload` with words."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Only the cases with these values, or with one of the values of a tuple."""
     each: tuple[str, ...] = ()
@@ -321,8 +320,8 @@ class Scaling(Compare):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best(Question):
-    """What to choose on each of these axes: the first value than which none is faster, of the cases
-    that differ on it alone."""
+    """What to choose on each of these axes: of cases that differ on it alone the first value than
+    which none is faster."""
 
     axes: tuple[str, ...]
 
@@ -337,8 +336,7 @@ class Curve(Question):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Question):
-    """Whether cases show a finding: always, never, or from which size on; and what a family makes
-    of the numbers of each case."""
+    """Whether cases show a finding: always, never, or from which size on; and numbers of each."""
 
     finding: str | Callable[[Row], bool | None] = ""
     """Its name, or whether a case shows it; without one the verdict is the figures."""

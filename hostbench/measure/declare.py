@@ -188,8 +188,8 @@ def case_key(case: Case) -> str:
 
 
 def summarize(records: Iterable[CaseRecord]) -> dict[str, dict[str, Any]]:
-    """Records of many launches as a cache has them, an entry a case: status, reason, version,
-    launch medians in seconds."""
+    """Records of many launches as a cache has them, an entry a case; samples are launch medians in
+    seconds."""
     entries: dict[str, dict[str, Any]] = {}
     for record in records:
         entry = entries.setdefault(

@@ -65,8 +65,7 @@ def gather(device: Device, prepared: Prepared, *, traced: bool = False) -> Measu
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
-    """`copies` in words, `3 x H2D pinned, 48MiB in all`; how much of the shorter kind of work ran
-    beside the other."""
+    """`copies` in words, `3 x H2D pinned, 48MiB in all`; the share of work beside other work."""
     copies = busy(seen, kinds=("H2D", "D2H", "P2P"))
     computes = busy(seen, kinds=(COMPUTE,))
     counts = Counter(activity.what for activity in seen)

@@ -76,8 +76,7 @@ class Prepared:
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
     warmup_steps: int = 0
-    """Steps before those of an observed reading: they use up what was made ready for the step while
-    nothing ran."""
+    """Steps before those of an observed reading: they use up what was made ready beforehand."""
     findings: Callable[[], Mapping[str, FindingValue]] | None = None
     """Called once after timing: findings that the step has noted itself. On every rank, so that it
     may call collectives; rank 0's count."""
@@ -242,8 +241,7 @@ def _returns_early(device: Device, prepared: Prepared, usual_call_s: float) -> b
 
 
 def findings_of(prepared: Prepared) -> dict[str, FindingValue]:
-    """What the step has noted. A tensor of one number, or numpy's, is that number. Raises
-    ValidationError for more."""
+    """What the step has noted: a number for a tensor of one. Raises ValidationError for more."""
     findings: Mapping[str, Any] = prepared.findings() if prepared.findings is not None else {}
     plain = {
         name: value.item() if hasattr(value, "item") else value for name, value in findings.items()

@@ -44,8 +44,7 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
     host_only: bool = False
     """The step enqueues nothing: it may be repeated inside one timer reading."""
     needs: tuple[Ability, ...] = ()
-    """What its device must have, else the case is skipped: the first that it lacks is the reason.
-    """
+    """What its device must have; the first that it lacks is the reason to skip the case."""
     environment: dict[str, str] = {}
     """Environment variables, for what a library reads as it is loaded: the case runs in a process
     that was started with them. An empty text: without that variable."""

@@ -100,26 +100,23 @@ class Rank:
 
     def iterate(self, count: int) -> list[measure.Reading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
-        prepared, device, group = self.prepared, self.device, self.group
-
-        def reading() -> measure.Reading:
+        step, depth, now = self.prepared.step, self.prepared.depth, self.device.now
+        readings = []
+        for _ in range(count):
             self._meet()
-            return measure.reading(prepared.step, prepared.depth, device.now, group.synchronize)
-
-        return [reading() for _ in range(count)]
+            readings.append(measure.reading(step, depth, now, self.group.synchronize))
+        return readings
 
     def device_clock(self, count: int, delay_s: float) -> list[float]:
         """`count` readings on the device, seconds per step: between two events behind a delay in
         which every rank has enqueued its steps, and a sum at whose end they begin together."""
         step, depth, line_up = self.prepared.step, self.prepared.depth, self.group.line_up
-
-        def reading() -> float:
+        seconds = []
+        for _ in range(count):
             self._meet()
-            seconds = self.device.event_time(step, depth, behind_s=delay_s, line_up=line_up)
+            seconds.append(self.device.event_time(step, depth, behind_s=delay_s, line_up=line_up))
             self.group.synchronize()
-            return seconds
-
-        return [reading() for _ in range(count)]
+        return seconds
 
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the
@@ -177,8 +174,7 @@ class Rank:
         return self._counted(sent, documented, sent <= (1 + SENT_SHARE) * documented)
 
     def _counted(self, sent: int, documented: int, is_so: bool) -> Measurement:
-        """Whether the bytes are those documented: a proof of what sends exactly so much, else a
-        finding."""
+        """Whether they are those documented: a proof of what sends exactly so much, or finding."""
         by_rank = {str(self.group.rank): sent}
         if not self.prepared.sends_exactly:
             return Measurement(sent=by_rank, findings={DOCUMENTED: is_so})

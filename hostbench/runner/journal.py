@@ -39,8 +39,7 @@ SUFFIX = ".journal.jsonl"
 
 
 def run_id(commit: str | None) -> str:
-    """Of a run that starts now, `20261121T120805Z-1a2b3c4d-9f3e`: UTC, commit, 4 random digits
-    against collisions."""
+    """Of a run that starts now, `20261121T120805Z-1a2b3c4d-9f3e`: UTC, commit, 4 random digits."""
     began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return f"{began}-{commit[:8] if commit else 'nogit'}-{secrets.token_hex(2)}"
 
@@ -50,8 +49,7 @@ def journal_path(results: Path, run: str) -> Path:
 
 
 class JournalWriter:
-    """Appends lines; holds the lock. Use as a context manager: an error before the first case
-    leaves nothing behind."""
+    """Appends lines; holds the lock. As a context manager an error before a case leaves nothing."""
 
     def __init__(self, path: Path, header: RunHeader) -> None:
         self.path = path

@@ -25,8 +25,7 @@ class Profile:
     settings: Settings = field(default_factory=Settings)
     deadline_s: float = 60.0
     shares_workers: bool = False
-    """On cuda, which every process takes seconds to start, the families without ranks share the
-    worker of a launch."""
+    """On cuda, which takes seconds to start, families without ranks share a launch's worker."""
 
     @property
     def is_judged(self) -> bool:
@@ -138,8 +137,7 @@ class Plan:
         return range(self.start, self.profile.launches)
 
     def num_gpus(self) -> int:
-        """How many CUDA devices it uses, from the first on: those of ranks, or a second for what
-        is copied there."""
+        """How many CUDA devices it uses: those of ranks, or a second for what is copied there."""
         if self.device_override or self.cases[0].values["device"] != "cuda":
             return 0
         options = [registry()[case.workload].options(case) for case in self.cases]

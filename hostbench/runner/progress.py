@@ -45,8 +45,7 @@ class Bar:
 
     def begin(self, total: int, min_for_eta: int = 1) -> None:
         """`total`: cases times launches. `min_for_eta`: how many of them tell the time that the
-        rest takes: a launch of every family, for one family's cases take far longer than
-        another's."""
+        rest takes: a launch of every family, for cases of some take far longer."""
         self._total, self._min_for_eta, self._done = total, min_for_eta, 0
         self._began_s = time.monotonic()
 

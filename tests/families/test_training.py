@@ -16,9 +16,7 @@ from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
 from hostbench.device.base import Device
 from hostbench.families import load
-from hostbench.families.training.model import SGD, Shape
-from hostbench.families.training.parts import unsent
-from hostbench.families.training.trainer import Trainer, load_whole, one_process
+from hostbench.families.training.trainer import SGD, Shape, Trainer, load_whole, one_process, unsent
 from hostbench.measure import measure, workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload

@@ -1,5 +1,4 @@
-"""What is asked of the family allocation: on the CPU and moved, or directly on the device; what new
-memory costs."""
+"""What is asked of the family allocation: moved or made on the device; what new memory costs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -42,8 +41,7 @@ def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
 
 
 def _wholes(rows: Rows) -> Rows:
-    """Of each fill that was measured alone the whole, at the largest size at which most of its
-    parts have a number."""
+    """Of each fill measured alone the whole, at the largest size where most parts have a number."""
     fills = dict.fromkeys(row.axes["part"] for row in question.where(rows, PART))
     wholes = []
     for fill in fills:

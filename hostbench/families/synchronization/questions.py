@@ -1,5 +1,4 @@
-"""What is asked of the family synchronization: what a wait costs a loop, and from which length of
-its steps on it does not matter."""
+"""What is asked of the family synchronization: what a wait costs a loop, by the length of steps."""
 
 from collections.abc import Mapping
 
