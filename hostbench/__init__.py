@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from hostbench.families.question import Parts as Parts
     from hostbench.families.question import Question as Question
     from hostbench.families.question import Scaling as Scaling
-    from hostbench.measure.declare import workload as workload
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
-    from hostbench.ranks.group import rank_group as rank_group
+    from hostbench.measure.workload import workload as workload
+    from hostbench.ranks.rank import rank_group as rank_group
 
 __version__ = "0.2.0"
 
@@ -31,9 +31,9 @@ _HOME = {
     **dict.fromkeys(("KIB", "MIB", "GIB"), "hostbench.core.units"),
     "DEVICES": "hostbench.measure.workload",
     "Device": "hostbench.device.base",
-    "workload": "hostbench.measure.declare",
+    "workload": "hostbench.measure.workload",
     "Prepared": "hostbench.measure.measure",
-    "rank_group": "hostbench.ranks.group",
+    "rank_group": "hostbench.ranks.rank",
     **dict.fromkeys(
         ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"),
         "hostbench.families.question",

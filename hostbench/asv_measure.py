@@ -17,8 +17,7 @@ from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.facts import collect, machine_name, machine_of_asv, nvidia_hardware, probe_torch
 from hostbench.families import known, load
-from hostbench.measure.declare import Cache, case_key, summarize
-from hostbench.measure.workload import Workload
+from hostbench.measure.workload import Cache, Workload, case_key, summarize
 from hostbench.runner import session
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device

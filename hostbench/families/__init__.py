@@ -24,8 +24,7 @@ from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.families.question import Picture
-from hostbench.measure.declare import Suite, check_family
-from hostbench.measure.workload import Workload, register, registry
+from hostbench.measure.workload import Suite, Workload, check_family, register, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

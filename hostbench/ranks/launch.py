@@ -20,8 +20,8 @@ import torch.distributed as dist
 
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.ranks.blame import RankState, Reply, answers
-from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.pool import GRACE_S, Child, Deadline, end
+from hostbench.ranks.rank import GroupConfig, RankConfig
 from hostbench.ranks.world import Hello, Member
 
 _dist: Any = dist  # torch leaves some of these without types

@@ -17,10 +17,9 @@ from hostbench.core.records import FindingValue, Measurement, Settings
 from hostbench.core.samples import median
 from hostbench.measure.measure import EVENT_DELAY_S, Reading, sample, warm_up
 from hostbench.measure.workload import Workload
-from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import DOCUMENTED
+from hostbench.ranks.rank import DOCUMENTED, GroupConfig
 
 DEADLINE_SHARE = 0.8  # of the case's: the rest is for telling who is to blame, and ending ranks
 CHUNK = 5  # iterations per order, at most: the clock is looked at between orders
@@ -57,7 +56,10 @@ class Ranks:
                 answers = ask("iterate", max(1, min(CHUNK, int(seconds_left / last_s))))
                 for own, newest in zip(per_rank, answers, strict=True):
                     own += newest
-                return slowest(answers)
+                return [  # of each clock by itself the slowest rank's
+                    (max(end for end, _ in readings), max(call for _, call in readings))
+                    for readings in zip(*answers, strict=True)
+                ]
 
             warm_up(take, lambda: sum(ask("num_page_faults")), time.monotonic, settings)
             ask("start")
@@ -134,14 +136,6 @@ def _sent(by_rank: Sequence[Measurement]) -> tuple[dict[str, FindingValue], dict
         return {}, sent
     answer = None if None in answers else all(answers)
     return {DOCUMENTED: answer, "most_sent_bytes": max(sent.values())}, sent
-
-
-def slowest(per_rank: Sequence[Sequence[Reading]]) -> list[Reading]:
-    """Per iteration the maximum over ranks, of each clock by itself; all ran equally often."""
-    return [
-        (max(end for end, _ in readings), max(call for _, call in readings))
-        for readings in zip(*per_rank, strict=True)
-    ]
 
 
 def _proofs(by_rank: Sequence[Measurement], names: Sequence[str]) -> dict[str, str]:

@@ -81,18 +81,14 @@ class Pattern:
         then the rest. Nothing as long as the buffer is made: new memory takes longer than all."""
         end = 0
         for rank, first, length in pieces:
-            period = self._period(rank, first)
+            prime = self.prime
+            position = (torch.arange(prime, device=self.device) + first + 1) % prime
+            total = torch.zeros_like(position)
+            for added in range(self.num_ranks) if rank is None else (rank,):
+                total += 1 + position * ((added + 1) ** 3 % prime) % prime
+            factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
+            period = (total.double() * factor).to(self.dtype)
             start, rest = end, length % len(period)
             end = start + length
             yield buffer[start : end - rest].view(-1, len(period)), period, start
             yield buffer[end - rest : end], period[:rest], end - rest
-
-    def _period(self, rank: int | None, start: int) -> torch.Tensor:
-        """From a position on. Shape: (prime,)."""
-        prime = self.prime
-        position = (torch.arange(prime, device=self.device) + start + 1) % prime
-        total = torch.zeros_like(position)
-        for added in range(self.num_ranks) if rank is None else (rank,):
-            total += 1 + position * ((added + 1) ** 3 % prime) % prime
-        factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
-        return (total.double() * factor).to(self.dtype)

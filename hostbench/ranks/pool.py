@@ -20,8 +20,7 @@ from hostbench.core.errors import line_of
 from hostbench.core.processes import describe_exit, main_stack, state_of, why_alive
 from hostbench.device import collective_logs
 from hostbench.ranks.blame import STOPPED, RankState, Replies, Reply, answers
-from hostbench.ranks.group import GroupConfig, RankConfig
-from hostbench.ranks.rank import serve
+from hostbench.ranks.rank import GroupConfig, RankConfig, serve
 
 GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
 LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end

@@ -24,7 +24,7 @@ def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -
     second = text.replace('"hangs", ', "").replace('"faulty"', '"second"')
     (checkout.root / "benchmarks/second.py").write_text(second)
     checkout.only_families("faulty", "second")
-    checkout.edit("hostbench/measure/declare.py", "timeout = 600.0", "timeout = 4.0")
+    checkout.edit("hostbench/measure/workload.py", "timeout = 600.0", "timeout = 4.0")
     checkout.edit("hostbench/runner/progress.py", "_LINE_EVERY_S = 9.0", "_LINE_EVERY_S = 1.0")
     commit = checkout.commit("two families, one of them slow")
     checkout.keep_bytecode()

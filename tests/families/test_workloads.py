@@ -16,9 +16,8 @@ from hostbench.device.base import Device, Step
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
-from hostbench.measure.declare import Suite, check_family, workload
 from hostbench.measure.measure import BRIEF, measure
-from hostbench.measure.workload import DEVICES, Workload, prepare
+from hostbench.measure.workload import DEVICES, Suite, Workload, check_family, prepare, workload
 from tests import series
 
 ROOT = Path(__file__).parent.parent.parent

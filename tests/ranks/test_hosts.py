@@ -19,9 +19,9 @@ from hostbench.core.errors import DeviceLost, HostbenchError, UsageError
 from hostbench.facts.record import from_json
 from hostbench.families import load
 from hostbench.ranks import launch
-from hostbench.ranks.group import GroupConfig
 from hostbench.ranks.launch import Mail, greet
 from hostbench.ranks.pool import Deadline
+from hostbench.ranks.rank import GroupConfig
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
 from hostbench.store.limits import with_limits

@@ -20,18 +20,11 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.measure import measure
 from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared
 from hostbench.measure.workload import Workload
-from hostbench.ranks import group, lockstep, pool, rank
-from hostbench.ranks.group import GroupConfig, RankConfig
+from hostbench.ranks import pool, rank
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.pool import Deadline
+from hostbench.ranks.rank import GroupConfig, RankConfig
 from tests.fakes.fake_cuda import cuda_machine
-
-
-def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
-    ranks = [[(1.0, 0.5), (4.0, 0.1)], [(3.0, 0.2), (2.0, 0.9)], [(2.0, 0.3), (3.0, 0.3)]]
-    assert lockstep.slowest(ranks) == [(3.0, 0.5), (4.0, 0.9)]
-    with pytest.raises(ValueError):
-        lockstep.slowest([[(1.0, 1.0)], []])
 
 
 def of(wrong: str | None, sent: Any = (), **findings: FindingValue) -> Measurement:
@@ -209,14 +202,14 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
     def open_device(name: str, index: int) -> Device:
         raise ZeroDivisionError(f"{name} {index}")
 
-    monkeypatch.setattr(group, "num_devices", lambda name: has)
-    monkeypatch.setattr(group, "open_device", open_device)
+    monkeypatch.setattr(rank, "num_devices", lambda name: has)
+    monkeypatch.setattr(rank, "open_device", open_device)
     monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: True)
     nccl = GroupConfig("cuda", "nccl", 2, 1.0)
     config = RankConfig(nccl, 1, object, local_rank=1, num_local=2)
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
-        group.join(config)
+        rank.join(config)
 
 
 def test_a_rank_joins_with_the_deadline_of_the_case_and_the_interface_of_the_user(
@@ -224,12 +217,12 @@ def test_a_rank_joins_with_the_deadline_of_the_case_and_the_interface_of_the_use
 ) -> None:
     asked: dict[str, Any] = {}
     device = SimpleNamespace(torch_device=torch.device("cpu"), settle=int)
-    monkeypatch.setattr(group, "open_device", lambda name, index: device)
-    monkeypatch.setattr(group, "_current", None)
+    monkeypatch.setattr(rank, "open_device", lambda name, index: device)
+    monkeypatch.setattr(rank, "_current", None)
     monkeypatch.setattr(dist, "init_process_group", lambda name, **options: asked.update(options))
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
     gloo, store = GroupConfig("cpu", "gloo", 1, 7.0), partial(pool._store, str(tmp_path / "s"), 1)
-    group.join(RankConfig(gloo, 0, store, local_rank=0, num_local=1))
+    rank.join(RankConfig(gloo, 0, store, local_rank=0, num_local=1))
     assert asked["timeout"].total_seconds() == 7.0
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
 

@@ -13,8 +13,8 @@ import pytest
 from hostbench.core.errors import RankFailure
 from hostbench.ranks import pool
 from hostbench.ranks.blame import Reply
-from hostbench.ranks.group import GroupConfig, RankConfig
 from hostbench.ranks.pool import Deadline, Pool
+from hostbench.ranks.rank import GroupConfig, RankConfig
 
 LONG_S = 30.0
 """What a pool that waits for the process would take: no test waits for it."""

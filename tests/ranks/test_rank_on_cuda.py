@@ -18,10 +18,9 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
 from hostbench.families.collectives import exchange
 from hostbench.families.collectives.operations import nccl_sends
-from hostbench.ranks import group
-from hostbench.ranks.group import GroupConfig, RankConfig
+from hostbench.ranks import rank as ranks
 from hostbench.ranks.lockstep import Ranks
-from hostbench.ranks.rank import Rank
+from hostbench.ranks.rank import GroupConfig, Rank, RankConfig
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COUNT = 3
@@ -36,7 +35,7 @@ def floor() -> Iterator[Machine]:
 
 @pytest.fixture
 def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
-    monkeypatch.setattr(group, "_current", None)
+    monkeypatch.setattr(ranks, "_current", None)
     rendezvous = os.memfd_create("rendezvous")
     load()
     store = partial(dist.FileStore, f"/proc/self/fd/{rendezvous}", 1)  # type: ignore[attr-defined]
@@ -71,7 +70,7 @@ def is_idle(floor: Machine) -> bool:
 def test_nccl_whose_calls_wait_is_refused(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
     with pytest.raises(Unavailable, match="each call would wait for its collective; unset it"):
-        group.join(rank.config)
+        ranks.join(rank.config)
 
 
 def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: Rank, floor: Machine) -> None:

@@ -15,8 +15,8 @@ from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
 from hostbench.families.collectives.operations import OPERATIONS, Operation, nccl_sends
 from hostbench.measure.measure import Prepared, reading
-from hostbench.ranks.group import rank_group
 from hostbench.ranks.pattern import Pattern
+from hostbench.ranks.rank import rank_group
 
 ODD_BLOCK = 263  # elements of a rank's block, and one more is left over: what the small check has
 LATE_S = 0.02  # how late a rank comes to a barrier that is checked

@@ -37,7 +37,7 @@ from hostbench.families.collectives.exchange import Exchange
 from hostbench.families.collectives.operations import OPERATIONS, nccl_sends
 from hostbench.families.training import KINDS
 from hostbench.measure.measure import Prepared
-from hostbench.ranks.group import RankGroup, rank_group
+from hostbench.ranks.rank import RankGroup, rank_group
 
 HEAD = 64  # width of an attention head; a block is split over as many ranks as it has heads at most
 SGD: Any = partial(torch.optim.SGD, lr=1e-6, momentum=0.5)
