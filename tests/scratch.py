@@ -84,9 +84,7 @@ class Scratch:
 
     def without_torch(self) -> None:
         """The cases of `cpu` run on the simulated device: what measures them imports no torch."""
-        self.edit(
-            "hostbench/runner/session.py", "device=plan.device_override,", 'device="simulated",'
-        )
+        self.edit("hostbench/runner/plan.py", "device=self.device_override,", 'device="simulated",')
 
     def only_families(self, *names: str) -> None:
         """Leave these families."""
