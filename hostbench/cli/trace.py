@@ -6,13 +6,11 @@ from pathlib import Path
 from hostbench import __version__
 from hostbench.cli.measuring import Measuring, set_up
 from hostbench.cli.output import show, warn, write_file
-from hostbench.core.case import Case, as_typed
+from hostbench.core.case import as_typed
 from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
-from hostbench.core.records import CaseRecord
 from hostbench.core.units import format_seconds, number_of
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import Plan
 from hostbench.store.archive import packed
 
 
@@ -23,7 +21,15 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
         raise UsageError(f"the trace is JSON: -o {output}.json, or .json.gz to pack it")
     setup = set_up(Measuring(case=(case,), device=device, deadline=deadline), keeps=False)
     chosen = setup.only_case(case)
-    timed, record = _run(chosen, setup.with_cases((chosen,)).plan)
+    typed = as_typed(str(chosen))
+    (asked,) = setup.with_cases((chosen,)).plan.workers(0, trace=True)
+    with Launcher() as launcher:
+        records = [*launcher.run(asked)]
+    timed, record = records[0], records[-1]  # without a trace, and with it
+    if record.status == "skipped":
+        raise NothingMeasured(f"{typed} cannot be traced here: {record.reason}")
+    if not record.measurement.trace:
+        raise BrokenError(f"{typed} failed: {record.reason}")
     about = {
         "case": str(chosen),
         "machine": setup.machine,
@@ -40,27 +46,13 @@ def execute(*, case: str, output: Path, device: str | None, deadline: float | No
     }
     is_packed = output.suffix == ".gz"
     write_file(output, packed(document) if is_packed else json.dumps(document).encode())
-    show(f"{as_typed(str(chosen))} on the {setup.device} device of {setup.machine}")
+    show(f"{typed} on the {setup.device} device of {setup.machine}")
     num_steps = number_of(record.measurement.num_steps or 0, "step")
     median = format_seconds(timed.seconds or 0.0)
     show(f"{num_steps} traced (median without a trace: {median} a step)")
     show(f"trace: {output} (open it in https://ui.perfetto.dev)")
     failed = [each.reason for each in (timed, record) if each.status == "failed"]
     if failed:
-        warn(f"{as_typed(str(chosen))} failed: {failed[0]}")
+        warn(f"{typed} failed: {failed[0]}")
         return EXIT_FAILED
     return EXIT_OK
-
-
-def _run(case: Case, plan: Plan) -> tuple[CaseRecord, CaseRecord]:
-    """The record of its timing and that with its trace. Raises NothingMeasured or BrokenError where
-    there is none."""
-    (asked,) = plan.workers(0, trace=True)
-    with Launcher() as launcher:
-        records = [*launcher.run(asked)]
-    last = records[-1]
-    if last.status == "skipped":
-        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {last.reason}")
-    if not last.measurement.trace:
-        raise BrokenError(f"{as_typed(str(case))} failed: {last.reason}")
-    return records[0], last

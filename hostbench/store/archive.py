@@ -79,20 +79,14 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
     return adopted
 
 
-def read(path: Path) -> Archived:
-    """Read an archive. Raises DataError that names the file when it is damaged."""
-    try:
-        return parse(path, read_stored(path, path.parents[2]))
-    except OSError as error:
-        raise DataError(damaged(path, error)) from error
-
-
-def parse(path: Path, content: bytes) -> Archived:
-    """The run in an archive's bytes; what a newer hostbench says besides is left out.
+def read(path: Path, content: bytes | None = None) -> Archived:
+    """The run in an archive, of which the `content` may be at hand; what a newer hostbench says
+    besides is left out.
 
     Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
     """
     try:
+        content = read_stored(path, path.parents[2]) if content is None else content
         data = load_json(unpack(content))["hostbench"]
         number = data["format"]
         if isinstance(number, int) and number > FORMAT:

@@ -192,9 +192,7 @@ class _Update:
                     machine = self._machines[path.parent.name][0]
                     own, about = machine.read(path, raw, warnings.append)
                 else:
-                    own, about, facts = self._of_run(
-                        file, archive.parse(path, raw), warnings.append
-                    )
+                    own, about, facts = self._of_run(file, archive.read(path, raw), warnings.append)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and file.endswith(journal.SUFFIX):
                 return None

@@ -143,7 +143,7 @@ class Results:
             if self.folder is None:
                 where = is_in("file", [row.file])
                 content = self._ask(lambda table: table.of_files("content", where))
-                return archive.parse(path, content[row.file])
+                return archive.read(path, content[row.file])
             if row.source == "journal":
                 return journal.read(path)
             return archive.read(path)

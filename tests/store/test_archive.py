@@ -50,10 +50,10 @@ def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
     data = json.loads(gzip.decompress(path.read_bytes()))
     data["hostbench"]["header"]["room"] = "attic"
     data["hostbench"]["records"][0]["humidity"] = 0.4
-    assert archive.parse(path, archive.packed(data)) == archive.read(path)
+    assert archive.read(path, archive.packed(data)) == archive.read(path)
     newer = archive.packed({"hostbench": {"format": 2, "run": {}}})
     with pytest.raises(DataError) as caught:
-        archive.parse(path, newer)
+        archive.read(path, newer)
     assert str(caught.value) == (
         f"{path} was written by a newer hostbench (format 2, this one reads 1); "
         "update hostbench to read it"
