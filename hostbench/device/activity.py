@@ -22,9 +22,7 @@ class Activity:
     nbytes: int = 0
     """Bytes that a copy moved."""
     stream: str = ""
-    """The stream that it was enqueued on."""
-    name: str = ""
-    """What the device calls it, where that is more than `what`: the name of a kernel."""
+    """The stream that it was enqueued on, where no profiler tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,6 @@ class EventArgs(msgspec.Struct, gc=False):
     """Of `args`, what is read here."""
 
     device: Int | None = None
-    stream: Int | str | None = None
     correlation: Int | None = None
     nbytes: Int | None = msgspec.field(name="bytes", default=None)
 
@@ -156,18 +155,13 @@ def is_delay(event: TraceEvent) -> bool:
 def activities(events: Iterable[TraceEvent]) -> Iterator[Activity]:
     """What devices did, but for waiting."""
     for event in events:
+        if event.ph != "X" or event.cat not in DEVICE_WORK or is_delay(event):
+            continue
         name, args = str(event.name), event.args or EventArgs()
-        is_copy = event.cat == "gpu_memcpy"
-        if event.ph == "X" and event.cat in DEVICE_WORK and not is_delay(event):
-            kernel = COLLECTIVE if is_collective(name) else COMPUTE
-            yield Activity(
-                what=copy_way(name) if is_copy else kernel,
-                start_s=event.start_s,
-                end_s=event.end_s,
-                nbytes=args.nbytes or 0 if is_copy else 0,
-                stream=f"stream {'?' if args.stream is None else args.stream}",
-                name="" if is_copy else name,
-            )
+        what, nbytes = COLLECTIVE if is_collective(name) else COMPUTE, 0
+        if event.cat == "gpu_memcpy":
+            what, nbytes = copy_way(name), args.nbytes or 0
+        yield Activity(what=what, start_s=event.start_s, end_s=event.end_s, nbytes=nbytes)
 
 
 def count_waits(events: Iterable[TraceEvent], within: str) -> int:

@@ -302,10 +302,8 @@ class CpuDevice(TorchDevice):
                     return
                 start_s = time.perf_counter()
                 task()
-                end_s, stream = time.perf_counter(), threading.current_thread().name
-                seen.append(
-                    Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=stream)
-                )
+                end_s = time.perf_counter()
+                seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
 
         return run
 

@@ -26,6 +26,7 @@ from hostbench.core.errors import CollectiveError, Unavailable
 from hostbench.core.processes import die_with_parent, tcp_bytes_sent
 from hostbench.core.records import Measurement
 from hostbench.device import collective_logs, num_devices, open_device
+from hostbench.device.activity import COLLECTIVE
 from hostbench.device.base import Device, Step, too_few
 from hostbench.device.collective_logs import NcclLog
 from hostbench.device.errors import end_of_traceback, in_words
@@ -347,9 +348,7 @@ class Rank:
                 name = {"name": f"rank {self.group.rank}"}
                 process = {"ph": "M", "name": "process_name", "pid": os.getpid(), "args": name}
                 return Measurement(num_steps=depth, trace=(*observation.trace, process))
-            kernels = sum(
-                activity.name.startswith(self.group.backend) for activity in observation.activities
-            )
+            kernels = sum(each.what == COLLECTIVE for each in observation.activities)
             algorithm = None if self.log is None else self.log.choices(start)
             seen = self._sent_by_nccl(algorithm)
         except Unavailable as reason:
