@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.host import entries, read_fields, read_text
+from hostbench.facts.host import read_fields, read_text
 from hostbench.facts.nvml import Nvml, NvmlThread, NvmlUnavailable, hash_uuid
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
 from hostbench.facts.spec import Spec, rows_of
@@ -71,9 +71,9 @@ def nvidia_hardware(
 
 
 def _shown_by_kernel(root: Path, why: str) -> Hardware:
-    drivers = entries(root / "proc/driver/nvidia/gpus", "*")
+    drivers = sorted((root / "proc/driver/nvidia/gpus").glob("*"))
     names = [read_fields(folder / "information").get("Model") or UNNAMED for folder in drivers]
-    nodes = [UNNAMED for _ in entries(root / "dev", "nvidia[0-9]*")]
+    nodes = [UNNAMED for _ in (root / "dev").glob("nvidia[0-9]*")]
     for seen_by, models in (("proc", names), ("dev", nodes)):
         if models:
             return Hardware(num_gpus=len(models), seen_by=seen_by, names=tuple(models), why=why)
@@ -81,7 +81,7 @@ def _shown_by_kernel(root: Path, why: str) -> Hardware:
         read_text(device / "vendor") == "0x10de"
         and (read_text(device / "class") or "").startswith("0x03")  # a display or 3D controller
         and (device / "driver").resolve().name != "vfio-pci"  # handed to a virtual machine
-        for device in entries(root / "sys/bus/pci/devices", "*")
+        for device in (root / "sys/bus/pci/devices").glob("*")
     )
     if num_pci:
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)

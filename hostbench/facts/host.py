@@ -65,14 +65,6 @@ def listed(text: str | None) -> set[int]:
     return numbers
 
 
-def entries(path: Path, pattern: str) -> list[Path]:
-    """Sorted matches below a directory; none where it cannot be read."""
-    try:
-        return sorted(path.glob(pattern))
-    except OSError:
-        return []
-
-
 def flag(path: str) -> Callable[[Path], bool | None]:
     """Of a file that holds a number whether it is not 0."""
 
@@ -136,7 +128,7 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
 
 def cache_bytes(root: Path) -> int | None:
     """Of the last-level cache, of which others may have a part."""
-    sizes = [read_text(path) or "" for path in entries(root / CPUS, "cpu0/cache/index*/size")]
+    sizes = [read_text(path) or "" for path in (root / CPUS).glob("cpu0/cache/index*/size")]
     return max((int(size[:-1]) * KIB for size in sizes if size[-1:] == "K"), default=None)
 
 
@@ -144,7 +136,7 @@ def cache_bytes(root: Path) -> int | None:
 
 
 def governors(root: Path) -> str | None:
-    cores = entries(root / CPUS, "cpu[0-9]*/cpufreq/scaling_governor")
+    cores = (root / CPUS).glob("cpu[0-9]*/cpufreq/scaling_governor")
     return ",".join(sorted({name for path in cores if (name := read_text(path))})) or None
 
 

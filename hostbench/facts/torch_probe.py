@@ -84,19 +84,19 @@ def probe_torch(
             timeout=timeout_s,
             stdin=subprocess.DEVNULL,
         )
-    except subprocess.TimeoutExpired:
-        return _failed(f"importing torch and touching the GPU took over {timeout_s:g} s")
-    finally:
-        slow.cancel()
-    lines = done.stdout.strip().splitlines()  # libraries may print before the answer
-    try:
         done.check_returncode()
+        lines = done.stdout.strip().splitlines()  # libraries may print before the answer
         state = decode(lines[-1], type=dict[str, Any])
         hashes = [hash_uuid(uuid) for uuid in state.pop("uuids", ())]
         return convert({**state, "uuid_hashes": hashes}, TorchState)
+    except subprocess.TimeoutExpired:
+        error = f"importing torch and touching the GPU took over {timeout_s:g} s"
     except (subprocess.CalledProcessError, IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
+        error = f"the process that imports torch ended with {done.returncode}: {last}"
+    finally:
+        slow.cancel()
+    return TorchState(installed=True, importable=False, error=error)
 
 
 def _built_for_cpu() -> TorchState | None:
@@ -112,7 +112,3 @@ def _built_for_cpu() -> TorchState | None:
         return TorchState(installed=True, importable=True, version=says["__version__"])
     except Exception:  # anything that stands in a file
         return None
-
-
-def _failed(error: str) -> TorchState:
-    return TorchState(installed=True, importable=False, error=error)
