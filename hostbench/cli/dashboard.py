@@ -18,9 +18,7 @@ def execute(*, port: int, headless: bool, results: str | None) -> int:
         raise UsageError(f"streamlit is not installed; {install('dashboard')}")
     package = Path(hostbench.__file__).parent
     apps = (folder / "app.py" for folder in (package.parent / "dashboard", package / "_dashboard"))
-    app = next((path for path in apps if path.is_file()), None)
-    if app is None:
-        raise UsageError(f"the dashboard is missing beside {package}; install hostbench again")
+    app = next(path for path in apps if path.is_file())
     source = results if results and is_url(results) else results_folder(results)
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
     show(f"http://{address}:{port} shows {source}; Ctrl-C ends it")

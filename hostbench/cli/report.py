@@ -39,12 +39,8 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
     """By its id, else the newest of the machine. Raises UsageError, NothingMeasured."""
     runs = history.runs()
     if not runs:
-        if history.machines():
-            raise NothingMeasured(
-                "asv's files alone are stored here, and no run to report: `hostbench changes` "
-                "and `hostbench compare COMMIT` read them"
-            )
-        raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
+        asv = "; `hostbench changes` and `compare` read asv's files" if history.machines() else ""
+        raise NothingMeasured(f"no run is stored here yet; `hostbench run --quick` makes one{asv}")
     if run_id:
         matching = [run for run in runs if run.run_id.startswith(run_id)]
         if len(matching) != 1:
