@@ -52,12 +52,10 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     ways = list[WayResult]()
     for way in (*ask.controls, *ask.ways):
         if way in loops and serial:
-            row, name = loops[way], ask.word(ask.axis, way)
-            gain, hidden = conclude(row.by_launch, serial), None
+            row, name, hidden = loops[way], ask.word(ask.axis, way), None
+            gain = conclude(row.by_launch, serial)
             if way in ask.ways:
-                hidden = _hidden_share(f"{name}, hidden share", serial, row.launches, ideal)
-                if gain.verdict == "undecided":  # no share of a difference that is not established
-                    hidden = Figure(hidden.label, None, "share", status="undecided")
+                hidden = _hidden_share(name, gain, serial, row.launches, ideal)
             ways.append(WayResult(name, row, gain, hidden))
     ideal_s = median([*ideal.values()]) if ideal and ways else None
     figures = [*_figures(ask, loops, ways, ideal_s)]
@@ -146,19 +144,24 @@ def _verdict(ask: Parts, best: WayResult, able: Sequence[WayResult], few: str) -
     return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
 
 
-def _hidden_share(label: str, serial: Launches, loop: Launches, ideal: Launches) -> Figure:
+def _hidden_share(
+    name: str, gain: Conclusion, serial: Launches, loop: Launches, ideal: Launches
+) -> Figure:
     """(serial - loop) / (serial - ideal), of the medians over launches.
 
-    Its interval is that of the same share in each launch that holds all three. Undecided where
-    serial - ideal is under 3 standard errors of itself over launches, where it collapses in any
-    launch, where the interval is wider than 0.5 or does not hold the share of the medians, or where
-    too few launches for one are whole. Refused where even the interval is above 1: then the parts
-    alone are no measure of the parts together.
+    Its interval is that of the same share in each launch that holds all three. Undecided where the
+    loop's gain is, where serial - ideal is under 3 standard errors of itself over launches, where
+    it collapses in any launch, where the interval is wider than 0.5 or does not hold the share of
+    the medians, or where too few launches for one are whole. Refused where even the interval is
+    above 1: then the parts alone are no measure of the parts together.
     """
+    label = f"{name}, hidden share"
 
-    def without(reason: str, status: str = "undecided") -> Figure:
+    def without(reason: str | None, status: str = "undecided") -> Figure:
         return Figure(label, None, "share", status=status, reason=reason)
 
+    if gain.verdict == "undecided":
+        return without(None)
     launches = sorted(set(serial) & set(loop) & set(ideal))
     if len(launches) < MIN_FOR_INTERVAL:
         return without(f"{len(launches)} launch(es) hold all parts; {MIN_FOR_INTERVAL} are needed")
