@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 MARK = "hostbench line "
@@ -67,21 +67,6 @@ def marked() -> Iterator[None]:
         yield
 
 
-class _Listener:
-    """In a filter of warnings: it is asked before Python knows what to do with a warning. torch's
-    words about a wait are a mark, and end here."""
-
-    def __init__(self) -> None:
-        self.is_open = True
-
-    def match(self, text: str) -> bool:
-        if self.is_open and text.startswith(_SAYS):
-            with suppress(Exception):  # a line less, and no error in the script
-                _write()
-            return True
-        return self.is_open and text.startswith(_NOT_ALL)
-
-
 class _Filters(list[Any]):
     """As `warnings.filters`: the first stays the first, whatever filters the script sets. It may
     make an error of each warning, or keep them in a list."""
@@ -98,14 +83,20 @@ class _Filters(list[Any]):
 
 
 def _take_warnings(stack: ExitStack) -> None:
+    """By a filter of warnings, which is asked before Python knows what to do with one. torch's
+    words about a wait are a mark, and end here."""
     module: Any = warnings
-    listener = _Listener()
-    ours = ("ignore", listener, Warning, None, 0)
+
+    def match(text: str) -> bool:
+        if text.startswith(_SAYS):
+            with suppress(Exception):  # a line less, and no error in the script
+                _write()
+        return text.startswith((_SAYS, _NOT_ALL))
 
     def undo() -> None:
-        listener.is_open = False  # a list that the script has put aside may hold it still
         module.filters = [entry for entry in module.filters if entry is not ours]
 
+    ours = ("ignore", SimpleNamespace(match=match), Warning, None, 0)
     module.filters = _Filters([ours, *module.filters])
     stack.callback(undo)
 
