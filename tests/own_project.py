@@ -73,13 +73,13 @@ def forgotten() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(WORKLOADS, "")  # where this is, nothing is read yet
         load()
-    known, modules = dict(workload._REGISTRY), set(sys.modules)
+    known, modules = dict(workload.REGISTRY), set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("path", "meta_path"):
             patch.setattr(sys, name, [*getattr(sys, name)])
         yield
-    workload._REGISTRY.clear()
-    workload._REGISTRY.update(known)
+    workload.REGISTRY.clear()
+    workload.REGISTRY.update(known)
     for name in set(sys.modules) - modules:
         if name.startswith(("benchmarks_of_user", "mine")):
             del sys.modules[name]

@@ -24,7 +24,7 @@ from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.families.question import Picture
-from hostbench.measure.workload import Suite, Workload, check_family, register, registry
+from hostbench.measure.workload import REGISTRY, Suite, Workload, check_family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
         else:
             hint = did_you_mean(name, every)
             raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(every)}")
-    works = registry().values()
+    works = REGISTRY.values()
     wanted = every if families is None else families
     return {work.name: work for name in wanted for work in works if work.family == name}
 
@@ -88,7 +88,7 @@ def check_selects(selector: Selector, works: Mapping[str, Workload], where: str)
 def declared(workload: str) -> Workload | None:
     """The workload of that name; None for another project's benchmark or one of another version."""
     known()
-    return registry().get(workload)
+    return REGISTRY.get(workload)
 
 
 def questions(family: str) -> tuple[Any, ...]:
@@ -184,5 +184,5 @@ def _in_folder(folder: Path | None, origin: str) -> Iterator[Family]:
             yield Family(path=path, is_ours=is_ours, broken=why)
         elif suites:
             for suite in suites:
-                register(suite.declared)
+                REGISTRY[suite.declared.name] = suite.declared
             yield Family(path=path, is_ours=is_ours, module=module)

@@ -112,8 +112,6 @@ def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
     ]
     if not any(asked):
         return {}
-    if prepared.to_second_device:
-        return {"link_bytes": "unavailable: the bytes cross the links of two devices"}
     try:
         return {"link_bytes": _counted(device, prepared, asked)}
     except Unavailable as reason:
@@ -121,11 +119,13 @@ def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
 
 
 def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
-    """`passed`, `failed: ...` or `unavailable: ...`. Counters that saw a part may be late: only the
-    same part of more repeats fails the step."""
+    """`passed` or `failed: ...`, or raises Unavailable. Counters that saw a part may be late: only
+    the same part of more repeats fails the step."""
+    if prepared.to_second_device:
+        raise Unavailable("the bytes cross the links of two devices")
     fewest = max(1, -(-COUNTED_BYTES // max(asked)))
     if fewest > MAX_REPEATS:
-        return f"unavailable: {format_bytes(max(asked))} is too little for the link's counters"
+        raise Unavailable(f"{format_bytes(max(asked))} is too little for the link's counters")
     parts: list[float] = []
     for repeats in (fewest, MORE * fewest):
         wanted = [repeats * nbytes for nbytes in asked]
@@ -134,12 +134,12 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
         if parts[-1] >= COUNTED_SHARE:
             return "passed"
         if min(grown) < 0:
-            return "unavailable: a counter wrapped"
+            raise Unavailable("a counter wrapped")
         if sum(grown) < UNSEEN_SHARE * sum(wanted):
-            return "unavailable: the counters do not see this link"
+            raise Unavailable("the counters do not see this link")
     first, second = parts
     if abs(second - first) > SAME_SHARE:
-        return f"unavailable: the counters are late: they saw {first:.0%}, then {second:.0%}"
+        raise Unavailable(f"the counters are late: they saw {first:.0%}, then {second:.0%}")
     why = f"{grown[0]} bytes into the device and {grown[1]} out of it"
     return f"failed: the link's counters saw {why}, the steps copied {wanted[0]} and {wanted[1]}"
 

@@ -355,17 +355,8 @@ def summarize(records: Iterable[CaseRecord]) -> dict[str, dict[str, Any]]:
 
 # ---- those that are known -----------------------------------------------------------------------
 
-_REGISTRY: dict[str, Workload] = {}
-
-
-def register(work: Workload) -> None:
-    """Make a workload known by its name. `hostbench.families` alone calls it."""
-    _REGISTRY[work.name] = work
-
-
-def registry() -> dict[str, Workload]:
-    """Every workload registered so far, by name. `hostbench.families.load()` fills it."""
-    return dict(_REGISTRY)
+REGISTRY: dict[str, Workload] = {}
+"""Every workload by name, as `hostbench.families` registers it."""
 
 
 def prepare(work: Workload, device: Device, case: Case) -> Prepared:

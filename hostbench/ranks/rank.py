@@ -32,7 +32,7 @@ from hostbench.device.collective_logs import NcclLog
 from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.measure import measure
 from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
-from hostbench.measure.workload import ASYNCHRONOUS, Workload, prepare, registry
+from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY, Workload, prepare
 from hostbench.ranks.blame import Reply
 
 DOCUMENTED, SENT = "sends_as_documented", "sent"
@@ -222,7 +222,7 @@ class Rank:
 
     def build(self, case: Case) -> bool:
         """Whether there is a device clock: it would hold the host's time where calls wait."""
-        self.work = registry()[case.workload]
+        self.work = REGISTRY[case.workload]
         self.prepared = prepare(self.work, self.device, case)
         self.start()
         return self.group.backend in ASYNCHRONOUS and self.prepared.one_stream

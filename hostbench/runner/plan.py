@@ -13,7 +13,7 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.gpu import Hardware
 from hostbench.families import check_selects
-from hostbench.measure.workload import Workload, registry
+from hostbench.measure.workload import REGISTRY, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,8 @@ class Profile:
     def of(self, launches: int | None = None, deadline_s: float | None = None) -> "Profile":
         """With other numbers where they are given. What has too few launches for a verdict samples
         as a quick run does, in as few workers."""
-        changed = replace(
-            self,
-            launches=self.launches if launches is None else launches,
-            deadline_s=self.deadline_s if deadline_s is None else deadline_s,
-        )
+        deadline_s = deadline_s or self.deadline_s
+        changed = replace(self, launches=launches or self.launches, deadline_s=deadline_s)
         if changed.is_judged:
             return changed
         return replace(changed, settings=QUICK.settings, shares_workers=QUICK.shares_workers)
@@ -94,7 +91,7 @@ class Plan:
         for families in [tuple(shared), *alone] if shared else alone:
             cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
             for case in (case for family in families for case in self.order(family, launch)):
-                wanted = registry()[case.workload].options(case).environment
+                wanted = REGISTRY[case.workload].options(case).environment
                 if self.device_override is not None:
                     wanted = {}
                 other = {pair for pair in wanted.items() if os.environ.get(pair[0], "") != pair[1]}
@@ -140,7 +137,7 @@ class Plan:
         """How many CUDA devices it uses: those of ranks, or a second for what is copied there."""
         if self.device_override or self.cases[0].values["device"] != "cuda":
             return 0
-        options = [registry()[case.workload].options(case) for case in self.cases]
+        options = [REGISTRY[case.workload].options(case) for case in self.cases]
         return max(o.ranks or 1 + ("second device" in o.needs) for o in options)
 
     def part(self, start: int, end: int, cases: tuple[Case, ...]) -> "Plan":
@@ -189,7 +186,7 @@ def choose(
     """
     every = [case for work in workloads.values() for case in work.cases()]
     named = dict.fromkeys(work.family for work in workloads.values())
-    known = {work.family for work in registry().values()}
+    known = {work.family for work in REGISTRY.values()}
     for selector in selectors:
         if selector.family in known.difference(named):
             raise UsageError(
@@ -240,5 +237,5 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
 
 def _ranks(case: Case) -> tuple[int, str]:
     """How many ranks, of which backend; none where the worker itself runs the case."""
-    options = registry()[case.workload].options(case)
+    options = REGISTRY[case.workload].options(case)
     return (options.ranks, options.backend) if options.ranks else (0, "")

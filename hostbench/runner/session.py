@@ -17,7 +17,7 @@ from hostbench.core.case import Case
 from hostbench.core.clock import iso, now
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord, Measurement, Run, RunHeader
-from hostbench.measure.workload import ASYNCHRONOUS, registry
+from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY
 from hostbench.runner.journal import JournalWriter, journal_path, read, run_id
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan, fitting
@@ -133,7 +133,7 @@ def records(
     next launch on.
     """
     num_sides = len(launchers)
-    options = {case: registry()[case.workload].options(case) for case in plan.cases if observes}
+    options = {case: REGISTRY[case.workload].options(case) for case in plan.cases if observes}
     observed = {  # what enqueues anything: of ranks whose collectives are work of the device
         case
         for case, of_case in options.items()

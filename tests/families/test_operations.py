@@ -37,7 +37,7 @@ def in_group(num_ranks: int, what: str) -> Any:
     per_case = {"ranks": num_ranks}
     work = Workload(name=f"proofs.{what}", axes=axes, version="1", build=build, per_case=per_case)
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
-        patch.setitem(workload._REGISTRY, work.name, work)
+        patch.setitem(workload.REGISTRY, work.name, work)
         patch.setattr(measure, "MIN_SAMPLES", 1)
         return json.loads(str(pool.measure(work, next(work.cases()), BRIEF).findings["by_rank"]))
 

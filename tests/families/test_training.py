@@ -227,7 +227,7 @@ FAULTY = Workload(
 def faulty() -> Iterator[Ranks]:
     """Two ranks that know that workload; a proof that fails does not end them."""
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
-        patch.setitem(workload._REGISTRY, FAULTY.name, FAULTY)
+        patch.setitem(workload.REGISTRY, FAULTY.name, FAULTY)
         yield pool
 
 

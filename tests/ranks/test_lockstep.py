@@ -238,7 +238,7 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
         )
 
     case = Case.of("made.up", {"device": "cuda"})
-    monkeypatch.setattr(rank, "registry", lambda: {case.workload: None})
+    monkeypatch.setattr(rank, "REGISTRY", {case.workload: None})
     monkeypatch.setattr(rank, "prepare", prepare)
     with cuda_machine():
         one = rank.Rank(cast(RankConfig, None))

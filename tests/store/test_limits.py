@@ -2,11 +2,12 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from hostbench.core.case import AxisValue, Case
-from hostbench.measure import workload
+from hostbench.measure.workload import REGISTRY
 from hostbench.report.questions import answers, rows_of
 from hostbench.store import archive
 from hostbench.store.results import Results
@@ -76,10 +77,10 @@ def through_the_link(device):
 """
 
 
+@mock.patch.dict(REGISTRY)
 def test_a_row_is_held_against_what_the_workloads_of_today_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workload, "_REGISTRY", workload.registry())
     case = Case.of("limits_of_ones_own.through_the_link", {"device": "cuda"})
     unheld = "limits_of_ones_own.through_the_link is not held against a link"
     assert rows(tmp_path / "before", case)[str(case)]["ceiling"] == unheld
