@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import metadata
 
 from hostbench.facts.nvml import hash_uuid
-from hostbench.facts.record import Fact, Group, known, unknown
+from hostbench.facts.record import Group, known, unknown
 from hostbench.facts.torch_probe import TorchState
 
 VARIABLES = frozenset(
@@ -56,23 +56,19 @@ def software_facts(
         except metadata.PackageNotFoundError:
             facts[package] = unknown("not installed")
     for name in ("cuda_runtime", "nccl"):
-        facts[f"torch_{name}"] = _of_torch(torch_state, name)
+        value = getattr(torch_state, name, None)
+        why = "this torch was built without it"
+        if torch_state is None:
+            why = "torch was not imported to read it"
+        elif not torch_state.importable:
+            why = torch_state.error or "torch cannot be imported"
+        facts[f"torch_{name}"] = known(value) if value else unknown(why)
     for name in sorted(environ):
-        value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])
         if name in VARIABLES:
+            value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])
             is_path = bool(set(value) & {"/", "\\"})
-            fact = unknown("set to a path: not stored") if is_path else known(value)
-            facts[f"env_{name}"] = fact
+            facts[f"env_{name}"] = unknown("set to a path: not stored") if is_path else known(value)
         elif name.startswith(PREFIXES):
             why = "set, but it may name a path or a host: not stored"
             facts[f"env_{name}"] = unknown(why)
     return facts
-
-
-def _of_torch(state: TorchState | None, name: str) -> Fact:
-    if state is None:
-        return unknown("torch was not imported to read it")
-    if not state.importable:
-        return unknown(state.error or "torch cannot be imported")
-    value = getattr(state, name)
-    return known(value) if value else unknown("this torch was built without it")

@@ -74,8 +74,14 @@ def ceiling(
 
 
 def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    if link == "device_memory":
-        return _device_memory(facts, group)
+    if link == "device_memory":  # reads and writes together
+        clock = number_of(facts, group, "memory_clock_max_mhz")
+        bus = number_of(facts, group, "memory_bus_width_bits")
+        if not clock or not bus:
+            name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
+            return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
+        text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
+        return Ceiling(gb_per_s=links.memory(clock, bus), text=text)
     second, by_rate = cuda_group(facts, 1), attrgetter("gb_per_s")
     if link == "peer":  # NVLink where both have it, at the rate of the slower
         peers = [_nvlink(facts, group), _nvlink(facts, second or group)]
@@ -119,17 +125,6 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
                 return str(error)
             return Ceiling(gb_per_s=rate, text=text, is_pcie=True)
     return f"the link cannot be read{_why(facts, group, 'pcie_max_generation')}"
-
-
-def _device_memory(facts: Facts, group: str) -> Ceiling | str:
-    """Reads and writes together."""
-    clock = number_of(facts, group, "memory_clock_max_mhz")
-    bus = number_of(facts, group, "memory_bus_width_bits")
-    if not clock or not bus:
-        name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
-        return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
-    text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
-    return Ceiling(gb_per_s=links.memory(clock, bus), text=text)
 
 
 def _nvlink(facts: Facts, group: str) -> Ceiling | None:

@@ -59,7 +59,12 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
         wrong = [*_of_pcie(facts, loaded, group)]
         yield from wrong
         if not slowed and all(each.level == "note" for each in wrong):
-            yield verdict("fine", "ok", f"{group}: {_negotiated(facts, group, link)}")
+            widest = number_of(facts, group, "pcie_max_width") or WIDEST
+            own_width = number_of(facts, group, "pci_device_max_width")
+            full = "in full" if own_width or widest >= WIDEST else "as far as can be read"
+            most = f"{link.text.partition(',')[0]}, at most {format_rate(link.gb_per_s)} each way"
+            slices = " for all slices together" if text_of(facts, group, "mig") == "on" else ""
+            yield verdict("fine", "ok", f"{group}: link negotiated {full}: {most}{slices}")
     elif text_of(facts, group, "name") is not None:
         remedy = "compare the measured rates with those published for this GPU"
         yield verdict("unknown", "note", f"{group}: {link}", remedy)
@@ -93,13 +98,3 @@ def _of_pcie(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
         if able and most and most < able:
             text = f"{group}: the slot or a switch limits PCIe to {words.format(most, able)}"
             yield verdict("slot", "warn", text, remedy)
-
-
-def _negotiated(facts: Facts, group: str, link: Ceiling) -> str:
-    widest = number_of(facts, group, "pcie_max_width") or WIDEST
-    is_known = widest >= WIDEST or number_of(facts, group, "pci_device_max_width") is not None
-    full = "in full" if is_known else "as far as can be read"
-    slices = " for all slices together" if text_of(facts, group, "mig") == "on" else ""
-    rate = format_rate(link.gb_per_s)
-    name = link.text.partition(",")[0]
-    return f"link negotiated {full}: {name}, at most {rate} each way{slices}"
