@@ -42,16 +42,6 @@ def import_pympler_late() -> None:
     sys.modules[_PYMPLER] = placeholder
 
 
-def import_the_commits_package() -> None:
-    """Of a project of one's own, also for benchmarks that know nothing of hostbench."""
-    path = Path(__file__).parent / "core" / "own_package.py"
-    spec = importlib.util.spec_from_file_location("own_package_of_the_guard", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.import_from(module.declared(os.environ))
-
-
 def main() -> None:
     parent = os.getppid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
@@ -60,7 +50,13 @@ def main() -> None:
     drop_editable_finder()
     import_pympler_late()
     if os.environ.get("HOSTBENCH_PACKAGE"):
-        import_the_commits_package()
+        # a project's own, also for benchmarks that know nothing of hostbench
+        path = Path(__file__).parent / "core" / "own_package.py"
+        spec = importlib.util.spec_from_file_location("own_package_of_the_guard", path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.import_from(module.declared(os.environ))
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
 

@@ -28,17 +28,9 @@ from hostbench.vcs.measure import measure
 @commands.several(commands.FAMILIES, commands.SELECTION, commands.DEVICE, commands.LAUNCHES)
 @commands.several(commands.DEADLINE, commands.RESULTS)
 def _command(**given: Any) -> int:
-    return execute(Measuring(**given))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return entry.main(argv, _command, "python -m hostbench.ranks")
-
-
-def execute(options: Measuring) -> int:
     """Be the agent of one rank; of rank 0 conduct as well: measure, keep, answer. Exit codes are
     those of `hostbench run`; an agent that was not needed to the end has none of its own."""
-    member = Member.from_environ()
+    options, member = Measuring(**given), Member.from_environ()
     from hostbench.ranks import launch  # torch, which --help can do without
 
     def be_agent() -> int:
@@ -51,6 +43,10 @@ def execute(options: Measuring) -> int:
         die_with_parent()
         os._exit(entry.guarded(be_agent))
     return _conduct(member, options)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return entry.main(argv, _command, "python -m hostbench.ranks")
 
 
 def _hello(member: Member, options: Measuring) -> Hello:
