@@ -6,10 +6,10 @@ import re
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.report import charts as vega
@@ -18,6 +18,9 @@ from hostbench.store import archive, triage
 from tests import dashboard_page
 from tests.dashboard_page import PAGES, change_lines, charts, said, tables
 from tests.fakes import builders, histories
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 on_the_path = dashboard_page.on_the_path
 
@@ -117,7 +120,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def open_page(monkeypatch: pytest.MonkeyPatch):
-    def opened(page: str, results: Path, **query: str) -> AppTest:
+    def opened(page: str, results: Path, **query: str) -> "AppTest":
         app = dashboard_page.opened(monkeypatch, page, results, **query)
         assert not app.exception, app.exception
         return app
@@ -125,7 +128,7 @@ def open_page(monkeypatch: pytest.MonkeyPatch):
     return opened
 
 
-def no_markup(app: AppTest) -> None:
+def no_markup(app: "AppTest") -> None:
     """What comes from files stands on the page with every sign escaped."""
     assert not any(one.allow_html for one in app.markdown)
     for kind in (app.markdown, app.caption, app.info, app.subheader, app.warning):

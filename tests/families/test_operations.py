@@ -14,7 +14,6 @@ from hostbench.core.case import AxisValue
 from hostbench.device.base import Device
 from hostbench.families.collectives.exchange import Exchange, arrivals
 from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
-from hostbench.families.training.trainer import gathered
 from hostbench.measure import measure, workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload
@@ -30,8 +29,9 @@ def in_group(num_ranks: int, what: str) -> Any:
     """What `WORKS[what](rank, num_ranks)` returns on each rank, as JSON."""
 
     def build(device: Device, num_ranks: int) -> Prepared:
-        by_rank = json.dumps(gathered(WORKS[what](dist.get_rank(), num_ranks)))
-        return Prepared(step=lambda: None, findings=lambda: {"by_rank": by_rank})
+        by_rank = [None] * num_ranks
+        dist.all_gather_object(by_rank, WORKS[what](dist.get_rank(), num_ranks))
+        return Prepared(step=lambda: None, findings=lambda: {"by_rank": json.dumps(by_rank)})
 
     axes: Mapping[str, tuple[AxisValue, ...]] = {"device": ("cpu",), "num_ranks": (num_ranks,)}
     per_case = {"ranks": num_ranks}

@@ -1,25 +1,21 @@
 """The family training over real ranks of gloo: its proofs pass, and each fault that is put in fails
-those that see it, or is blamed on a rank."""
+those that see it, or is blamed on a rank.
 
-from collections.abc import Callable, Iterator
+What it takes of torch is imported in the tests: it takes three seconds, in each test process.
+"""
+
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from typing import Any
 
 import pytest
-import torch
-import torch.distributed as dist
 
 from hostbench import families
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import Measurement
-from hostbench.device.base import Device
 from hostbench.families import load
-from hostbench.families.training.trainer import SGD, Shape, Trainer, load_whole, one_process, unsent
 from hostbench.measure import measure, workload
-from hostbench.measure.measure import BRIEF, Prepared
-from hostbench.measure.workload import Workload
+from hostbench.measure.measure import BRIEF
 from hostbench.ranks.lockstep import Ranks
 from hostbench.runner import server
 from tests.conftest import SOAK
@@ -40,7 +36,6 @@ CASES = sorted(
     (case for work in WORKLOADS.values() for case in work.cases() if is_tried(case)),
     key=lambda case: int(case.values["num_ranks"]),
 )
-SHAPE = Shape(rows=32, layers=8, width=256)  # two buckets of DDP, of 1MiB each
 SMALL = {"LAYERS": (32, 4, 256), "BLOCK": (32, 0, 256)}
 """Rows, layers and width in place of those that are measured, but in `make soak`."""
 OWN_ROWS = "unavailable: each rank computes a part of the rows, which parity sees"
@@ -100,140 +95,20 @@ def test_what_ranks_cannot_share_out_evenly_is_skipped(ranks: Ranks, case: str, 
         ranks.measure(work, Case.of(name, axes), BRIEF)
 
 
-def hook(change: Callable[[Any], Any], trainer: Trainer) -> None:
-    """DDP's buckets get what `change` makes of one; None: they are summed and divided."""
-
-    def summed(state, bucket):
-        buffer = change(bucket)
-        if buffer is None:
-            buffer = bucket.buffer().div_(trainer.num)
-            dist.all_reduce(buffer)
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(buffer)
-        return future
-
-    trainer.module.register_comm_hook(None, summed)
-
-
-def lose_a_bucket(trainer: Trainer) -> None:
-    """The first of two."""
-    hook(lambda bucket: None if bucket.is_last() else bucket.buffer(), trainer)
-
-
-def wrong_mean(trainer: Trainer) -> None:
-    def sums(bucket: Any) -> Any:
-        dist.all_reduce(bucket.buffer())
-        return bucket.buffer()
-
-    hook(sums, trainer)
-
-
-def count_twice(trainer: Trainer) -> None:
-    """Gradients of the step before are not dropped."""
-    trainer.module.zero_grad = lambda: None
-
-
-def leave_stale(trainer: Trainer) -> None:
-    """Who has updated a part does not send it to the others."""
-    trainer.optimizer._sync_params = lambda: None
-
-
-def update_once(trainer: Trainer) -> None:
-    """Rank 1 goes on with old parameters after its first update."""
-    if trainer.rank == 1:
-        trainer.optimizer.step = lambda *_: None
-
-
-def compute_otherwise(trainer: Trainer) -> None:
-    """Rank 1 has outputs of its own, as where what others send does not reach it."""
-    if trainer.rank == 1:
-        trainer.module.register_forward_hook(lambda module, inputs, outputs: 2 * outputs)
-
-
-def hold_more(trainer: Trainer) -> None:
-    """A gradient with as much again behind it."""
-    update = trainer.update
-
-    def more() -> None:
-        update()
-        parameter = next(trainer.model.parameters())
-        assert parameter.grad is not None
-        parameter.grad = torch.cat([parameter.grad, parameter.grad])[: len(parameter)]
-
-    trainer.update = more
-
-
-def unshard_momentum(trainer: Trainer) -> None:
-    """Each rank updates all, and holds what ZeRO-1 shares out."""
-    trainer.optimizer = SGD([*trainer.model.parameters()])
-
-
-def lose_a_gradient(trainer: Trainer) -> None:
-    """The first parameter's is dropped before the update."""
-    first, update = next(trainer.model.parameters()), trainer.update
-
-    def without() -> None:
-        first.grad = None
-        update()
-
-    trainer.update = without
-
-
-def note_what_is_sent(wrap: str) -> Prepared:
-    """DDP's first bucket holds 1MiB at most, the next up to 25MiB; FSDP2's units are layers."""
-    layer = 4 * 512 * 512
-    wanted = {
-        "ddp": [("all_reduce", layer), ("all_reduce", 3 * layer)],
-        "fsdp2": [("all_gather_into_tensor", layer)] * 8 + [("reduce_scatter_tensor", layer)] * 4,
-    }[wrap]
-    _, noted = unsent(wrap, Shape(rows=2, layers=4, width=512))
-    return Prepared(step=lambda: None, findings=lambda: {"is_so": sorted(noted) == wanted})
-
-
-def build(device: Device, wrap: str, fault: str) -> Prepared:
-    """Of a step in which something goes wrong, on every rank."""
-    if fault == "sent alone":
-        return note_what_is_sent(wrap)
-    if fault == "leaves early":
-        trainer = Trainer(wrap, replace(SHAPE, micro_batches=4), 1)
-        trainer.synced += trainer.rank == 1
-        return trainer.prepared()
-    if fault == "all leave early":
-        trainer = Trainer(wrap, replace(SHAPE, micro_batches=4), 1)
-        prepared = trainer.prepared()
-        trainer.synced += 1
-        return prepared
-    trainer = Trainer(wrap, SHAPE)
-    if fault != "none":
-        FAULTS[fault](trainer)
-    return trainer.prepared()
-
-
-FAULTS: dict[str, Callable[[Trainer], None]] = {
-    fault.__name__: fault
-    for fault in (lose_a_bucket, wrong_mean, count_twice, leave_stale, update_once, hold_more,
-                  compute_otherwise, lose_a_gradient, unshard_momentum)
-}  # fmt: skip
-FAULTY = Workload(
-    name="faulty.step",
-    axes={"device": ("cpu",), "wrap": ("ddp",), "fault": (*FAULTS,)},
-    version="1",
-    build=build,
-    per_case={"ranks": 2},
-)
-
-
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[Ranks]:
     """Two ranks that know that workload; a proof that fails does not end them."""
+    from tests.families.training_faults import FAULTY
+
     with pytest.MonkeyPatch.context() as patch, closing(Ranks(60.0)) as pool:
         patch.setitem(workload.REGISTRY, FAULTY.name, FAULTY)
         yield pool
 
 
 def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
-    axes = {"device": "cpu", "wrap": wrap, "fault": fault}
-    return pool.measure(FAULTY, Case.of(FAULTY.name, axes), BRIEF)
+    faulty = workload.REGISTRY["faulty.step"]
+    axes: dict[str, AxisValue] = {"device": "cpu", "wrap": wrap, "fault": fault}
+    return pool.measure(faulty, Case.of(faulty.name, axes), BRIEF)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +147,11 @@ def test_a_rank_that_leaves_no_sync_a_step_early_is_named(faulty: Ranks) -> None
 
 
 def test_most_numbers_change_and_are_exact_in_float32_over_powers_of_two_alone() -> None:
+    import torch
+
+    from hostbench.families.training.trainer import Shape, load_whole, one_process
+    from tests.families.training_faults import SHAPE
+
     where = torch.device("cpu")
     for shape in (SHAPE, Shape(rows=32, layers=0, width=256)):
         before = shape.build(where)

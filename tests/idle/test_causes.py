@@ -95,6 +95,11 @@ IDLE: dict[str, list[Add]] = {
         FIRST, kernel((500, 505), (900, 1000)), note(LOADER, (400, 800)),
     ],
 }  # fmt: skip
+CALLS = (
+    "cudaStreamSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoH_v2",
+    "cuMemcpy2D_v2", "hipMemcpyDtoH", "hipMemcpyWithStream", "cudaMemcpyFromSymbol",
+    "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoD_v2", "cudaFreeAsync",
+)  # fmt: skip
 WAITS: dict[str, list[Add]] = {
     "the last wait of all is the profiler's": [FIRST, WAIT],
     "and it alone": [FIRST, WAIT, sync((200, 205), "cudaDeviceSynchronize")],
@@ -123,10 +128,11 @@ WAITS: dict[str, list[Add]] = {
     "queries are none": [
         FIRST, *(sync((at, at + 3), "cudaEventQuery") for at in range(20, 120, 4)), LAST,
     ],
-    **{call: [FIRST, sync((20, 115), call), LAST] for call in (
-        "cudaStreamSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoH_v2",
-        "cuMemcpy2D_v2", "hipMemcpyDtoH", "hipMemcpyWithStream", "cudaMemcpyFromSymbol",
-        "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoD_v2", "cudaFreeAsync")},
+    "each call that waits, and three that do not": [
+        add for at, call in zip(range(0, 11_000, 1000), CALLS, strict=True) for add in (
+            kernel((at, at + 5), (at + 10, at + 110)), sync((at + 20, at + 120 - at // 1000), call),
+            kernel((at + 170, at + 175), (at + 180, at + 300)))
+    ],
     ".item(): a copy into pageable memory, in which the host stands still, and a synchronize": [
         *(FIRST, op("aten::item", (18, 125)), op("aten::_local_scalar_dense", (19, 124))),
         *(copy((20, 116), (111, 113), D2H_PAGEABLE), sync((117, 119))),

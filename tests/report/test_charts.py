@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import altair
 import pytest
 
 from hostbench.core.units import MIB
@@ -49,6 +48,8 @@ CHARTS = {
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
     """Vega-Lite's schema knows it; vega draws it."""
+    import altair  # takes as long as all of these tests
+
     spec = charts.drawn(CHARTS[name])
     assert spec["layer"]
     altair.LayerChart.validate(spec)
