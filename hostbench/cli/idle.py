@@ -13,7 +13,7 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.units import number_of
-from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.child import recorded
 from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.report import idle_report
 from hostbench.idle.trace import Trace, read_trace
@@ -43,16 +43,17 @@ def execute(
     if trace:
         return _show(format, trace)
     settings = {"warmup": warmup, "steps": steps, "seconds": seconds}
-    with recorded(command, keep=keep, quiet=format != "text", **settings) as run:
-        if run.exit_code:
-            warn(f"`{join(command)}` ended with exit code {run.exit_code}")
-        traced = [process for process in run.processes if process.trace]
+    with recorded(command, keep=keep, quiet=format != "text", **settings) as ended:
+        exit_code, processes = ended
+        if exit_code:
+            warn(f"`{join(command)}` ended with exit code {exit_code}")
+        traced = [process for process in processes if process.trace]
         if not traced:
-            if run.exit_code:
-                return run.exit_code
-            raise NothingMeasured(f"nothing was recorded: {_why_nothing(run, warmup)}")
+            if exit_code:
+                return exit_code
+            raise NothingMeasured(f"nothing was recorded: {_why_nothing(processes, warmup)}")
         code = _show(format, [Path(str(process.trace)) for process in traced], traced)
-    return run.exit_code or code
+    return exit_code or code
 
 
 def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()) -> int:
@@ -94,12 +95,12 @@ def _read(paths: Sequence[Path]) -> list[Trace]:
     return list(traces.values())
 
 
-def _why_nothing(run: RecordedRun, warmup: int) -> str:
-    if not run.processes:
+def _why_nothing(processes: Sequence[RecordedProcess], warmup: int) -> str:
+    if not processes:
         return "no Python process of the command imported torch, or none ended by itself"
-    if errors := [process.error for process in run.processes if process.error]:
+    if errors := [process.error for process in processes if process.error]:
         return errors[0]
-    if steps := max(process.steps for process in run.processes):
+    if steps := max(process.steps for process in processes):
         return (
             f"it made {number_of(steps, 'step')} of an optimizer, and recording begins after "
             f"{warmup}: --warmup {max(0, steps // 2)}"

@@ -41,14 +41,12 @@ class Watch:
         num_gpus: int,
         library: Any = None,
         *,
-        interval_s: float = INTERVAL_S,
         pid: int | None = None,
     ) -> None:
         """`num_gpus`: CUDA devices that the run uses, from the first on, as `before` numbers them.
         `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
         descend from it is the run's own."""
         self._write, self._library, self._pid = write, library, pid
-        self._interval_s = interval_s
         groups = gpu_groups(before) if num_gpus else []
         numbers = {group: number_of(before, group, "cuda_index") for group in groups}
         if any(number is not None for number in numbers.values()):  # else all, where nobody told
@@ -80,7 +78,7 @@ class Watch:
             for index, readings in self._readings.items():
                 handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
                 readings.append(read_rows(nvml, [*_WATCHED, *LINK_BYTES], handle))
-            self._stop.wait(self._interval_s)
+            self._stop.wait(INTERVAL_S)
 
 
 def add_up(readings: Sequence[Group], failed: str | None) -> Group:

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +43,12 @@ def start():
 (TORCH_DEVICE_BACKEND_AUTOLOAD). The script's environment need not have hostbench."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRun:
-    """A command that has ended."""
-
-    exit_code: int
-    processes: Sequence[RecordedProcess]
-    """Those that ended by themselves."""
-
-
 @contextmanager
 def recorded(
     command: Sequence[str], *, keep: Path | None = None, quiet: bool = False, **settings: Any
-) -> Iterator[RecordedRun]:
-    """Run a command to its end; its traces are there as long as this is open, or stay in `keep`.
+) -> Iterator[tuple[int, list[RecordedProcess]]]:
+    """Run a command to its end: its exit code, and those of its processes that ended by themselves.
+    Their traces are there as long as this is open, or stay in `keep`.
     `settings` are fields of RecordSettings. `quiet` has what it prints go to standard error. Raises
     UsageError where it cannot be started."""
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
@@ -82,7 +73,7 @@ def recorded(
             "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "6"),
         }
         code = _run(command, env, sys.stderr if quiet else None)
-        yield RecordedRun(128 - code if code < 0 else code, list(processes_of(notes)))
+        yield 128 - code if code < 0 else code, list(processes_of(notes))
 
 
 def _run(command: Sequence[str], env: dict[str, str], stdout: Any) -> int:

@@ -12,7 +12,6 @@ import pytest
 from hostbench.cli import idle as command
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
-from hostbench.idle.child import RecordedRun
 from hostbench.idle.recording import RecordedProcess
 from tests.made_trace import MadeTrace
 
@@ -147,8 +146,8 @@ def test_why_nothing_was_recorded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     @contextmanager
-    def recorded(*_: object, **__: object) -> Iterator[RecordedRun]:
-        yield RecordedRun(exit_code=0, processes=processes)
+    def recorded(*_: object, **__: object) -> Iterator[tuple[int, tuple[RecordedProcess, ...]]]:
+        yield 0, processes
 
     monkeypatch.setattr(command, "recorded", recorded)
     assert main(["idle", "--", "python", "train.py"]) == EXIT_NOTHING_MEASURED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hostbench.core.units import MIB
-from hostbench.facts import nvml
+from hostbench.facts import nvml, watch
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Fact, Facts, from_json, known, unknown
@@ -95,9 +95,10 @@ def test_load_by_bytes_where_the_reasons_are_not_told() -> None:
     assert watched(library, before, nothing, first, second)["gpu0"]["sm_clock_mhz"] == known(345)
 
 
-def test_the_thread_reads_and_ends() -> None:
+def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "INTERVAL_S", 0.001)
     library, written = FakeNvml(gpus=(SLEEPY,)), dict[str, Any]()
-    with Watch(written.__setitem__, GPU0, 1, library, interval_s=0.001):
+    with Watch(written.__setitem__, GPU0, 1, library):
         library.copy(64 * MIB)
         num = library.asked["nvmlDeviceGetTemperatureV"]
         while library.asked["nvmlDeviceGetTemperatureV"] < num + 2:  # one at least under load

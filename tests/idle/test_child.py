@@ -56,8 +56,8 @@ def test_what_does_not_end_by_a_signal_is_killed(
     monkeypatch.setattr(child, "_TO_END_S", 0.5)
     monkeypatch.chdir(tmp_path)
     Thread(target=terminate).start()
-    with recorded(["bash", "-c", f"trap '' TERM; {SLEEPS}"], **SETTINGS) as done:
-        assert done.exit_code == 128 + signal.SIGKILL
+    with recorded(["bash", "-c", f"trap '' TERM; {SLEEPS}"], **SETTINGS) as (exit_code, _):
+        assert exit_code == 128 + signal.SIGKILL
     assert is_gone(tmp_path / "pid")
 
 
