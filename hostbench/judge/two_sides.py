@@ -249,12 +249,10 @@ def _height(first: Floats, second: Floats) -> float:
 def _decided(comparison: Comparison, limit: float) -> Comparison:
     """With its verdict, or with why there is none."""
     effect, low, high = comparison.effect, comparison.low, comparison.high
-    if comparison.why or effect is None:
+    if comparison.why or effect is None or low is None or high is None:
         return comparison
     if comparison.is_large and comparison.p_value is not None and comparison.p_value <= limit:
         return replace(comparison, verdict="slower" if effect > 0 else "faster")
-    if low is None or high is None:
-        return replace(comparison, why="too few for an interval")
     within = SAME_WITHIN if low <= 0 <= high else min(SAME_WITHIN, comparison.least)
     if max(-low, high) <= within:
         return replace(comparison, verdict="same")
