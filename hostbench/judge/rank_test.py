@@ -8,7 +8,6 @@ out (there, 4.1, comment 4). Pure functions of numbers.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
 
@@ -22,21 +21,10 @@ EXACT_UP_TO = 30
 """Samples up to this size are judged by the exact distribution, larger ones by the normal one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shift:
-    """How far the second sample lies above the first."""
-
-    estimate: float
-    """The median of all differences, second minus first."""
-    low: float
-    high: float
-    """Interval of `estimate`; infinite where the samples are too small for one."""
-    p_value: float
-    """Two-sided."""
-
-
-def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
-    """Neither sample is empty."""
+def shift(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float, float]:
+    """How far the second sample lies above the first, by the median of all differences; the ends of
+    its interval, infinite where the samples are too small for one; the two-sided p-value. Neither
+    sample is empty."""
     num, total = len(first), len(first) + len(second)
     differences = sorted(b - a for a in first for b in second)
     # Equal values share the mean of their ranks, and where any are equal all ranks are doubled, so
@@ -49,12 +37,8 @@ def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
     # The interval ends at the differences of this rank from either end; 0 where they are too few.
     below = np.cumsum(_rank_sums(tuple(range(1, total + 1)), num)[num * (num + 1) // 2 :])
     rank = int(np.count_nonzero(2 * below <= ALPHA))
-    return Shift(
-        estimate=median(differences),
-        low=differences[rank - 1] if rank else -math.inf,
-        high=differences[-rank] if rank else math.inf,
-        p_value=min(1.0, float(shares[is_far].sum())),
-    )
+    low, high = (differences[rank - 1], differences[-rank]) if rank else (-math.inf, math.inf)
+    return median(differences), low, high, min(1.0, float(shares[is_far].sum()))
 
 
 @lru_cache(maxsize=8)  # without ties every series asks for the same

@@ -196,14 +196,9 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
         return replace(observed, verdict="not judged", why=why)
-    estimated = shift(first.tolist(), second.tolist())
-    return replace(
-        observed,
-        effect=relative(estimated.estimate),
-        low=relative(estimated.low),
-        high=relative(estimated.high),
-        p_value=estimated.p_value,
-    )
+    *heights, p_value = shift(first.tolist(), second.tolist())
+    effect, low, high = map(relative, heights)
+    return replace(observed, effect=effect, low=low, high=high, p_value=p_value)
 
 
 def _by_runs(series: Sequence[_Logs]) -> Iterator[tuple[float, float, float]]:

@@ -38,30 +38,29 @@ def test_the_exact_test_counts_every_order_of_ties_too(seed: int, digits: int) -
     rng = random.Random(seed)
     first = [round(rng.gauss(0, 2), digits) for _ in range(rng.randint(2, 6))]
     second = [round(rng.gauss(1.6, 2), digits) for _ in range(rng.randint(2, 6))]
-    assert shift(first, second).p_value == pytest.approx(by_hand(first, second), rel=1e-12)
+    assert shift(first, second)[-1] == pytest.approx(by_hand(first, second), rel=1e-12)
 
 
 def test_the_interval_covers_as_often_as_it_says() -> None:
     """For 10 against 10 the 99 % interval is the 16th of 100 differences: its true cover is
     99.07 %."""
-    shifted = shift(TEN, [x + 0.5 for x in TEN])
-    assert shifted.p_value == pytest.approx(2 / math.comb(20, 10))
-    assert shifted.estimate == pytest.approx(0.5)
+    estimate, *interval, p_value = shift(TEN, [x + 0.5 for x in TEN])
+    assert p_value == pytest.approx(2 / math.comb(20, 10))
+    assert estimate == pytest.approx(0.5)
     differences = sorted(b + 0.5 - a for a in TEN for b in TEN)
-    assert (shifted.low, shifted.high) == (differences[15], differences[-16])
-    small = shift([1.0, 2.0], [3.0, 4.0])
-    assert (small.low, small.high) == (-math.inf, math.inf)
+    assert interval == [differences[15], differences[-16]]
+    assert shift([1.0, 2.0], [3.0, 4.0])[1:3] == (-math.inf, math.inf)
 
 
 def test_large_samples_take_the_normal_approximation(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     first, second = ([round(rng.gauss(level, 1), 1) for _ in range(31)] for level in (0.0, 0.6))
-    near = shift(first, second)
+    _, *near, near_p = shift(first, second)
     monkeypatch.setattr("hostbench.judge.rank_test.EXACT_UP_TO", 31)
     monkeypatch.setattr("hostbench.judge.rank_test._rank_sums", _rank_sums.__wrapped__)
-    exact = shift(first, second)
-    assert near.p_value == pytest.approx(exact.p_value, rel=0.2)
-    assert (near.low, near.high) == pytest.approx((exact.low, exact.high), abs=0.11)
+    _, *exact, exact_p = shift(first, second)
+    assert near_p == pytest.approx(exact_p, rel=0.2)
+    assert near == pytest.approx(exact, abs=0.11)
 
 
 def one(first: Sequence[float], second: Sequence[float]) -> Comparison:
