@@ -9,17 +9,6 @@ import msgspec
 from msgspec import Struct, structs
 
 FILE = "published.toml"
-Direction = Literal[
-    "host_to_device",
-    "device_to_host",
-    "both_ways",
-    "both_ways_host_to_device",
-    "both_ways_device_to_host",
-    "between_devices",
-    "all_reduce",
-]
-"""`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it;
-`all_reduce` is the bus bandwidth of large buffers over the GPUs of one machine."""
 
 
 class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +18,9 @@ class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     words: tuple[str, ...]
     """The GPU's name must hold all of these as whole words; empty: no GPU is meant."""
     link: str
-    direction: Direction
+    direction: str
+    """`host_to_device`, `device_to_host`, their sum `both_ways` and its parts `both_ways_...`,
+    `between_devices`, `all_reduce`: bus bandwidth of large buffers over one machine's GPUs."""
     low_gb_per_s: float
     high_gb_per_s: float
     kind: Literal["measured", "floor"]

@@ -13,9 +13,6 @@ from hostbench.facts.nvml import slowing
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
 from hostbench.limits.ceiling import Ceiling, host_link
 
-VerdictKind = Literal[
-    "fine", "c2c", "slot", "narrow", "asleep", "slow", "throttled", "virtualized", "unknown"
-]
 WIDEST = 16
 """Lanes of the widest slot there is."""
 
@@ -26,7 +23,8 @@ class LinkVerdict:
 
     group: str
     """`gpu0`, `gpu1`, ..."""
-    kind: VerdictKind
+    kind: str
+    """`fine`, `c2c`, `slot`, `narrow`, `asleep`, `slow`, `throttled`, `virtualized`, `unknown`."""
     level: Literal["warn", "note", "ok"]
     text: str
     remedy: str = ""
