@@ -12,7 +12,7 @@ from typing import Any
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
 
 ORDER = 40  # of the families in a report
-PRELOAD = ("hostbench.families.collectives.exchange",)
+PRELOAD = ("hostbench.families.exchange",)
 
 
 def setup_cache():
@@ -31,7 +31,7 @@ QUICK = {*NAMES[:6], "barrier"} - {"all_reduce", "reduce"}  # what training call
 
 def _crosses(num_ranks: int, nbytes: int, operation: str = "all_reduce", **_: Any) -> float:
     """What each rank must send at least: the bus bandwidth of nccl-tests is held against a link."""
-    from hostbench.families.collectives.operations import OPERATIONS
+    from hostbench.families.operations import OPERATIONS
 
     return nbytes * OPERATIONS[operation].factor(num_ranks)
 
@@ -65,17 +65,17 @@ def _quick(device: str, num_ranks: int, nbytes: int) -> bool:
     return device == "cpu" and (num_ranks, nbytes) in ((1, 4 * KIB), (4, 4 * KIB), (4, MIB))
 
 
-def _exchange(name: str, nbytes: int, **options: Any) -> Any:
-    """This rank's buffers of an operation, with its call, its check and the bytes to be sent."""
-    from hostbench.families.collectives.exchange import Exchange
+def _code() -> Any:
+    """A rank's buffers of an operation: it needs torch, which this file is read without."""
+    from hostbench.families import exchange
 
-    return Exchange(name, nbytes, **options)
+    return exchange
 
 
 @workload(only=_on_cpu(8, 16 * MIB), quick=_quick, **SUMMED)
 def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce."""
-    return _exchange("all_reduce", nbytes).prepared()
+    return _code().Exchange("all_reduce", nbytes).prepared()
 
 
 # gloo's call returns with the sum, so nothing queues up: the smallest size shows that.
@@ -86,7 +86,7 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     All sum the same buffer in place. Sums of sums are exact here (see `ranks.pattern`), and the
     last one shows each that was left out.
     """
-    return _exchange("all_reduce", nbytes, times=QUEUED).prepared()
+    return _code().Exchange("all_reduce", nbytes, times=QUEUED).prepared()
 
 
 @workload(
@@ -97,7 +97,7 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 )
 def all_reduce_graph(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces captured in one CUDA graph. Timed: its replay and a synchronize."""
-    mine = _exchange("all_reduce", nbytes, times=QUEUED)
+    mine = _code().Exchange("all_reduce", nbytes, times=QUEUED)
 
     def sum_up() -> None:
         for _ in range(QUEUED):
@@ -143,7 +143,7 @@ def operation(
     device: Device, num_ranks: int, operation: str, dtype: str, backend: str, nbytes: int
 ) -> Prepared:
     """One collective of torch.distributed on S bytes. Timed: the slowest rank's."""
-    return _exchange(operation, nbytes, dtype=dtype).prepared()
+    return _code().Exchange(operation, nbytes, dtype=dtype).prepared()
 
 
 @workload(
@@ -161,7 +161,7 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
 
     if stage == "rendezvous":
         return _rendezvous(device, num_ranks)
-    mine, groups = _exchange("all_reduce", 4 * KIB), []
+    mine, groups = _code().Exchange("all_reduce", 4 * KIB), []
 
     def init() -> None:
         groups.append(dist.new_group(backend=mine.group.backend))
@@ -241,9 +241,8 @@ def with_compute(device: Device, num_ranks: int, nbytes: int, schedule: str) -> 
     """Compute beside an all-reduce, about as long as it. Timed: both, and a synchronize."""
     import torch.distributed as dist
 
-    from hostbench.families.collectives.exchange import all_reduce_s
-
-    mine, compute = _exchange("all_reduce", nbytes), device.compute(all_reduce_s(nbytes))
+    mine = _code().Exchange("all_reduce", nbytes)
+    compute = device.compute(_code().all_reduce_s(nbytes))
     has_sum, has_compute = schedule != "compute_only", schedule != "communicate_only"
 
     def step() -> None:
@@ -272,9 +271,7 @@ def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepar
     Each rank notes on the host's clock when it enters and when it has its sum: the transfer lasts
     from the last one's coming to the last one's leaving, and what came before is waiting.
     """
-    from hostbench.families.collectives.exchange import arrivals
-
-    mine = _exchange("all_reduce", nbytes)
+    mine = _code().Exchange("all_reduce", nbytes)
     late_ns = 1000 * late_us if mine.group.rank == num_ranks - 1 else 0
     stamps: list[tuple[int, int]] = []
 
@@ -286,4 +283,4 @@ def arrival(device: Device, num_ranks: int, nbytes: int, late_us: int) -> Prepar
         device.synchronize()
         stamps.append((entered, monotonic_ns()))
 
-    return mine.prepared(step, findings=lambda: arrivals(stamps), one_stream=False)
+    return mine.prepared(step, findings=lambda: _code().arrivals(stamps), one_stream=False)

@@ -10,7 +10,7 @@ from typing import Any
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
 
 ORDER = 41  # of the families in a report
-PRELOAD = ("hostbench.families.collectives.exchange",)
+PRELOAD = ("hostbench.families.exchange",)
 
 
 def setup_cache():
@@ -65,8 +65,8 @@ def pair(
     import torch.distributed as dist
 
     from hostbench.core.errors import Unavailable
-    from hostbench.families.collectives.exchange import Exchange
-    from hostbench.families.collectives.operations import Operation
+    from hostbench.families.exchange import Exchange
+    from hostbench.families.operations import Operation
 
     if num_ranks % (2 * stride):
         raise Unavailable(f"with stride {stride} some of {num_ranks} ranks have no partner")
@@ -113,8 +113,8 @@ def ring(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     import torch
     import torch.distributed as dist
 
-    from hostbench.families.collectives.exchange import Exchange
-    from hostbench.families.collectives.operations import Operation
+    from hostbench.families.exchange import Exchange
+    from hostbench.families.operations import Operation
 
     rank = dist.get_rank()
     previous, following = (rank - 1) % num_ranks, (rank + 1) % num_ranks

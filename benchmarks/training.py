@@ -10,7 +10,7 @@ from typing import Any
 from hostbench import DEVICES, Device, Prepared, suite, workload
 
 ORDER = 45  # of the families in a report
-PRELOAD = ("hostbench.families.training.trainer", "torch._dynamo")
+PRELOAD = ("hostbench.families.trainer", "torch._dynamo")
 
 
 def setup_cache():
@@ -41,7 +41,7 @@ TWO: Any = {"only": _on_two, **RANKS}
 
 def _code() -> Any:
     """What trains: it needs torch, which this file is read without."""
-    from hostbench.families.training import trainer
+    from hostbench.families import trainer
 
     return trainer
 

@@ -2,7 +2,7 @@
 
 A family is a file with workloads, of hostbench's own benchmarks/ or of the benchmark folder of the
 user's project (`core.user_project`). Nothing lists them. They import the project's package from its
-files where nothing builds it, or from the commit's copy that is measured. The packages in this
+files where nothing builds it, or from the commit's copy that is measured. The modules in this
 folder hold what the workloads of hostbench's own families share, and what is asked of them.
 """
 
@@ -92,8 +92,8 @@ def declared(workload: str) -> Workload | None:
 
 
 def questions(family: str) -> tuple[Any, ...]:
-    """What the family asks of its cases: `QUESTIONS` of its file, of ours those of the module
-    `questions` here. Raises UsageError for what is no question."""
+    """What the family asks of its cases: `QUESTIONS` of its file, or of ours of its module here.
+    Raises UsageError for what is no question."""
     asked = getattr(_asking(family), "QUESTIONS", ())
     if not isinstance(asked, tuple | list) or any(not hasattr(ask, "workload") for ask in asked):
         raise UsageError(
@@ -121,7 +121,7 @@ def _asking(name: str) -> ModuleType | None:
     family = known().get(name)
     beside = f"{__name__}.{name}"
     if family and family.is_ours and importlib.util.find_spec(beside):
-        return importlib.import_module(f"{beside}.questions")
+        return importlib.import_module(beside)
     return family.module if family else None
 
 

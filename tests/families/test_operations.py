@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 from hostbench.core.case import AxisValue
 from hostbench.device.base import Device
-from hostbench.families.collectives.exchange import Exchange, arrivals
-from hostbench.families.collectives.operations import OPERATIONS, ROOT, nccl_sends
+from hostbench.families.exchange import Exchange, arrivals
+from hostbench.families.operations import OPERATIONS, ROOT, nccl_sends
 from hostbench.measure import measure, workload
 from hostbench.measure.measure import BRIEF, Prepared
 from hostbench.measure.workload import Workload

@@ -12,7 +12,7 @@ from hostbench.core.case import Case
 from hostbench.core.records import Measurement
 from hostbench.core.units import KIB
 from hostbench.families import load
-from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.families.operations import OPERATIONS
 from hostbench.measure import measure
 from hostbench.measure.measure import BRIEF
 from hostbench.ranks.lockstep import Ranks

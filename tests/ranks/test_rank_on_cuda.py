@@ -15,9 +15,8 @@ from hostbench.core.units import MIB
 from hostbench.device import chrome
 from hostbench.device.collective_logs import NcclLog
 from hostbench.device.cuda import CudaDevice
-from hostbench.families import load
-from hostbench.families.collectives import exchange
-from hostbench.families.collectives.operations import nccl_sends
+from hostbench.families import exchange, load
+from hostbench.families.operations import nccl_sends
 from hostbench.ranks import rank as ranks
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import GroupConfig, Rank, RankConfig

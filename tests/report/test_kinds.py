@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hostbench import families
 from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
-from hostbench.families.collectives.questions import BUS as OF_BUS
-from hostbench.families.overlap.questions import ideal_round_trip_s, ideal_s
+from hostbench.families.collectives import BUS as OF_BUS
+from hostbench.families.overlap import ideal_round_trip_s, ideal_s
 from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.report.answer import Answer
 from hostbench.report.picture import chart

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
-from hostbench.families.collectives.operations import OPERATIONS, Operation, nccl_sends
+from hostbench.families.operations import OPERATIONS, Operation, nccl_sends
 from hostbench.measure.measure import Prepared, reading
 from hostbench.ranks.pattern import Pattern
 from hostbench.ranks.rank import rank_group

@@ -6,7 +6,7 @@ from typing import Any
 from hostbench.core.case import AxisValue
 from hostbench.core.units import GB, KIB, MIB, format_seconds
 from hostbench.families import question
-from hostbench.families.collectives.operations import OPERATIONS
+from hostbench.families.operations import OPERATIONS
 from hostbench.families.question import Compare, Curve, Figure, Finding, Parts, Picture, Row, Rows
 
 ALONE, QUEUED = "collectives.all_reduce", "collectives.all_reduce_queued"

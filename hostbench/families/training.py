@@ -7,8 +7,9 @@ from hostbench.core.case import AxisValue
 from hostbench.core.units import format_bytes
 from hostbench.families import question
 from hostbench.families.question import Compare, Figure, Finding, Parts, Picture, Row, Rows, Scaling
-from hostbench.families.training import KINDS
 
+KINDS = ("parameter", "gradient", "optimizer")
+"""Of what a rank holds."""
 STEP = "training.step"
 FLOAT32: Mapping[str, AxisValue] = {"dtype": "float32"}
 PER_RANK: Mapping[str, AxisValue] = {**FLOAT32, "batch": "per_rank"}

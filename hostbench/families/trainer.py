@@ -33,8 +33,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
-from hostbench.families.collectives.exchange import Exchange
-from hostbench.families.collectives.operations import OPERATIONS, nccl_sends
+from hostbench.families.exchange import Exchange
+from hostbench.families.operations import OPERATIONS, nccl_sends
 from hostbench.families.training import KINDS
 from hostbench.measure.measure import Prepared
 from hostbench.ranks.rank import RankGroup, rank_group

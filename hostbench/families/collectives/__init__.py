@@ -1,1 +1,0 @@
-"""collectives: the operations of torch.distributed, and what is asked of them."""

@@ -1,1 +1,0 @@
-"""loading: is the device fed, or does it wait for data."""

@@ -1,1 +1,0 @@
-"""overlap: does copying hide behind computing, and by how much."""

@@ -1,1 +1,0 @@
-"""What is asked of the family point_to_point."""

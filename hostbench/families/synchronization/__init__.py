@@ -1,1 +1,0 @@
-"""synchronization: what it costs a loop to wait for the device, and which wait costs what."""
