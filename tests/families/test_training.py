@@ -148,8 +148,8 @@ def test_a_rank_that_leaves_no_sync_a_step_early_is_named(faulty: Ranks) -> None
 
 def test_most_numbers_change_and_are_exact_in_float32_over_powers_of_two_alone() -> None:
     import torch
-    from hostbench.families.training.trainer import Shape, load_whole, one_process
 
+    from hostbench.families.trainer import Shape, load_whole, one_process
     from tests.families.training_faults import SHAPE
 
     where = torch.device("cpu")

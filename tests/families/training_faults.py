@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from hostbench.families.training.trainer import SGD, Shape, Trainer, unsent
 
 from hostbench.device.base import Device
+from hostbench.families.trainer import SGD, Shape, Trainer, unsent
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
 
