@@ -146,8 +146,7 @@ SETTINGS = {
 TIGHT = 1.75
 """Times the most that is asked for at once: with the default settings the cache has to be given
 back on the way, and every setting gets through."""
-NUM_BATCHES = 40
-"""Of the workload `mixed`."""
+NUM_BATCHES = 40  # of the workload `mixed`
 PINNED_SETTINGS = {
     "default": "",
     "host_register": "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",

@@ -30,8 +30,7 @@ ITEM_S = tuple(
 )
 """Of each 8 batches one is of large items, each time at another place, so that no worker gets them
 all: 100 us on average."""
-COMPUTE_S = 62.5e-6
-"""Of each item on the device: 1 ms for a batch of 16."""
+COMPUTE_S = 62.5e-6  # of each item on the device: 1 ms for a batch of 16
 _AHEAD = 2
 _NOTED_READINGS = 3
 BATCH_SIZE = 16

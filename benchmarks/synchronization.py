@@ -19,8 +19,7 @@ def setup_cache():
     return suite.measure("synchronization")
 
 
-SAMPLING = 1 / 4
-"""Each reading is the mean of many steps."""
+SAMPLING = 1 / 4  # each reading is the mean of many steps
 DEPTHS = {10: 100, 100: 50, 1_000: 10, 10_000: 10}
 """Microseconds of compute in a step -> steps of a loop."""
 TRAPS = (
@@ -38,8 +37,7 @@ TRAPS = (
     "shape",
     "graph",
 )
-FREE = ("none", "shape", "graph")
-"""What needs nothing of the device."""
+FREE = ("none", "shape", "graph")  # what needs nothing of the device
 LONG = ("none", "item", "item_every_10", "synchronize")
 """At 10 ms, where every loop takes long and the traps differ by nothing."""
 QUICK = {

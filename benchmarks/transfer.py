@@ -20,8 +20,7 @@ QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)
 """The curve of the quick profile, from where the launch is the limit to where the link is."""
 UNCACHED = 512 * MIB
 """Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
-LONG = 16 * MIB
-"""From here on a copy is long beside the enqueueing of the next one."""
+LONG = 16 * MIB  # from here on a copy is long beside the enqueueing of the next one
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
 SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}
@@ -248,10 +247,9 @@ def _anew(
     device: Device,
     source: Any,
     make: Callable[[], Any],
-    *,
     cache: str,
     target: Any = None,
-    copies: dict[str, int] | None = None,
+    **more: Any,
 ) -> Prepared:
     """A step that makes a buffer and drops the one before; `cold` drops the caches before each
     sample. What arrived is looked for in `target`, or else in the buffer made last."""
@@ -271,7 +269,7 @@ def _anew(
     if cache == "cold":
         drop()  # refused at once where there are no caches
     before = drop if cache == "cold" else None
-    return Prepared(step=step, verify=verify, before=before, copies=copies)
+    return Prepared(step=step, verify=verify, before=before, **more)
 
 
 ANEW = {"cache": ("cold", "warm"), "blocking": BLOCKING}

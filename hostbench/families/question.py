@@ -22,8 +22,7 @@ from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.core.samples import MIN_LAUNCHES, Launches
 
 NOT_ASKED = "this run did not measure it"
-ABOVE = 1.005
-"""Of a limit: what prints as more than 100 %."""
+ABOVE = 1.005  # of a limit: what prints as more than 100 %
 FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", "copies", ""]
 
 

@@ -24,8 +24,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 HEALTHY = 0.9
 """Share of the limit in packets that a link without a fault reaches: 0.90 to 0.99 in what is
 published for PCIe Gen4 and Gen5."""
-NEAR_BAND = 0.95
-"""Share of the lowest published figure that still counts as the same."""
+NEAR_BAND = 0.95  # share of the lowest published figure that still counts as the same
 LONG_BYTES = 16 * units.MIB
 """From here on a copy takes as long as its link is slow; the launch counts for little."""
 FAR_BELOW = 0.9

@@ -28,8 +28,7 @@ UNSEEN_SHARE = 0.05
 """Growth below this share of what was asked is others' traffic: the copies took another link."""
 MORE, SAME_SHARE = 4, 0.1
 """Times the repeats, and how far apart the shares may be that are the same."""
-COUNTER_WAIT_S = 0.25
-"""How long the counters get to catch up."""
+COUNTER_WAIT_S = 0.25  # how long the counters get to catch up
 
 
 def gather(device: Device, prepared: Prepared, *, traced: bool = False) -> Measurement:

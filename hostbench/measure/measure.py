@@ -24,13 +24,10 @@ PROBE_DELAY_S = 0.01
 EVENT_DELAY_S = 0.002
 """How much longer than its calls took the stream is held back, so that what the host does for a
 step is outside the device clock."""
-READING_S = 200e-6
-"""Host-only steps are repeated until one timer reading is at least this long."""
+READING_S = 200e-6  # host-only steps are repeated until one timer reading is at least this long
 MAX_NUMBER = 10_000
-MIN_SAMPLES = 7
-"""However long they take; one more before them is dropped."""
-MAX_READINGS = 10_000
-"""For a step whose time the clock does not see."""
+MIN_SAMPLES = 7  # however long they take; one more before them is dropped
+MAX_READINGS = 10_000  # for a step whose time the clock does not see
 LEAST_WARMUP_S, WINDOW, TREND = 0.03, 2, 0.05
 """Warm-up takes so long at least, and goes on while the newest readings, so many at least, take
 less than those before them by more than this share."""
@@ -41,12 +38,10 @@ allocator keeps a block's size after some nine frees, and blocks over 32 MiB nev
 MANY_PAGES = 256
 """So many new pages in each step are memory that is never reused; fewer are Python's own."""
 
-Reading = tuple[float, float]
-"""Seconds per step: end to end, and until the last call returned."""
+Reading = tuple[float, float]  # seconds per step: end to end, and until the last call returned
 
 
-BRIEF = Settings(budget_s=0.0, warmup_s=0.0)
-"""MIN_SAMPLES and no more, for a clock that is exact."""
+BRIEF = Settings(budget_s=0.0, warmup_s=0.0)  # MIN_SAMPLES and no more, for a clock that is exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from hostbench.core.errors import RankFailure, Unavailable
 
-STOPPED = ("T", "t")
-"""The kernel's letters for a process that a signal or a debugger holds."""
+STOPPED = ("T", "t")  # the kernel's letters for a process that a signal or a debugger holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

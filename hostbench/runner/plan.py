@@ -52,8 +52,7 @@ QUICK = Profile(
 third of the sampling time costs little: launches scatter more than the samples inside one."""
 
 
-SPARE = 1.1
-"""Times the seconds that a launch took: what is planned for the next."""
+SPARE = 1.1  # times the seconds that a launch took: what is planned for the next
 RANKS_AXIS = "num_ranks"
 CaseT = TypeVar("CaseT")
 

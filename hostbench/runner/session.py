@@ -26,8 +26,7 @@ from hostbench.runner.progress import Bar
 End = Literal["complete", "interrupted", "stopped", "device lost"]
 """How a run ended: measured to its end, cut off, after the time that it was given, or with a device
 that does not start any more."""
-MAX_LOST = 3
-"""Observing passes that may break before the rest of them is left out."""
+MAX_LOST = 3  # observing passes that may break before the rest of them is left out
 
 
 def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
