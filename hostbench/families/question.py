@@ -1,14 +1,7 @@
 """What a family asks of its cases, as data: hostbench.report answers it, the dashboard draws it.
 
-A question chooses rows of a run; its kind says what is made of them:
-
-Compare    values of axes against the baseline that the workload declares, at one size or along an
-           axis of numbers
-Scaling    over workers, ranks or items in a batch: the fewest that are enough
-Best       what to choose on each of several axes
-Curve      latency and bandwidth, of a line over a size
-Finding    what a case turned out to do, by size, and what was counted
-Parts      a whole against its ideal and its parts
+A question chooses rows of a run; its kind says what is made of them: Compare, Scaling, Best, Curve,
+Finding or Parts.
 """
 
 import math
@@ -312,7 +305,8 @@ class Compare(Question):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling(Compare):
-    """The figure at each number, each beside the fewest, and which number is enough."""
+    """The figure at each number of workers, ranks or items, each beside the fewest, and which
+    number is enough."""
 
     over: str = "num_ranks"
 

@@ -155,12 +155,11 @@ def records(
                 for record in launchers[side].run(asked):
                     if record.launch > launch:
                         observed.discard(record.case)
-                        progress.case(record)
-                        yield side, _evidence(record, timed[record.case])
-                        continue
-                    timed[record.case] = record
-                    if record.status != "ok":
-                        out.add(record.case)
+                        record = _evidence(record, timed[record.case])
+                    else:
+                        timed[record.case] = record
+                        if record.status != "ok":
+                            out.add(record.case)
                     progress.case(record)
                     yield side, record
     progress.dropped(len(observed & out))
