@@ -232,7 +232,7 @@ def test_halves_of_longer_runs_alarm_in_at_most_one_table_of_a_hundred() -> None
     """Tables of each noise, 25 in `make soak`: 100 series a table, 10 and 10 launches of a run."""
     rng = random.Random(101)
     alarmed = 0
-    for noise in (normal, outliers, two_modes, coarse) * (25 if SOAK else 8):
+    for noise in (normal, outliers, two_modes, coarse) * (25 if SOAK else 4):
         table = {}
         for key in range(100):
             launches = [math.exp(noise(rng)) for _ in range(20)]
@@ -245,7 +245,7 @@ def test_halves_of_longer_runs_alarm_in_at_most_one_table_of_a_hundred() -> None
 def test_sure_changes_that_are_too_small_do_not_let_false_ones_in() -> None:
     """150 series at a sure 0.5 %, which is never reported, 150 noisy ones without a
     change, 2 that are 10 % slower."""
-    rng, num = random.Random(0), 20 if SOAK else 8
+    rng, num = random.Random(0), 20 if SOAK else 4
     told = []
     for _ in range(num):
         table = {}
