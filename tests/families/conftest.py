@@ -4,8 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from hostbench.core.units import MIB
+from hostbench.device import torch_device
 from hostbench.device.cpu import CpuDevice
 from tests.fakes.fake_cuda import Machine, cuda_machine
+
+
+@pytest.fixture(autouse=True)
+def small_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each device that loads would fill 256 MiB: a third of a second."""
+    monkeypatch.setattr(torch_device, "PATTERN_BYTES", 16 * MIB)
 
 
 @pytest.fixture
