@@ -43,11 +43,6 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     assert checkout.hostbench(*run).returncode == 0
     compared = checkout.asv("compare", commit, head)
     assert compared.returncode == 0 and compared.stdout.count("\n| + ") == 8, compared.stdout
-    shown = checkout.asv("show", head)
-    assert shown.returncode == 0 and "2.00" in shown.stdout, shown.stdout
-    published = checkout.asv("publish", "--html-dir", str(tmp_path / "html"))
-    graphs = list((tmp_path / "html" / "graphs").rglob(f"{H2D}.json"))
-    assert published.returncode == 0 and graphs, published.stdout
 
     (checkout.results / "benchmarks.json").write_text("{")
     failed = checkout.hostbench(*run)
@@ -62,6 +57,7 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     origin = scratch.make(tmp_path)
     small(origin, 1.0)
     text = (origin.root / scratch.TRANSFER).read_text().replace("(64 * KIB, MIB)", "(64 * KIB,)")
+    text, _, _ = text.rpartition("\n\n@workload")  # one is enough
     quick = text.replace('version="1")', 'version="1", quick=lambda blocking, **_: blocking)')
     (origin.root / scratch.TRANSFER).write_text(quick)
     (origin.root / ".gitignore").write_text("__pycache__/\n.asv/\n")
@@ -89,7 +85,7 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
         assert done.returncode == (words[0] == "continuous"), done.stdout  # 1: something got worse
         assert "asv stores nothing" not in done.stdout and "asv profiles" not in done.stdout
         if words[0] == "compare":
-            assert done.stdout.count("\n| + ") == 4, done.stdout
+            assert done.stdout.count("\n| + ") == 2, done.stdout
     held = [journal.read(path).header.scratch for path in journal.find(clone.results)]
     assert held == ["1 launch, under 7"] * (1 + 1 + 2 * 2)
     for commit, seconds in (("main", 1.0), ("HEAD", 3.0)):
