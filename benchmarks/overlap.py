@@ -73,9 +73,17 @@ def _expects(
     return {"overlapped": True} if is_sure and not is_alone else {}
 
 
-def _axes(*batch_bytes: int, **more: tuple[str, ...]) -> dict[str, Any]:
+def _workload(*batch_bytes: int, axes: dict[str, tuple[str, ...]], **options: Any) -> Any:
+    """`@workload` with what most declare; each is of the memory that can overlap, if not said."""
     sizes_and_memory = {"batch_bytes": batch_bytes, "memory": ("pageable", "pinned")}
-    return {"device": DEVICES, **sizes_and_memory, **more}
+    usual: dict[str, Any] = {
+        "moves": _moves,
+        "expects": _expects,
+        "needs": _needs,
+        "only": _usual,
+        "baseline": {"schedule": "serial"},
+    }
+    return workload(axes={"device": DEVICES, **sizes_and_memory, **axes}, **{**usual, **options})
 
 
 class Loop:
@@ -360,51 +368,36 @@ WAYS = {
 }
 
 
-SHARED: dict[str, Any] = {
-    "moves": _moves,
-    "expects": _expects,
-    "needs": _needs,
-    "baseline": {"schedule": "serial"},
-}
+SCHEDULES = (*LOOPS[:3], "default_stream", "copy_stream", "streams_2", "streams_4", "graph")
 
 
-@workload(
-    axes=_axes(
-        512 * KIB,
-        4 * MIB,
-        32 * MIB,
-        schedule=(*LOOPS[:3], "default_stream", "copy_stream", "streams_2", "streams_4", "graph"),
-    ),
+@_workload(
+    *(512 * KIB, 4 * MIB, 32 * MIB),
+    axes={"schedule": SCHEDULES},
     only=lambda schedule, **axes: schedule != "graph" or _usual(**axes),
     quick=_quick,
     version="4",
-    **SHARED,
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
     return Loop(device, batch_bytes, memory).prepared(schedule)
 
 
-@workload(
-    axes=_axes(4 * MIB, compute_to_copy=tuple(RATIOS), schedule=LOOPS),
-    only=_usual,
-    version="3",
-    **SHARED,
-)
+@_workload(4 * MIB, axes={"compute_to_copy": tuple(RATIOS), "schedule": LOOPS}, version="3")
 def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str
 ) -> Prepared:
     """The pipeline with more or less compute per copy. Timed: as `pipeline`."""
-    return Loop(device, batch_bytes, memory, compute_to_copy=RATIOS[compute_to_copy]).prepared(
-        schedule
-    )
+    share = RATIOS[compute_to_copy]
+    return Loop(device, batch_bytes, memory, compute_to_copy=share).prepared(schedule)
 
 
-@workload(
-    axes=_axes(32 * MIB, schedule=LOOPS),
-    only=_usual,
+@_workload(
+    32 * MIB,
+    axes={"schedule": LOOPS},
+    needs=lambda **axes: [*_needs(**axes), "tensors of torch"],
+    expects={},
     version="1",
-    **{**SHARED, "needs": lambda **axes: [*_needs(**axes), "tensors of torch"], "expects": {}},
 )
 def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """The pipeline with a compute that adds to a large buffer. Timed: as `pipeline`.
@@ -414,13 +407,10 @@ def memory_bound(device: Device, batch_bytes: int, memory: str, schedule: str) -
     return Loop(device, batch_bytes, memory, memory_bound=True).prepared(schedule)
 
 
-@workload(
-    axes=_axes(
-        32 * MIB, ordering=("events", "record_stream", "stream_synchronize", "device_synchronize")
-    ),
-    only=_usual,
-    moves=_moves,
-    needs=_needs,
+@_workload(
+    32 * MIB,
+    axes={"ordering": ("events", "record_stream", "stream_synchronize", "device_synchronize")},
+    expects={},
     baseline={"ordering": "events"},
     version="2",
 )
@@ -429,15 +419,10 @@ def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Pre
     return Loop(device, batch_bytes, memory).prepared(ordering)
 
 
-@workload(
-    axes=_axes(
-        16 * MIB,
-        schedule=("copy_in_only", "copy_out_only", *LOOPS[1:3], "default_stream", "three_streams"),
-    ),
-    only=_usual,
-    version="2",
-    **{**SHARED, "moves": _moves_both_ways},
-)
+THERE_AND_BACK = ("copy_in_only", "copy_out_only", *LOOPS[1:3], "default_stream", "three_streams")
+
+
+@_workload(16 * MIB, axes={"schedule": THERE_AND_BACK}, moves=_moves_both_ways, version="2")
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
     return Loop(device, batch_bytes, memory, returns=True).prepared(schedule)

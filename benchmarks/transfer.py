@@ -60,11 +60,11 @@ def _expects(
     return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
 
 
-def _options(*sizes: int, **options: Any) -> dict[str, Any]:
-    """What most workloads declare: `moves`, `needs`, `expects`, the device and the sizes."""
+def _workload(*sizes: int, **options: Any) -> Any:
+    """`@workload` with what most declare: `moves`, `needs`, `expects`, the device and the sizes."""
     axes = {"device": DEVICES, "nbytes": sizes, **options.pop("axes", {})}
     usual = {"moves": lambda nbytes, **_: nbytes, "needs": _needs, "expects": _expects}
-    return {**usual, "version": "1", **options, "axes": axes}
+    return workload(**{**usual, "version": "1", **options, "axes": axes})
 
 
 def _host_memory(device: Device, nbytes: int, memory: str) -> Any:
@@ -103,8 +103,8 @@ def _one_way(device: str, nbytes: int, memory: str, blocking: bool) -> bool:
     return changes and (memory != "registered" or nbytes in FEW_SIZES)
 
 
-def _plain_copy(link: str, *far: str, **options: Any) -> dict[str, Any]:
-    return _options(
+def _plain_copy(link: str, *far: str, **options: Any) -> Any:
+    return _workload(
         *SIZES,
         axes={"memory": (*MEMORY, "registered", *far), "blocking": BLOCKING},
         only=_one_way,
@@ -115,9 +115,10 @@ def _plain_copy(link: str, *far: str, **options: Any) -> dict[str, Any]:
     )
 
 
-@workload(
+@_plain_copy(
+    "host_to_device",
+    "far_node",
     quick=lambda nbytes, memory, **_: nbytes in QUICK_SIZES and memory in MEMORY,
-    **_plain_copy("host_to_device", "far_node"),
 )
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation.
@@ -129,9 +130,10 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
 
 
-@workload(
+@_plain_copy(
+    "device_to_host",
+    expects=partial(_expects, direction="d2h"),
     quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory in MEMORY,
-    **_plain_copy("device_to_host", expects=partial(_expects, direction="d2h")),
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
@@ -140,12 +142,10 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     return _copy(device, target, source, blocking=blocking, copies={observed: nbytes})
 
 
-@workload(
-    **_options(
-        MIB, 16 * MIB, axes={"wait": ("none", "event")}, needs=lambda **_: ["pinned memory"],
-        expects=lambda wait, **_: {"asynchronous": wait == "none", "stale": wait == "none"},
-        baseline={"wait": "event"}, link="device_to_host",
-    )
+@_workload(
+    MIB, 16 * MIB, axes={"wait": ("none", "event")}, needs=lambda **_: ["pinned memory"],
+    expects=lambda wait, **_: {"asynchronous": wait == "none", "stale": wait == "none"},
+    baseline={"wait": "event"}, link="device_to_host",
 )  # fmt: skip
 def read_back(device: Device, nbytes: int, wait: str) -> Prepared:
     """A non_blocking copy into pinned memory, and what the host then reads. Timed: copy and wait.
@@ -182,12 +182,10 @@ def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
     return {"both_at_once": False} if memory == "pageable" else {}
 
 
-@workload(
-    **_options(
-        *FEW_SIZES[1:], axes={"memory": MEMORY}, moves=lambda nbytes, **_: 2 * nbytes,
-        rate_of="both directions", expects=_at_once, link="both_ways",
-        published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
-    )
+@_workload(
+    *FEW_SIZES[1:], axes={"memory": MEMORY}, moves=lambda nbytes, **_: 2 * nbytes,
+    rate_of="both directions", expects=_at_once, link="both_ways",
+    published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
 )  # fmt: skip
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     """A copy each way, on a stream each. Timed: both, from the first call on.
@@ -207,15 +205,13 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     return _copies(device, *pairs, step=step, copies=copies, one_stream=False)
 
 
-@workload(
-    **_options(
-        *FEW_SIZES[2:], axes={"num_devices": (1, 2, 4, 8)}, expects={},
-        needs=lambda num_devices, **_: [
-            "pinned memory", "tensors of torch", *["second device"] * (num_devices > 1)
-        ],
-        moves=lambda nbytes, num_devices, **_: num_devices * nbytes,
-        crosses=lambda nbytes, **_: nbytes, rate_of="all links together", link="host_to_device",
-    )
+@_workload(
+    *FEW_SIZES[2:], axes={"num_devices": (1, 2, 4, 8)}, expects={},
+    needs=lambda num_devices, **_: [
+        "pinned memory", "tensors of torch", *["second device"] * (num_devices > 1)
+    ],
+    moves=lambda nbytes, num_devices, **_: num_devices * nbytes,
+    crosses=lambda nbytes, **_: nbytes, rate_of="all links together", link="host_to_device",
 )  # fmt: skip
 def host_to_all(device: Device, nbytes: int, num_devices: int) -> Prepared:
     """A copy from pinned memory to each of several GPUs at once. Timed: until all are there.
@@ -275,11 +271,9 @@ def _anew(
 ANEW = {"cache": ("cold", "warm"), "blocking": BLOCKING}
 
 
-@workload(
-    **_options(
-        *FEW_SIZES, axes=ANEW, needs=lambda cache, **_: [*_needs(cache=cache), "pinned memory"],
-        baseline=WARM, link="host_to_device",
-    )
+@_workload(
+    *FEW_SIZES, axes=ANEW, needs=lambda cache, **_: [*_needs(cache=cache), "pinned memory"],
+    baseline=WARM, link="host_to_device",
 )  # fmt: skip
 def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
     """`pin_memory()` on the fly, then a host-to-device copy into place. Timed: both.
@@ -297,14 +291,12 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     return _anew(device, source, make, cache=cache, target=target, copies=copies)
 
 
-@workload(
-    **_options(
-        *FEW_SIZES,
-        axes={"memory": MEMORY, **ANEW},
-        baseline={**SYNC_PAGEABLE, **WARM},
-        link="host_to_device",
-        version="2",
-    )
+@_workload(
+    *FEW_SIZES,
+    axes={"memory": MEMORY, **ANEW},
+    baseline={**SYNC_PAGEABLE, **WARM},
+    link="host_to_device",
+    version="2",
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
     """`tensor.to(device)`. Timed: allocating on the device, the copy, dropping the last one.
@@ -316,14 +308,12 @@ def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bo
     return _anew(device, source, make, cache=cache, copies={f"H2D {memory}": nbytes})
 
 
-@workload(
-    **_options(
-        *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
-        expects=lambda device, blocking, **axes: {  # pinned memory, where there is any
-            **_expects(device, blocking, **axes), "pageable": blocking or device == "cpu"
-        },
-        baseline=WARM, link="device_to_host", version="2",
-    )
+@_workload(
+    *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
+    expects=lambda device, blocking, **axes: {  # pinned memory, where there is any
+        **_expects(device, blocking, **axes), "pageable": blocking or device == "cpu"
+    },
+    baseline=WARM, link="device_to_host", version="2",
 )  # fmt: skip
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
     """`tensor.to("cpu")`. Timed: allocating on the host, the copy, dropping the last one.
@@ -337,13 +327,11 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
 MANY = (1000 * 4 * KIB, 1000 * 64 * KIB)
 
 
-@workload(
-    **_options(
-        *MANY,
-        axes={"num_tensors": (1, 1000), "memory": MEMORY, "blocking": BLOCKING},
-        baseline={**SYNC_PAGEABLE, "num_tensors": 1},
-        link="host_to_device",
-    )
+@_workload(
+    *MANY,
+    axes={"num_tensors": (1, 1000), "memory": MEMORY, "blocking": BLOCKING},
+    baseline={**SYNC_PAGEABLE, "num_tensors": 1},
+    link="host_to_device",
 )
 def many_tensors(
     device: Device, nbytes: int, num_tensors: int, memory: str, blocking: bool
@@ -359,16 +347,14 @@ def many_tensors(
     return _copies(device, *pairs, step=step, copies={f"H2D {memory}": nbytes})
 
 
-@workload(
-    **_options(
-        *MANY,
-        axes={"num_tensors": (1000,), "memory": MEMORY, "way": ("copy", "foreach", "staging")},
-        only=lambda memory, way, **_: way != "staging" or memory == "pageable",
-        expects={},
-        needs=lambda **_: ["memory of its own", "tensors of torch", "pinned memory"],
-        baseline={"memory": "pageable", "way": "copy"},
-        link="host_to_device",
-    )
+@_workload(
+    *MANY,
+    axes={"num_tensors": (1000,), "memory": MEMORY, "way": ("copy", "foreach", "staging")},
+    only=lambda memory, way, **_: way != "staging" or memory == "pageable",
+    expects={},
+    needs=lambda **_: ["memory of its own", "tensors of torch", "pinned memory"],
+    baseline={"memory": "pageable", "way": "copy"},
+    link="host_to_device",
 )
 def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way: str) -> Prepared:
     """A thousand tensors to the device, non_blocking. Timed: all of them, into place.
@@ -400,13 +386,11 @@ def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way
     return _copies(device, *zip(targets, sources, strict=True), step=step, copies=copies)
 
 
-@workload(
-    **_options(
-        *FEW_SIZES, UNCACHED,
-        only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
-        expects=lambda **_: {"asynchronous": True}, needs=lambda **_: ["memory of its own"],
-        link="device_memory", crosses=lambda nbytes, **_: 2 * nbytes,
-    )
+@_workload(
+    *FEW_SIZES, UNCACHED,
+    only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
+    expects=lambda **_: {"asynchronous": True}, needs=lambda **_: ["memory of its own"],
+    link="device_memory", crosses=lambda nbytes, **_: 2 * nbytes,
 )  # fmt: skip
 def on_device(device: Device, nbytes: int) -> Prepared:
     """One copy inside the device's memory, which is read and written. Timed: the copy."""
@@ -417,15 +401,13 @@ def on_device(device: Device, nbytes: int) -> Prepared:
 QUEUED = 16  # copies, as nvbandwidth has them
 
 
-@workload(
-    **_options(
-        *FEW_SIZES, UNCACHED, axes={"route": ("peer", "staged", "through_host")}, expects={},
-        only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
-        depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
-        needs=lambda **_: ["second device"], baseline={"route": "through_host"},
-        link=lambda route, **_: "through_host" if route == "through_host" else "peer",
-        published=lambda route, **_: "between_devices" if route == "peer" else None,
-    )
+@_workload(
+    *FEW_SIZES, UNCACHED, axes={"route": ("peer", "staged", "through_host")}, expects={},
+    only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
+    depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
+    needs=lambda **_: ["second device"], baseline={"route": "through_host"},
+    link=lambda route, **_: "through_host" if route == "through_host" else "peer",
+    published=lambda route, **_: "between_devices" if route == "peer" else None,
 )  # fmt: skip
 def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     """One copy to a second device, by torch or through pinned host memory. Timed: the copy.
@@ -447,8 +429,8 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     return _copies(device, (target, source), step=step, copies=copies, to_second_device=True)
 
 
-def _conversion(expects: Callable[..., dict[str, bool]], **options: Any) -> dict[str, Any]:
-    return _options(
+def _conversion(expects: Callable[..., dict[str, bool]], **options: Any) -> Any:
+    return _workload(
         *FEW_SIZES[1:3],
         axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING},
         expects=expects, baseline=SYNC_PAGEABLE,
@@ -473,7 +455,7 @@ def _gathered(direction: str, memory: str, **axes: Any) -> dict[str, bool]:
     return {**expected, "pageable": memory == "pageable"}
 
 
-@workload(**_conversion(_gathered))
+@_conversion(_gathered)
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """Every second float32 of a buffer, copied dense. Timed: gathering and copying.
 
@@ -506,7 +488,7 @@ def _cast(
     return _copy(device, device.typed(target, dtype), source, blocking=blocking)
 
 
-@workload(**CAST)
+@CAST
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
 
@@ -516,7 +498,7 @@ def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: boo
     return _cast(device, "float16", nbytes, direction, memory, blocking)
 
 
-@workload(**CAST)
+@CAST
 def cast_bfloat16(
     device: Device, nbytes: int, direction: str, memory: str, blocking: bool
 ) -> Prepared:
