@@ -83,7 +83,7 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all.
 
-    All sum the same buffer in place. Sums of sums are exact here (see `ranks.pattern`), and the
+    All sum the same buffer in place. Sums of sums are exact here (see `Pattern`), and the
     last one shows each that was left out.
     """
     return _code().Exchange("all_reduce", nbytes, times=QUEUED).prepared()

@@ -7,15 +7,15 @@ scatter the root alone; of the uneven all-to-all on average). So it can be held 
 a link, whatever n is; one rank alone has none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from hostbench.ranks.pattern import Pieces
+from typing import Any, NamedTuple
 
 ROOT = 0
-Layout = Callable[[int, int, int], "Pieces"]
+Pieces = Sequence[tuple[int | None, int, int]]
+"""What a buffer holds, one after the other: (rank, or None for the sum over all; from which
+position on; how many elements)."""
+Layout = Callable[[int, int, int], Pieces]
 """Of r, a rank, n, the number of ranks, and s, the number of elements in S."""
 
 
@@ -43,7 +43,7 @@ def splits(rank: int, num: int, count: int) -> list[int]:
     return [unit * (1 + (rank + other) % num) for other in range(num)]
 
 
-def _slices(rank: int, num: int, count: int) -> "Pieces":
+def _slices(rank: int, num: int, count: int) -> Pieces:
     rows = enumerate(splits(other, num, count) for other in range(num))
     return [(other, sum(row[:rank]), row[rank]) for other, row in rows]
 

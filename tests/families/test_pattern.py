@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hostbench.core.errors import Unavailable
-from hostbench.ranks.pattern import MAX_PRIME, Pattern
+from hostbench.families.exchange import MAX_PRIME, Pattern
 
 CPU = torch.device("cpu")
 TYPES = {torch.float32: (1, 2, 3, 4, 8, 15, 1024), torch.bfloat16: (1, 2, 3, 4, 8, 15)}
