@@ -1,10 +1,13 @@
 """`hostbench nightly`: a night of a machine, unattended. Measure, keep, hold against the level of
 the runs before, measure once more what moved, say what it was."""
 
+import hashlib
 import math
+import socket
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,6 @@ from hostbench.report.page import blocks as blocks_of_run
 from hostbench.report.page import header
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
-from hostbench.runner.lock import only_one
 from hostbench.store import nights, points
 from hostbench.store.results import Results, damage
 from hostbench.vcs.measure import Measured, Setup, interleave, measure
@@ -41,6 +43,23 @@ from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 """Shares of `--budget`: up to there the run goes, and what is measured once more."""
+
+
+@contextmanager
+def only_one(what: str) -> Iterator[None]:
+    """Hold the lock of that name, for two would measure each other, whoever's processes they are.
+    The kernel gives it up with the process, so that none is ever left behind. Containers with a
+    network of their own do not see each other's. Raises NothingMeasured."""
+    address = f"\0hostbench-{hashlib.sha256(what.encode()).hexdigest()[:32]}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        try:
+            lock.bind(address)
+        except OSError as error:
+            raise NothingMeasured(
+                f"another nightly measures {what}: let it end, or end it; this one has measured "
+                "nothing"
+            ) from error
+        yield
 
 
 def execute(*, summary: Path | None, budget: float, format: str, **measuring: Any) -> int:

@@ -17,6 +17,7 @@ from hostbench import facts
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
+from hostbench.cli.nightly import only_one
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -34,7 +35,6 @@ from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.report import nightly as report
 from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.lock import only_one
 from hostbench.store import nights
 from hostbench.vcs import measure
 from tests import own_project

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from hostbench.cli.nightly import only_one
 from hostbench.core.errors import NothingMeasured
-from hostbench.runner.lock import only_one
 
 HOLD = """
 import sys, time
-from hostbench.runner.lock import only_one
+from hostbench.cli.nightly import only_one
 with only_one(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
