@@ -55,7 +55,7 @@ left, right = st.columns([3, 2])
 with left:
     longest = max((own for own in series if own.group == worst.group), key=lambda own: own.points)
     case = worst.case or longest.case
-    example = "" if worst.case else "all of the machine moved; for example "
+    example = "" if worst.case else "the whole machine moved; drawn: "
     st.caption(plain(f"{worst.group}: {example}{words.case(case)}"))
     spec = data.before_and_after(store, worst, case, HEIGHT)
     point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
@@ -64,7 +64,7 @@ with left:
     parts.link("trend", "all of this series", case=case)
 with right:
     if picked.num_series > 1:
-        st.caption("What is known of this series; (n of m): it is true of so many of the changes.")
+        st.caption("Evidence for the largest change; (n of m): it holds for n of the m changes.")
     parts.listed(evidence_lines(worst, picked.events))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")

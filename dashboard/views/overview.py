@@ -61,7 +61,7 @@ def card(picture: Picture) -> None:
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
-    says = f"{best.question} {best.verdict}" if best else "Too few cases for an answer."
+    says = f"{best.question} {best.verdict}. {best.at}" if best else "Too few cases for an answer."
     whose = f"{own[0][0]}: " * (len(own) > 1)
     svg, measured = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     verdict = plain(whose + says.replace(" on the cpu device,", ""))

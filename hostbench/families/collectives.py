@@ -63,11 +63,11 @@ BUS: Mapping[str, Any] = {
 }  # fmt: skip
 QUESTIONS = (
     Compare(
-        text="Which bus bandwidth has all-reduce, by ranks?", workload=ALONE,
+        text="What bus bandwidth does all-reduce reach, by ranks?", workload=ALONE,
         screen="all-reduce, {nbytes}, bus rate", **BUS,
     ),
     Compare(  # by gloo nothing queues up
-        text="Which bus bandwidth has all-reduce, 20 before each synchronize?", workload=QUEUED,
+        text="What bus bandwidth does all-reduce reach, 20 before each synchronize?", workload=QUEUED,
         devices=("cuda",), **BUS,
     ),
     Compare(  # of these sizes the time is latency, and a bandwidth says little
@@ -91,7 +91,7 @@ QUESTIONS = (
         screen="collectives, {nbytes}, {num_ranks}",
     ),
     Compare(
-        text="Which bus bandwidth has {operation}, by ranks?", workload=ANY, each=("operation",),
+        text="What bus bandwidth does {operation} reach, by ranks?", workload=ANY, each=("operation",),
         where={"operation": WITH_DATA[1:]}, **BUS,
     ),
     Compare(

@@ -27,7 +27,7 @@ def difference(conclusion: Conclusion) -> str:
     if conclusion.is_few:
         return "undecided: too few launches"
     if conclusion.possible <= CLOSE:
-        return f"no difference seen (<{_percent(conclusion.possible)})"
+        return f"differs by less than {_percent(conclusion.possible)}"
     spread = conclusion.spread
     vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988 %` does not
     return f"undecided: launches vary {vary}"
@@ -94,7 +94,7 @@ class Ratio:
             words, link = "the same", " as"
         else:
             words = difference(conclusion)
-            link = " from" if words.startswith("no difference") else ", beside"
+            link = " from" if words.startswith("differs") else ", beside"
         return f"{words}{link} {self.to}" if self.to else words
 
 
@@ -159,11 +159,18 @@ class Answer:
     """One short sentence; the headline."""
     state: State
     figures: tuple[Figure, ...] = ()
-    notes: tuple[str, ...] = ()
+    at: str = ""
+    """`At 64MiB, async.`: the size and the further choices that all figures share."""
+    more_notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
     chart: Chart | None = None
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
+
+    @property
+    def notes(self) -> list[str]:
+        """In sentences, what explains the figures."""
+        return [*filter(None, (self.at, *self.more_notes))]
 
     @property
     def details(self) -> list[str]:

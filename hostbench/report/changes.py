@@ -32,7 +32,7 @@ WORDS = {
     "reset": "{text}",
     "same commit": "the same commit on both sides",
     "same facts": "same driver, torch and hardware",
-    "no facts": "no facts are stored for both sides",
+    "no facts": "facts are not stored for both sides",
     "fact": "{text}",
     "measuring": "measured otherwise: {text}",
     "elsewhere": "also on {text}",
@@ -154,7 +154,7 @@ def evidence_lines(event: Event, others: Sequence[Event] = ()) -> list[str]:
         lines.append(text if is_of_all else f"{text} ({num[evidence.kind]} of {len(others)})")
     words = {True: "most likely", False: "less likely"}
     if event.cause == "environment":  # a fact did it
-        words = dict.fromkeys(words, "landed meanwhile")
+        words = dict.fromkeys(words, "commits in between")
     parts = []
     for word, commits in groupby(event.commits[:SHOWN_COMMITS], lambda own: words[own.is_likely]):
         names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in commits]

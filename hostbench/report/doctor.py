@@ -48,7 +48,7 @@ def findings(
         software = _software(facts, hardware, torch, has_git)
         lines = [*software, *_driver(facts, hardware, torch), *lines]
     if not any(line.level in ("broken", "warn") for line in lines):
-        lines.append(Diagnosis("ok", "nothing looks wrong"))
+        lines.append(Diagnosis("ok", "the machine looks fine"))
     return sorted(lines, key=lambda line: get_args(Severity).index(line.level))
 
 

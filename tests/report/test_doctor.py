@@ -71,7 +71,7 @@ def test_a_healthy_machine_is_fine_with_a_gpu_or_without() -> None:
     assert [own.level for own in diagnose(torch=CPU_TORCH)] == ["note", "ok"]
     assert [(own.level, own.text) for own in diagnose(FakeGpu())] == [
         ("ok", "gpu0: link negotiated in full: PCIe Gen5 x16, at most 57.6 GB/s each way"),
-        ("ok", "nothing looks wrong"),
+        ("ok", "the machine looks fine"),
     ]
 
 

@@ -114,14 +114,14 @@ def unseen(rows: Rows) -> str:
     return "; ".join(parts) or f"not measured: {question.NOT_ASKED}"
 
 
-def shared(ask: Question, here: Rows, axes: Sequence[str] = ()) -> tuple[str, ...]:
+def shared(ask: Question, here: Rows, axes: Sequence[str] = ()) -> str:
     """`At 64MiB, async.`: the size and the further choices that all these rows share."""
     size = size_axis(here)
     named = [axis for axis in axes if axis != size and axis in here[0].axes]
     if size and here[0].axes[size]:  # a barrier has no size
         named = [size, *named]
     words = [ask.word(axis, here[0].axes[axis]) for axis in named]
-    return (f"At {', '.join(words)}.",) if words else ()
+    return f"At {', '.join(words)}." if words else ""
 
 
 def side_by_side(

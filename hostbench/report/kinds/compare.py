@@ -40,13 +40,12 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     shown = [row for row in measured if not ask.over or row.has(claim)]
     figures = [_figure(ask, row, axes, beside.get(row.case)) for row in shown]
     state, verdict = (_enough if isinstance(ask, Scaling) else _verdict)(ask, shown, figures)
-    notes, lost, alone = list[str](), group, list[Figure]()
-    if size is None or is_at_size:
-        notes += base.shared(ask, here, [axis for axis in varying(group) if axis not in axes])
+    lost, alone = group, list[Figure]()
+    others = [axis for axis in varying(group) if axis not in axes]
+    at = base.shared(ask, here, others) if size is None or is_at_size else ""
     if size is not None and is_at_size:  # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
-    if ask.unit == "GB/s":
-        notes += base.limits(shown, lambda row: _value(ask, row))[1]
+    limits = base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else ()
     if ask.ideal is not None:
         ideal = _case(rows, *ask.ideal(shown[0]))
         alone = [base.timed(ask.ideal_name, ideal)] if ideal else []
@@ -57,7 +56,8 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         [*figures, *alone],
         lost=lost,
         lines=_lines(ask, measured, pairs) if ask.screen else (),
-        notes=tuple(notes),
+        at=at,
+        more_notes=tuple(limits),
         chart=_chart(ask, group, here, alone, pairs),
     )
 
@@ -196,7 +196,7 @@ def _verdict(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[Stat
         if figure.ratio is not None and row.has(ask.claim or {})
     ]
     if not compared and ask.claim is not None:
-        return "undecided", "undecided: what it is held against has no number in this run"
+        return "undecided", "undecided: the case that it is compared with has no number in this run"
     if not compared or (ask.claim is None and (ask.unit != "s" or ask.share_of)):
         return "figure", "; ".join(answers.in_words(figures))
     verdicts = {figure.ratio.conclusion.verdict for _, figure in compared}
@@ -260,7 +260,7 @@ def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State
         for row, figure in zip(shown, figures, strict=True)
         if row.case in others and others[row.case].verdict == "slower"
     )
-    none = "no difference seen with more" if "undecided" in more else "more is no faster"
+    none = "no difference with more" if "undecided" in more else "more is no faster"
     value = question.in_unit(figures[best].value or 0.0, ask.unit)
     verdict = f"{figures[best].label}: {value}{' a step' * (ask.unit == 's')}"
     verdict += f", and {none}" if more else ""

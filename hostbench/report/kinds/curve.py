@@ -39,7 +39,7 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=group,
         lines=_lines(ask, series[0], size) if series else (),
-        notes=tuple(limits),
+        more_notes=tuple(limits),
         chart=base.chart(
             ask,
             group,

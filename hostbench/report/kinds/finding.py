@@ -50,7 +50,7 @@ def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=group,
         lines=_lines(ask, group, size, verdict, counted, much.title),
-        notes=base.shared(ask, group) if size and size not in base.varying(group) else (),
+        at=base.shared(ask, group) if size and size not in base.varying(group) else "",
         chart=chart,
     )
 

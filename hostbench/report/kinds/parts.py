@@ -64,7 +64,8 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     able = [way for way in ways if way.hidden]
     best = max(able, key=_rank, default=None)
     state: State = "undecided"
-    verdict = f"undecided: no number of {'any other' if serial else 'the serial'} loop in this run"
+    lacks = "no other loop has a number" if serial else "the serial loop has no number"
+    verdict = f"undecided: {lacks} in this run"
     if best is not None:
         state, verdict = _verdict(ask, best, able, few_launches([*loops.values()]))
     return base.made(
@@ -74,7 +75,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=here,
         lines=_lines(ask, median([*serial.values()]), best, ideal_s) if best else (),
-        notes=base.shared(ask, here),
+        at=base.shared(ask, here),
         chart=base.chart(
             ask,
             [*loops.values()],
