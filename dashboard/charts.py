@@ -91,8 +91,8 @@ def _forest(rows: pd.DataFrame) -> Spec:
     cut = [cell for cell, far in zip(cells, ends > edge, strict=True) if far.any()]
     dots = [cell for cell in cells if not cell["change"] > edge]  # what is beyond is an arrow alone
     interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
-    name = {"align": "left", "dy": -12, "limit": {"expr": "width - 130"}}
-    text = {"align": "right", "dy": -12, "limit": 125}
+    name = {"align": "left", "dy": -12, "limit": {"expr": "0.6 * width"}}
+    text = {"align": "right", "dy": -12, "limit": {"expr": "0.38 * width"}}
     tip: Sequence[Spec] = [vega.field("name:N"), vega.field("text:N", title="verdict")]
     look = {"size": 90, "filled": True, "opacity": 1, "yOffset": 4}
     line = {"strokeWidth": 3, "opacity": 0.5, "yOffset": 4, "y2Offset": 4}

@@ -198,6 +198,12 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     return stored.assign(machine=machine, group=group)
 
 
+def events_of(store: Store, case: str, group: str) -> list[Event]:
+    """Of a series and of its machine."""
+    ids = (f"{case}@{group}", f"machine:{group}")
+    return [event for event in judged(store).events if event.id in ids]
+
+
 @st.cache_resource(max_entries=16, show_spinner=False)
 def trends(
     store: Store,
@@ -221,7 +227,7 @@ def trends(
             ", ".join(varies) or words.case(case),
             unit,
             DATES[by],
-            [event for event in history.events if event.id in (name, f"machine:{group}")],
+            events_of(store, case, group),
             detectable.get(name),
             MOST_DRAWN // len(series),
         )
@@ -232,7 +238,8 @@ def trends(
 def before_and_after(store: Store, event: Event, case: str, height: int) -> Spec:
     """A series around a change of it or of its machine."""
     rows = trend(store, event.machine, case)
-    return around(rows[rows["group"] == event.group], event, height)
+    others = events_of(store, case, event.group)
+    return around(rows[rows["group"] == event.group], event, others, height)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")

@@ -30,7 +30,9 @@ if len(options) < 2:
     parts.compare_now(store, why)
 called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
 dates = every.drop_duplicates("commit").set_index("commit")["started_at"].to_dict()
-LEVELS = {LEVEL: f"level of the {LEVEL_RUNS} runs before"} if kind in ("commit", "run") else {}
+LEVELS = (
+    {LEVEL: f"level of the runs before, {LEVEL_RUNS} at most"} if kind in ("commit", "run") else {}
+)
 
 
 def named(text: str) -> str:

@@ -67,8 +67,8 @@ QUESTIONS = (
         screen="all-reduce, {nbytes}, bus rate", **BUS,
     ),
     Compare(  # by gloo nothing queues up
-        text="What bus bandwidth does all-reduce reach, 20 before each synchronize?", workload=QUEUED,
-        devices=("cuda",), **BUS,
+        text="What bus bandwidth does all-reduce reach, 20 before each synchronize?",
+        workload=QUEUED, devices=("cuda",), **BUS,
     ),
     Compare(  # of these sizes the time is latency, and a bandwidth says little
         text="What does a small all-reduce cost?", workload=ALONE, baseline={}, over="num_ranks",
@@ -91,8 +91,8 @@ QUESTIONS = (
         screen="collectives, {nbytes}, {num_ranks}",
     ),
     Compare(
-        text="What bus bandwidth does {operation} reach, by ranks?", workload=ANY, each=("operation",),
-        where={"operation": WITH_DATA[1:]}, **BUS,
+        text="What bus bandwidth does {operation} reach, by ranks?",
+        workload=ANY, each=("operation",), where={"operation": WITH_DATA[1:]}, **BUS,
     ),
     Compare(
         text="What does a barrier cost?", workload=ANY, where={"operation": "barrier"}, baseline={},

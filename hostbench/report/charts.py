@@ -35,7 +35,7 @@ BYTES = (
     f"datum.value >= {KIB} ? format(datum.value / {KIB}, '.4~g') + 'KiB' : datum.value + ' B'"
 )
 _LABELS = {"s": SECONDS, "bytes": BYTES}
-_PLAIN = "format(datum.value, '.4~g')"
+PLAIN = "format(datum.value, datum.value < 1000 ? '.4~g' : '.4~s')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _ABOUT_LENGTH, _LANE_LENGTH = 56, 24
@@ -138,7 +138,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     good, known, bad = _split(rows)
     look = _value(chart, 0.0, top)
     axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
-    axis |= {"labelExpr": _LABELS.get(chart.x.unit, _PLAIN)}
+    axis |= {"labelExpr": _LABELS.get(chart.x.unit, PLAIN)}
     axis |= {"labelOverlap": True, "labelFlush": False}
     along: Spec = {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
     along |= {"nice": False, "padding": 14}
@@ -273,17 +273,17 @@ def _value(chart: Chart, end: float, top: float) -> Spec:
     if chart.y.is_log and top:
         values = [n for own in chart.points for n in (own.y, own.low, own.high) if n and n > 0]
         values += [rule.low for rule in chart.rules if rule.low > 0]
-        ticks = _round(min(values), max(values))
+        ticks = round_numbers(min(values), max(values))
         # one number alone lets nobody read the scale: then they are vega's
         axis = {"values": ticks} if len(ticks) > 1 else {"tickCount": 4}
-        axis["labelExpr"] = _LABELS.get(chart.y.unit, _PLAIN)
+        axis["labelExpr"] = _LABELS.get(chart.y.unit, PLAIN)
         ends = [min(*values, *ticks), max(*values, *ticks)]
         up = {"type": "log", "domain": ends, "nice": False, "padding": 8}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
     return {"title": title, "axis": axis, "scale": up | {"clamp": True}}
 
 
-def _round(low: float, high: float) -> list[float]:
+def round_numbers(low: float, high: float) -> list[float]:
     """Powers of ten over so much of a logarithmic axis, or a little more; of less than three also 2
     and 5 times."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

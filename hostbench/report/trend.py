@@ -126,12 +126,13 @@ def trend(
     )
 
 
-def around(rows: pd.DataFrame, event: Event, height: int) -> Spec:
-    """A series on both sides of its event, with its levels."""
+def around(rows: pd.DataFrame, event: Event, others: Iterable[Event], height: int) -> Spec:
+    """A series on both sides of an event, with the levels between that and the `others` of it."""
     rows = _in_order(rows, "committed_at")
     start = int((rows["committed_at"] < event.first.committed_at).sum()) - _AROUND
     rows, unit = rows.iloc[max(0, start) :].head(2 * _AROUND), units_of([rows])[0]
-    series = trend(rows, event.id, unit, events=[event], detectable=event.detectable)
+    events = [event, *(own for own in others if own != event)]
+    series = trend(rows, event.id, unit, events=events, detectable=event.detectable)
     return chart([series], unit, height=height)
 
 
@@ -229,7 +230,9 @@ def chart(
     bottom, top = _domain(points, levels, is_log)
     kind = "log" if is_log else "linear"
     up: Spec = {"scale": {"type": kind, "domain": [bottom, top], "nice": False}}
-    up["axis"] = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')"), "tickCount": 6}
+    up["axis"] = {"labelExpr": _LABELS.get(unit, charts.PLAIN), "tickCount": 6}
+    if is_log:
+        up["axis"]["values"] = charts.round_numbers(bottom, top)
     title = UNITS[unit][0] + ", log" * is_log
     y, low = (field(f"{column}:Q", title=title, **up) for column in ("y", "low"))
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]

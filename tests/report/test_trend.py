@@ -54,7 +54,7 @@ def test_a_chart_is_plain_json(results: Results) -> None:
     rows = marked(results.trend("shelf", str(CASE)))
     (event,) = history_of(results).events
     for spec in (
-        around(rows, event, 300),
+        around(rows, event, [], 300),
         chart([trend(rows, name, "time", "started_at") for name in ("a", "b")], "time"),
         chart([trend(rows.head(1), "a", "time")], "time"),
     ):
