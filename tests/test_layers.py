@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -51,7 +50,6 @@ OWNERS = {
     "deltalake": {"store"},
     "pyarrow": {"store"},
 }
-HEAVY = ("torch", "msgspec", "numpy", "pandas", "streamlit", "pynvml", "deltalake", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ def test_imports_point_down() -> None:
     for source in of("hostbench"):
         room = source.room
         if not room:
-            continue  # the face names what others import; test_importing_costs_nothing holds it
+            continue  # it names what others import; tests/cli holds what --help loads
         assert room in LEVEL, f"give {room} a place in LAYERS"
         for where, other in source.rooms():
             if other == room:
@@ -194,9 +192,7 @@ def check_unloaded(imports: str, which: str) -> None:
 
 
 def test_importing_costs_nothing() -> None:
-    """`hostbench --help` works, and fast, on a machine without any of HEAVY."""
-    names = [name for name in ("hostbench", "hostbench.cli") if find_spec(name)]
-    check_unloaded(", ".join(names), f"m in {HEAVY}")
+    """Of `hostbench --help` it is tested where it is run."""
     check_unloaded("hostbench.cli.hosts", "m == 'torch'")
     check_unloaded("hostbench.facts, hostbench.cli.doctor", "m in ('torch', 'numpy', 'pynvml')")
 

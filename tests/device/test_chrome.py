@@ -41,11 +41,6 @@ def test_events_and_rank(tmp_path: Path, packed: bool, is_list: bool) -> None:
     assert (trace.rank, trace.num_left_out) == (None if is_list else 3, 0)
 
 
-def test_no_events(tmp_path: Path) -> None:
-    trace = read_chrome(write(tmp_path / "trace.json", {"traceEvents": []}))
-    assert (trace.events, trace.rank, trace.num_left_out) == ([], None, 0)
-
-
 def k5(**more: Any) -> str:
     return json.dumps(event(5, **more))
 

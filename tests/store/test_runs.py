@@ -1,30 +1,13 @@
-"""Runs as they are read: what their launches come to, what is missing, and what is damaged."""
-
-from pathlib import Path
+"""Runs as they are read: what their launches come to, and what is missing."""
 
 import pytest
 
-from hostbench.core.records import CaseRecord, Run
-from hostbench.store import archive
+from hostbench.core.records import CaseRecord
 from hostbench.store.runs import case_results
-from tests.fakes.builders import (
-    copy_case,
-    create_case,
-    failed,
-    later,
-    record,
-    run,
-    skipped,
-    write_journal,
-)
-from tests.stored import read_tree
+from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 
 A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
 PLANNED = tuple(map(str, (A, B, C)))
-
-
-def found(one: Run) -> dict[str, tuple[str, tuple[float, ...]]]:
-    return {str(r.case): (r.status, r.seconds) for r in case_results(one)}
 
 
 LOST = failed(A, "lost", launch=1)
@@ -83,25 +66,6 @@ def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None
     records = [record(A, n, measurement={"findings": each}) for n, each in enumerate(said)]
     (result,) = case_results(run(records))
     assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
-
-
-def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(tmp_path: Path) -> None:
-    """A journal that is archived too is one run: its writer was killed before it removed it."""
-    first = run([record(A, 0), record(A, 1)])
-    path = archive.write(tmp_path, first)
-    write_journal(tmp_path, first)
-    cut = write_journal(tmp_path, later(first, 10, 2, [record(A, 0), record(A, 1)]))
-    text = cut.read_text().splitlines(keepends=True)
-    cut.write_text("".join([*text[:3], "{half\n", *text[4:]]))
-    (path.parent / "half.json.gz").write_bytes(path.read_bytes()[:50])
-    (cut.parent / "bad.journal.jsonl").write_text("{")
-    (cut.parent / "folder.journal.jsonl").mkdir()
-    write_journal(tmp_path, run([], run_id="20261121T130000Z-x-1"), finish=False)
-    tree = read_tree(tmp_path)
-    assert [found(one)[str(A)] for one in tree.runs] == [("ok", (0.5, 0.5)), ("ok", (0.5,))]
-    words = ("half.json.gz", "bad.journal", "folder.journal", "1 damaged journal line")
-    assert len(tree.warnings) == len(words)
-    assert all(any(word in warning for warning in tree.warnings) for word in words)
 
 
 def test_a_reason_of_any_length_is_shown_to_a_limit() -> None:
