@@ -24,19 +24,20 @@ BLOCK = {"cpu": (128, 0, 256), "cuda": (1024, 0, 4096)}
 TOTAL = 4  # ranks, whose rows are a `total` batch
 
 
-def _axes(*num_ranks: int, **more: Any) -> dict[str, Any]:
-    return {"device": DEVICES, "num_ranks": (*num_ranks, 2, 4, 8), **more}
-
-
 def _on_two(device: str, num_ranks: int, **_: Any) -> bool:
     """On cpu over 2 ranks alone: more would share cores."""
     return device == "cuda" or num_ranks == 2
 
 
+def _workload(*num_ranks: int, axes: dict[str, Any], **options: Any) -> Any:
+    """`@workload` over 2, 4 and 8 ranks and these, with what most declare."""
+    ranks: dict[str, Any] = {"device": DEVICES, "num_ranks": (*num_ranks, 2, 4, 8)}
+    usual: dict[str, Any] = {"only": _on_two, "sampling": 0.5, "version": "1", **options}
+    return workload(axes={**ranks, **axes}, ranks=lambda num_ranks, **_: num_ranks, **usual)
+
+
 QUICK = ("plain", "ddp", "fsdp2")
 WRAPS = (*QUICK, "zero1", "tensor_parallel")
-RANKS: Any = {"ranks": lambda num_ranks, **_: num_ranks, "sampling": 0.5, "version": "1"}
-TWO: Any = {"only": _on_two, **RANKS}
 
 
 def _code() -> Any:
@@ -60,13 +61,13 @@ def _steps(device: str, num_ranks: int, wrap: str, batch: str, dtype: str) -> bo
     return is_here and is_asked and (num_ranks == 1) == (wrap == "plain")
 
 
-@workload(
-    axes=_axes(1, wrap=WRAPS, batch=("per_rank", "total"), dtype=("float32", "bfloat16")),
+@_workload(
+    1,
+    axes={"wrap": WRAPS, "batch": ("per_rank", "total"), "dtype": ("float32", "bfloat16")},
     only=_steps,
     quick=lambda num_ranks, wrap, batch, dtype, **_: (
         num_ranks <= 2 and wrap in QUICK and (batch, dtype) == ("per_rank", "float32")
     ),
-    **RANKS,
 )
 def step(device: Device, num_ranks: int, wrap: str, batch: str, dtype: str) -> Prepared:
     """A step of training. Timed: the slowest rank's, with a synchronize.
@@ -78,9 +79,9 @@ def step(device: Device, num_ranks: int, wrap: str, batch: str, dtype: str) -> P
     return _code().Trainer(wrap, replace(model, rows=rows)).prepared()
 
 
-@workload(
-    axes=_axes(wrap=("ddp", "fsdp2"), part=("step", "compute", "optimizer", "communication")),
-    **{**TWO, "version": "2"},
+@_workload(
+    axes={"wrap": ("ddp", "fsdp2"), "part": ("step", "compute", "optimizer", "communication")},
+    version="2",
 )
 def exposed(device: Device, num_ranks: int, wrap: str, part: str) -> Prepared:
     """A step, and its parts alone. Timed: as `step`.
@@ -90,12 +91,11 @@ def exposed(device: Device, num_ranks: int, wrap: str, part: str) -> Prepared:
     return _code().part_of_step(wrap, _model(device), part)
 
 
-@workload(
-    axes=_axes(micro_batches=(1, 2, 4, 8), sync=("each", "last")),
+@_workload(
+    axes={"micro_batches": (1, 2, 4, 8), "sync": ("each", "last")},
     only=lambda micro_batches, sync, **axes: (
         _on_two(**axes) and (micro_batches > 1 or sync == "each")  # of one both are the same
     ),
-    **RANKS,
 )
 def accumulate(device: Device, num_ranks: int, micro_batches: int, sync: str) -> Prepared:
     """DDP's step over micro-batches of a quarter of the rows. Timed: all of them and one update.
@@ -106,12 +106,11 @@ def accumulate(device: Device, num_ranks: int, micro_batches: int, sync: str) ->
     return _code().Trainer("ddp", model, 1 if sync == "last" else None).prepared()
 
 
-@workload(
-    axes=_axes(bucket_cap_mb=(1, 5, 25, 100), gradient_as_bucket_view=(True, False)),
+@_workload(
+    axes={"bucket_cap_mb": (1, 5, 25, 100), "gradient_as_bucket_view": (True, False)},
     only=lambda bucket_cap_mb, gradient_as_bucket_view, **axes: (
         _on_two(**axes) and (gradient_as_bucket_view or bucket_cap_mb == 25)
     ),
-    **RANKS,
 )
 def bucket(
     device: Device, num_ranks: int, bucket_cap_mb: int, gradient_as_bucket_view: bool
@@ -121,15 +120,14 @@ def bucket(
     return _code().Trainer("ddp", _model(device, layers=8), **options).prepared()
 
 
-@workload(
-    axes=_axes(reshard=(True, False), num_ahead=(0, 1, 2), params=("float32", "bfloat16")),
+@_workload(
+    axes={"reshard": (True, False), "num_ahead": (0, 1, 2), "params": ("float32", "bfloat16")},
     only=lambda device, num_ranks, reshard, num_ahead, params: (
         _on_two(device, num_ranks)
         and (device == "cuda" or params == "float32")
         and [reshard, num_ahead == 0, params == "float32"].count(False) < 2  # one thing at a time
     ),
     needs=lambda num_ahead, **_: ["streams of torch"] if num_ahead else [],
-    **RANKS,
 )
 def reshard(device: Device, num_ranks: int, reshard: bool, num_ahead: int, params: str) -> Prepared:
     """FSDP2's step. Timed: as `step`.
@@ -140,14 +138,14 @@ def reshard(device: Device, num_ranks: int, reshard: bool, num_ahead: int, param
     return _code().Trainer(wrap, _model(device), num_ahead=num_ahead, params=params).prepared()
 
 
-@workload(
-    axes=_axes(1, layout=("whole", "columns_and_rows", "by_sequence", "fused")),
+@_workload(
+    1,
+    axes={"layout": ("whole", "columns_and_rows", "by_sequence", "fused")},
     only=lambda device, num_ranks, layout: (
         (num_ranks == 1) == (layout == "whole")
         and (_on_two(device, num_ranks) or (layout != "fused" and num_ranks < 8))
     ),
     needs=lambda layout, **_: ["symmetric memory"] if layout == "fused" else [],
-    **RANKS,
 )
 def tensor_parallel(device: Device, num_ranks: int, layout: str) -> Prepared:
     """A step of a transformer block that is split over ranks. Timed: as `step`.
@@ -161,7 +159,7 @@ def tensor_parallel(device: Device, num_ranks: int, layout: str) -> Prepared:
     return trainer.prepared()
 
 
-@workload(axes=_axes(num_workers=(0, 2)), **TWO)
+@_workload(axes={"num_workers": (0, 2)})
 def input(device: Device, num_ranks: int, num_workers: int) -> Prepared:
     """DDP's step with a batch of a DataLoader in each rank. Timed: the wait for the batch, and all.
 
@@ -169,10 +167,8 @@ def input(device: Device, num_ranks: int, num_workers: int) -> Prepared:
     return _code().fed(_model(device), num_workers)
 
 
-@workload(
-    axes=_axes(habit=("none", "item", "item_on_rank_0", "item_every_10", "clip_grad_norm")),
-    depth=10,
-    **TWO,
+@_workload(
+    axes={"habit": ("none", "item", "item_on_rank_0", "item_every_10", "clip_grad_norm")}, depth=10
 )
 def sync_trap(device: Device, num_ranks: int, habit: str) -> Prepared:
     """DDP's step of a small model, and a habit of loops. Timed: a tenth of 10 and a synchronize.

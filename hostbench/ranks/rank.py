@@ -16,7 +16,7 @@ from ctypes import c_char, c_int64
 from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -50,11 +50,6 @@ class Counters(ctypes.Structure):
     operation: bytes
     _fields_ = (("entered", c_int64), ("left", c_int64), ("operation", c_char * 48))
 
-    @classmethod
-    def shared(cls) -> Self:
-        """In memory that forked processes share."""
-        return cls.from_buffer(mmap.mmap(-1, ctypes.sizeof(cls)))
-
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -75,7 +70,9 @@ class RankConfig:
     store: Callable[[], Any]  # makes, in the rank, the torch store in which the ranks meet
     local_rank: int  # the index of its GPU
     num_local: int  # ranks on this host
-    counters: Counters = field(default_factory=Counters.shared)
+    counters: Counters = field(  # in memory that forked processes share
+        default_factory=lambda: Counters.from_buffer(mmap.mmap(-1, ctypes.sizeof(Counters)))
+    )
 
 
 class RankGroup:

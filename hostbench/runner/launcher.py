@@ -119,7 +119,12 @@ class Launcher:
 
     def _attempt(self, launch: Launch, cases: Sequence[Case]) -> Iterator[CaseRecord]:
         """One worker, until it has walked the cases or ended otherwise."""
-        self._request(replace(launch, cases=tuple(cases)))
+        if self._server is None or self._server.poll() is not None:
+            self._start()
+        assert self._server is not None and self._server.stdin is not None
+        self._server.stdin.write(encoded(replace(launch, cases=tuple(cases))))
+        self._server.stdin.flush()
+        self.worker = self._expect("could not import torch").pid
         begun: Started | None = None
         missed = ""
         deadline = time.monotonic() + launch.deadline_s
@@ -149,14 +154,6 @@ class Launcher:
                 if begun is not None:
                     yield _lost(begun, why, is_fatal=not launch.variables)
                 return
-
-    def _request(self, launch: Launch) -> None:
-        if self._server is None or self._server.poll() is not None:
-            self._start()
-        assert self._server is not None and self._server.stdin is not None
-        self._server.stdin.write(encoded(launch))
-        self._server.stdin.flush()
-        self.worker = self._expect("could not import torch").pid
 
     def _start(self) -> None:
         self._stop()
