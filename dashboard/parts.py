@@ -40,8 +40,21 @@ LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: star
 """Of a button whose text has several lines, which streamlit centres."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
-NUMBERS = "y seconds low high ci_low_s ci_high_s before_s after_s gb_per_s time".split()
-COLUMNS = {**dict.fromkeys(NUMBERS, st.column_config.NumberColumn(format="%.4g"))}
+TITLES = {
+    "y": "number",
+    "seconds": "time (s)",
+    "ci_low_s": "low (s)",
+    "ci_high_s": "high (s)",
+    "before_s": "before (s)",
+    "after_s": "after (s)",
+    "gb_per_s": "rate (GB/s)",
+}
+COLUMNS: dict[str, Any] = {
+    name: st.column_config.NumberColumn(TITLES.get(name), format="%.4g")
+    for name in (*TITLES, "low", "high", "time")
+}
+COLUMNS |= {"num_samples": "samples", "run_id": "run", "started_at": "started"}
+COLUMNS |= {"committed_at": "committed", "detects": "detectable"}
 """How these columns of a table are drawn."""
 
 
@@ -95,6 +108,7 @@ def not_judged(series: Sequence[Series]) -> str:
 def _filters(store: Store) -> None:
     """Machines and time, which hold on every page, and what device they are of."""
     names = sorted(data.machines(store))
+    check_link("machine", names)
     if len(names) > 1:
         look: Any = {"key": "machine", "bind": "query-params", "width": 340}
         st.multiselect("Machines", names, placeholder="all machines", **look)
@@ -104,6 +118,12 @@ def _filters(store: Store) -> None:
     labels = [text for device, text in DEVICES.items() if device in devices]
     if labels:
         st.markdown(" ".join(f":violet-badge[:material/info: {text}]" for text in labels))
+
+
+def check_link(key: str, options: Collection[str]) -> None:
+    """Say which choices of the address are not here: a widget forgets them in silence."""
+    if gone := [name for name in st.query_params.get_all(key) if name not in options]:
+        st.caption(f"Not here: {words.plain(', '.join(gone))}, of the link.")
 
 
 def machines(store: Store) -> list[str]:
@@ -304,7 +324,7 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
         moved = number_of(cause.num_series, "series", "series")
         title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
-        title = f"{words.change(worst)} {words.plain(title)}".strip()
+        title = f"{words.change(cause)} {words.plain(title)}".strip()
         cases = [own.case for own in cause.events if own.case]  # none: a machine as a whole
         what, *others = dict.fromkeys(case.partition("[")[0] for case in cases) or [""]
         what += f" and {number_of(len(others), 'other workload')}" * bool(others)

@@ -11,7 +11,7 @@ from hostbench import families
 from hostbench.core.case import Case, read_case
 from hostbench.core.units import format_change, number_of
 from hostbench.families.question import Question
-from hostbench.judge.events import Event
+from hostbench.report.changes import Cause
 
 PICTURES = families.pictures()
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
@@ -87,9 +87,11 @@ def ago(at: Any) -> str:
     return f"{number_of(days, 'day') if days else f'{hours} h' if hours else f'{minutes} min'} ago"
 
 
-def change(event: Event) -> str:
-    """`+18.6%`; nothing of a baseline reset."""
-    return "" if event.is_reset else format_change(event.effect)
+def change(cause: Cause) -> str:
+    """`up to +18.6%` of several changes; nothing of a baseline reset."""
+    if cause.worst.is_reset:
+        return ""
+    return "up to " * (len(cause.events) > 1) + format_change(cause.worst.effect)
 
 
 def spark(values: Sequence[float]) -> str:

@@ -48,7 +48,7 @@ if asked not in by_key:
     st.caption("The change of the link is not here: the first one is shown.")
 
 worst = picked.worst
-st.subheader(plain(f"{words.change(worst)} {picked.title}"), anchor=False)
+st.subheader(plain(f"{words.change(picked)} {picked.title}"), anchor=False)
 where = f"{number_of(picked.num_series, 'series', 'series')} on {', '.join(picked.machines)}"
 st.markdown(plain(f"{worst.state}, since {picked.since:%Y-%m-%d}, {where}"))
 left, right = st.columns([3, 2])

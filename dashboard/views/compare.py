@@ -41,6 +41,7 @@ def named(text: str) -> str:
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
     look: dict[str, Any] = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
+    parts.check_link(key, own)
     chosen = box.selectbox(label, own, key=key, **look)
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
@@ -63,6 +64,7 @@ dated = ", ".join(f"{commit8(name)} was run {when(dates[name])}" for name in run
 number = rows["verdict"].value_counts(sort=False)
 badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
 st.markdown(" ".join(badges) + f" :small[:gray[{dated}]]" * bool(dated))
+parts.check_link("of", set(rows["workload"]))
 own = rows[rows["workload"] == st.query_params.get("of")]
 if len(own):
     lane = "id"

@@ -30,6 +30,7 @@ pictures = {
     for name, own in words.PICTURES.items()
     if name == st.query_params.get("q") or not {own.workload, *own.also}.isdisjoint(workloads)
 }
+parts.check_link("q", [*pictures, OTHER])
 asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="collapsed")
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:

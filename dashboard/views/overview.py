@@ -41,6 +41,10 @@ elif any(own.judged for own in series):
     badges.append(":green-badge[:material/check: no new regression]")
 if number[PROVISIONAL]:
     badges.append(f":gray-badge[{number[PROVISIONAL]} provisional]")
+failing = runs.drop_duplicates("machine").query("failed > 0")
+if len(failing):
+    cases, on = number_of(int(failing["failed"].sum()), "case"), ", ".join(failing["machine"])
+    badges.append(f":red-badge[{cases} failed in the newest run of {plain(on)}]")
 kind = plain(newest["scratch"]) if isinstance(newest["scratch"], str) else "newest run"
 badges.append(f":blue-badge[{kind}, {ago(newest['started_at'])}]")
 setup = plain(f"{newest['machine']}, {newest['name']}, {newest['hardware']}")

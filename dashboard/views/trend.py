@@ -39,6 +39,7 @@ every = pd.concat([data.series(store, name) for name in names], ignore_index=Tru
 if every.empty:
     parts.empty("No series of these machines is stored.", parts.REMEDY)
 
+parts.check_link("case", set(every["case"]))
 # the case of the link; else of what changed most, else a time with the most points
 changed = [event.case for cause in what_changed for event in cause.events]
 longest = sorted(judged.series, key=lambda own: -own.points)

@@ -228,7 +228,9 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
     app = open_page("changes", history)
     lines = change_lines(app)
     first, *others = lines
-    assert re.match(r"\*\*\+1\d\.\d% commit .* :gray\[[▁-█]+\] .*fails now since", first), first
+    assert re.match(r"\*\*up to \+1\d\.\d% commit .* :gray\[[▁-█]+\] .*fails now since", first), (
+        first
+    )
     assert "on simulated-gen" in first
     assert any("driver: 580.1 -> 590.7" in label for label in others)
     assert "most likely " in said(app) and "hostbench compare " in said(app)
@@ -246,6 +248,9 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
 def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
     assert "The change of the link is not here" in said(open_page("changes", history, change="x"))
     assert "The run of the link is not here" in said(open_page("runs", history, of="x@y"))
+    links = [("overview", "machine"), ("curves", "q"), ("trend", "case"), ("compare", "second")]
+    for page, key in links:
+        assert "Not here: gone, of the link" in said(open_page(page, history, **{key: "gone"}))
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
