@@ -43,7 +43,7 @@ _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _WIDEST, _ROOM = 2.0, 1.03
 """Beyond so many times the longest bar a whisker is cut, and where the axis ends."""
 _PALE = "#8884"
-_SVG_WIDTH = 400
+_SVG_WIDTH = 350
 """So wide that it reads on a telephone."""
 MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
@@ -231,7 +231,8 @@ def svg(spec: Spec, ink: str = "currentColor") -> str:
     import vl_convert
 
     look = {"background": "transparent", "aria": False, "view": {"stroke": _PALE}}
-    sized = {**in_ink(spec, ink, **look), "width": _SVG_WIDTH}
+    # fitted into a width, vega would lay out the legend before it knows for how many columns
+    sized = {**in_ink(spec, ink, **look), "width": _SVG_WIDTH, "autosize": "pad"}
     document: str = vl_convert.vegalite_to_svg(printable(sized))
     return document
 
