@@ -121,8 +121,10 @@ def _filters(store: Store) -> None:
 
 
 def check_link(key: str, options: Collection[str]) -> None:
-    """Say which choices of the address are not here: a widget forgets them in silence."""
-    if gone := [name for name in st.query_params.get_all(key) if name not in options]:
+    """Say which choices of the address are not here: a widget forgets them in silence. Once it is
+    there, the address is its own."""
+    asked = st.query_params.get_all(key) if key not in st.session_state else ()
+    if gone := [name for name in asked if name not in options]:
         st.caption(f"Not here: {words.plain(', '.join(gone))}, of the link.")
 
 
