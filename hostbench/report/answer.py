@@ -94,7 +94,7 @@ class Ratio:
             words, link = "the same", " as"
         else:
             words = difference(conclusion)
-            link = " from" if words.startswith("differs") else ", beside"
+            link = " from" if conclusion.possible <= CLOSE else ", beside"
         return f"{words}{link} {self.to}" if self.to else words
 
 
