@@ -138,6 +138,8 @@ def read(path: Path) -> Run:
     finish = None
     damaged: list[int] = []
     for number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
         try:
             values = json.loads(line)
             kind = LINES.get(values["kind"])

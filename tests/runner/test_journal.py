@@ -71,9 +71,9 @@ def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
 )
 def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, damage: bytes) -> None:
     path = written(tmp_path)
-    read = edit(path, lambda lines: lines.__setitem__(3, damage))
+    read = edit(path, lambda lines: lines.__setitem__(slice(3, 4), [damage, b"\n"]))
     assert read.records == (RECORDS[0], *RECORDS[2:])
-    assert read.damaged == [4]
+    assert read.damaged == [4], "an empty line is not damaged"
     assert read.finish is not None
     (warning,) = read_tree(tmp_path).warnings
     assert f"{path}: 1 damaged journal line" in warning
