@@ -19,8 +19,9 @@ def execute(*, url: str, results: str | None) -> int:
             f"{url} is no URL; name one, as s3://bucket/path, or {folder} for a folder"
         )
     # Beside the error of a full disk, which it raises, threads of the library print a backtrace,
-    # some only afterwards (apache/arrow-rs-object-store issue 810).
-    if sys.stderr and sys.stderr is sys.__stderr__:
+    # some only afterwards (apache/arrow-rs-object-store issue 810). Python's own lines go on;
+    # a log of the library does where somebody asks for more of it than hostbench.store.table.
+    if sys.stderr and sys.stderr is sys.__stderr__ and os.environ.get("RUST_LOG") == "error":
         sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sent = publish(stored_results(results), url)

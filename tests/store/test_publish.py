@@ -22,7 +22,7 @@ from hostbench.store.publish import publish
 from hostbench.store.results import Results, version
 from hostbench.store.runs import case_results
 from hostbench.store.table import ResultTable
-from tests.commands import hostbench
+from tests.commands import hostbench, python
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_points import STARTED_MS, asv_file
 from tests.store.test_results import same_rows
@@ -212,6 +212,8 @@ def test_the_commands_read_a_url(results: Path, place: str) -> None:
     assert said[0] == said[1]
     assert {case["ceiling"] for case in said[0]["cases"]} == {"none on the cpu device"}
     assert "needs a folder" in hostbench("triage", "--results", place, code=2).err
+    again = python("-m", "hostbench", "publish", place, "--results", str(results), RUST_LOG="debug")
+    assert "DEBUG deltalake" in again.err, "the log that was asked for"
 
 
 UNKNOWN = "nothing here knows nosuch://; begin with s3://, gs://, az:// or file://"
