@@ -3,22 +3,19 @@
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
-import hostbench
 from hostbench.cli.output import show
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import UsageError, install
-from hostbench.core.files import is_url
+from hostbench.core.files import is_url, shipped
 
 
 def execute(*, port: int, headless: bool, results: str | None) -> int:
-    """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
+    """Replace this process by streamlit. Raises UsageError where streamlit or the app is not
+    there."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError(f"streamlit is not installed; {install('dashboard')}")
-    package = Path(hostbench.__file__).parent
-    apps = (folder / "app.py" for folder in (package.parent / "dashboard", package / "_dashboard"))
-    app = next(path for path in apps if path.is_file())
+    app = shipped("dashboard/app.py")
     source = results if results and is_url(results) else results_folder(results)
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
     show(f"http://{address}:{port} shows {source}; Ctrl-C ends it")

@@ -8,12 +8,11 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import hostbench
 from hostbench.cli.output import program, short, show, warn
 from hostbench.core import asv_config
 from hostbench.core.asv_config import CONFIG, asv_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
-from hostbench.core.files import read_stored, write_atomic
+from hostbench.core.files import read_stored, shipped, write_atomic
 from hostbench.core.user_project import benchmark_folder, is_hostbench, unbuilt, workload_files
 from hostbench.families import broken, user_families
 from hostbench.vcs import repo
@@ -67,10 +66,7 @@ def execute() -> int:
 
 def recipe(name: str) -> str:
     """The text of a file of docs/recipes, in a checkout or as the wheel has it."""
-    package = Path(hostbench.__file__).parent
-    folders = (package.parent / "docs", package / "_docs")
-    paths = (folder / "recipes" / name for folder in folders)
-    return next(path for path in paths if path.is_file()).read_text()
+    return shipped(f"docs/recipes/{name}").read_text()
 
 
 def _package(root: Path, project: str) -> str | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import hostbench
 from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.units import MIB
 
@@ -35,6 +36,17 @@ _REMEDY = "make the folder writable or name another with --results"
 def is_url(results: Path | str) -> bool:
     """Whether that names a table (`s3://`, `gs://`, `az://`, `file://`), not a folder of files."""
     return isinstance(results, str) and "://" in results
+
+
+def shipped(path: str) -> Path:
+    """A file that comes with hostbench, as `docs/...`: beside the package in a checkout, inside it,
+    as `_docs/...`, where it is installed. Raises UsageError."""
+    package = Path(hostbench.__file__).parent
+    inside = package / f"_{path}"
+    file = next((file for file in (package.parent / path, inside) if file.is_file()), None)
+    if file is None:
+        raise UsageError(f"{inside} is missing: install hostbench again")
+    return file
 
 
 class RefusedFileError(OSError):

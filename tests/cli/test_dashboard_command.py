@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import main
+from hostbench.core.errors import EXIT_USAGE
+from tests.commands import hostbench
 
 ROOT = Path(__file__).parent.parent.parent
 HANDSHAKE = (
@@ -99,3 +101,5 @@ def test_it_listens_where_the_environment_says(
         monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", named)
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
+    monkeypatch.setattr("hostbench.__file__", str(tmp_path / "hostbench/__init__.py"))
+    assert "app.py is missing" in hostbench("dashboard", code=EXIT_USAGE).err
