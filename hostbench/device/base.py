@@ -49,36 +49,26 @@ Ability = Literal[
 """What a workload declares in `needs`, and what some devices do not have."""
 
 
-_LACKS: Mapping[str, Mapping[str, str]] = {
-    "cpu": {
-        "pinned memory": "the cpu device has no pinned memory; it needs a GPU",
-        "allocator caches": "the cpu device's allocators have no caches: cold and warm are one "
-        "case",
-        "memory of its own": "the cpu device has no memory of its own: it works in host memory",
-        "second device": "the cpu device has no peer; it needs 2 GPUs",
-        "CUDA graphs": "the cpu device launches no kernels: it has no graphs of them",
-        "events that put the host to sleep": "each wait of the cpu device lets the host sleep: "
-        "there is no other",
-        "segments of an allocator": "the cpu device's memory is the C library's: torch packs no "
-        "segments there",
-        "streams of torch": "torch has no streams on cpu: nothing is gathered ahead; it needs a "
-        "GPU",
-        "symmetric memory": "torch has symmetric memory on GPUs alone; it needs a GPU",
-    },
-    "simulated": {
-        "segments of an allocator": "the simulated device's allocator packs no segments",
-        "training steps": "the simulated device multiplies no matrices",
-        "far NUMA node": "the simulated device's host has one NUMA node",
-        "tensors of torch": "the simulated device has no tensors of torch",
-    },
-}
+_LACKS: Mapping[str, tuple[Ability, ...]] = {
+    "cpu": (
+        "pinned memory", "allocator caches", "memory of its own", "second device", "CUDA graphs",
+        "events that put the host to sleep", "segments of an allocator", "streams of torch",
+        "symmetric memory",
+    ),
+    "simulated": (
+        "segments of an allocator", "training steps", "far NUMA node", "tensors of torch",
+    ),
+}  # fmt: skip
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:
     """The abilities that a device does not have, each with the reason, where this machine has
     `num_devices` of its kind. Without torch: `doctor` tells from it what will be skipped."""
-    few = {"second device": too_few(device, 2, num_devices)} if num_devices < 2 else {}
-    return {**few, **_LACKS.get(device, {})}
+    lacks = {"second device": too_few(device, 2, num_devices)} if num_devices < 2 else {}
+    remedy = "; it needs a GPU" if device == "cpu" else ""
+    for ability in _LACKS.get(device, ()):
+        lacks[ability] = f"the {device} device has no {ability}{remedy}"
+    return lacks
 
 
 def too_few(device: str, needed: int, num_devices: int) -> str:
@@ -135,10 +125,6 @@ class Device(Protocol):
         """Once per launch, before anything is allocated: bind to the device's NUMA node where it
         has one, and wake link and clocks until they are steady."""
         return
-
-    def is_near(self) -> bool | None:
-        """Whether this thread runs on the device's NUMA node alone; None where it is not known."""
-        return None
 
     def enter(self, case: Case) -> None:
         """Told which case's steps come next; it has been built. `reset` ends it. Only a device that

@@ -49,18 +49,6 @@ _DEPTH, _LEAST_DEPTH = 1024, 8
 
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
 _NO_PINNING = re.compile("CUDA error: (out of memory|operation not supported|OS call failed)")
-_REMEDIES = {
-    "too old": "update the NVIDIA driver, or install a torch build for an older CUDA",
-    "no NVIDIA driver": "install the driver, start the container with --gpus all, or choose "
-    "--device cpu",
-    "No CUDA GPUs": "check nvidia-smi and CUDA_VISIBLE_DEVICES, or choose --device cpu",
-    "no kernel image": f"torch {torch.__version__} has no code for this GPU; install a build "
-    "for its architecture",
-    "busy or unavailable": "another process holds the GPU; check nvidia-smi",
-    "out of memory": "another process holds the GPU's memory; check nvidia-smi",
-    "": "check nvidia-smi and that torch's CUDA matches the driver",
-}
-"""By a part of what CUDA says where it does not start; the last for all else."""
 _NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 _NVLINK_SENT_KIB = (138, 0xFFFFFFFF)
 """NVML's NVLINK_THROUGHPUT_DATA_TX: data without headers, by this scope of all links together."""
@@ -122,9 +110,6 @@ class CudaDevice(TorchDevice):
         self.copy(target, source, blocking=False)
         self.copy(source, target, blocking=False)
         _cuda._sleep(_CALIBRATION_CYCLES)
-
-    def is_near(self) -> bool | None:
-        return numa.is_near(pci_address(self.torch_device))
 
     # ---- memory
 
@@ -410,7 +395,7 @@ def require_cuda(index: int) -> None:
             torch.ones(1, device=torch.device("cuda", index)).add_(1).item()
     except (RuntimeError, AssertionError, torch.cuda.DeferredCudaCallError) as error:
         text = str(error).strip().partition("\n")[0]
-        remedy = next(remedy for part, remedy in _REMEDIES.items() if part in text)
+        remedy = "`hostbench doctor` says what may help, or choose --device cpu"
         raise BrokenError(f"device cuda: {text}; {remedy}") from error
     if index >= num:
         raise BrokenError(

@@ -53,12 +53,6 @@ def far_from(pci_address: str | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def is_near(pci_address: str | None) -> bool | None:
-    """Whether the thread may run on CPUs of the device's node alone; None where it is not known."""
-    local = local_cpus(pci_address)
-    return os.sched_getaffinity(0) <= local if local else None
-
-
 def local_cpus(pci_address: str | None) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
     device = _DEVICES / str(pci_address)

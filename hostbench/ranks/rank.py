@@ -207,15 +207,13 @@ class Rank:
         self.log: NcclLog | None = None
 
     def join(self, is_observed: bool = False) -> dict[str, bool]:
-        """What may slow it down, as findings: `oversubscribed`, more ranks than cores; `off_node`,
-        its threads run beside another CPU than that of its GPU."""
+        """What may slow it down, as a finding: `oversubscribed`, more ranks than cores."""
         if is_observed and self.config.group.backend == "nccl":
             self.log = NcclLog()
         self.group = join(self.config)
         self.device = self.group.device
-        near, kind = self.device.is_near(), self.config.group.device
-        crowded = kind == "cpu" and self.config.num_local > num_devices(kind)
-        return {"oversubscribed": crowded, **({} if near is None else {"off_node": not near})}
+        kind = self.config.group.device
+        return {"oversubscribed": kind == "cpu" and self.config.num_local > num_devices(kind)}
 
     def build(self, case: Case) -> bool:
         """Whether there is a device clock: it would hold the host's time where calls wait."""

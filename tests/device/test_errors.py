@@ -44,12 +44,6 @@ SYSTEM = (
     "error. \nLast error:\n"
 )
 SEGMENT = "Error while creating shared memory segment /dev/shm/nccl-AbCdEf (size 9637888)"
-REMOTE = (
-    f"{HEAD}remote process exited or there was a network error, NCCL version 2.29.7\n"
-    "ncclRemoteError: A call failed possibly due to a network error.\nLast error:\n"
-)
-SHM = "look whether /dev/shm is full; a container gets more by docker run --shm-size=1g"
-MORE = "NCCL_DEBUG=WARN in the environment makes NCCL say more"
 
 
 def raised(text: str) -> Exception:
@@ -60,34 +54,30 @@ def raised(text: str) -> Exception:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (
-            f"{SYSTEM}{SEGMENT}, error: No space left on device (28)",
-            f"NCCL: ncclSystemError: {SEGMENT}, error: No space left on device (28); {SHM}",
-        ),
-        (REMOTE, f"NCCL: ncclRemoteError: A call failed possibly due to a network error.; {MORE}"),
-        (f"{HEAD}invalid usage", f"NCCL: {HEAD}invalid usage; {MORE}"),
+        (f"{SYSTEM}{SEGMENT}", f"NCCL: {SEGMENT}"),
+        (f"{HEAD}invalid\nusage", f"NCCL: {HEAD}invalid usage"),
+        (f"{HEAD}invalid usage\nLast error:\n", f"NCCL: {HEAD}invalid usage Last error:"),
     ],
 )
-def test_nccl_speaks_for_itself_and_a_remedy_stands_beside(text: str, reason: str) -> None:
+def test_nccl_speaks_for_itself(text: str, reason: str) -> None:
     assert fatal_reason(raised(text)) == reason
 
 
 def test_it_comes_through_a_rank_whole() -> None:
-    """Behind the collective's own error, with the remedy inside the cut."""
+    """Behind the collective's own error."""
 
     class Rank:
         work = None
 
         def iterate(self) -> None:
-            text = f"{SYSTEM}{SEGMENT}, error: No space left on device (28)"
             try:
-                raise raised(text)
+                raise raised(f"{SYSTEM}{SEGMENT}")
             except Exception as error:
                 raise CollectiveError(str(error)) from error
 
     reply: Any = rank.obey(Rank(), "iterate", ())
     assert reply.by_others
-    assert reply.text.endswith(SHM) and "No space left on device (28)" in reply.text
+    assert reply.text.endswith(SEGMENT)
     assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text
 
 
