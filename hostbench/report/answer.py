@@ -34,10 +34,8 @@ def difference(conclusion: Conclusion) -> str:
 
 
 def interval(conclusion: Conclusion) -> str:
-    """Of an established factor: `1.9-25`; nothing of another conclusion."""
-    low, high = conclusion.low, conclusion.high
-    if not (conclusion.is_different and low and high):
-        return ""
+    """Of an established factor: `1.9-25`."""
+    low, high = conclusion.low or math.nan, conclusion.high or math.nan
     ends = (low, high) if conclusion.verdict == "faster" else (1 / high, 1 / low)
     return "-".join(units.format_factor(end)[:-1] for end in ends)
 

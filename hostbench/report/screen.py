@@ -21,19 +21,16 @@ from hostbench.report.answer import Answer, ScreenLine, factor, interval
 from hostbench.report.page import header
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
-from hostbench.report.write import StyledLine, draw
+from hostbench.report.write import STYLES, StyledLine, draw
 from hostbench.store.runs import facts_of
 
 WIDTH = 100
 MOST_LEARNT = 3
 """Effects named on each line of what was learnt."""
-NEEDS_GPU = "; it needs a GPU"
-"""How the reason of a skip ends where only a GPU answers."""
 MOST_VERDICT = 30
 """Characters of a verdict that always have their place behind the figures."""
 _LABEL = 15
 """Columns before the text of a last line."""
-_COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
 
 
 def screen(
@@ -60,7 +57,7 @@ def screen(
         *(StyledLine(_clipped(line)) for line in header(run)),
         StyledLine(""),
         *(learnt and [*learnt, StyledLine("")]),
-        *_table(answers, why and f", {why}"),
+        *_table(answers),
         StyledLine(""),
     ]
     for label, text in pairs:
@@ -97,9 +94,8 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
             yield StyledLine(_clipped(f"{label} {' · '.join(named)}"), "bold")
 
 
-def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[StyledLine]:
-    """A heading for each family, a row for each line. A verdict has its interval where it fits, and
-    one that the launches do not tell what the machine was busy with."""
+def _table(answers: Sequence[Answer]) -> Iterator[StyledLine]:
+    """A heading for each family, a row for each line; a verdict has its interval where it fits."""
     lines = [line for answer in answers for line in answer.lines]
     first = max((len(line.what) for line in lines), default=0) + 4
     figures = max((len(line.figures) for line in lines if line.conclusion), default=0)
@@ -110,19 +106,16 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[StyledLine]:
         if shown:
             yield StyledLine(family, "bold")
         for line in shown:
-            known = line.conclusion.verdict if line.conclusion else ""
-            verdict, more = line.verdict, ""
-            if line.conclusion and "launches vary" in verdict:
-                more = why_busy
-            elif line.conclusion and (between := interval(line.conclusion)):
-                more = f" ({between})"
-            if second + len(verdict + more) <= WIDTH:
-                verdict += more
+            verdict, known = line.verdict, line.conclusion
+            between = f" ({interval(known)})" if known and known.is_different else ""
+            if second + len(verdict + between) <= WIDTH:
+                verdict += between
             start = f"  {line.what}".ljust(first) + line.figures
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)
             start = f"{start}  ".ljust(min(second, WIDTH - len(verdict)))
-            yield StyledLine(start + verdict, _COLOURS.get(known, ""), len(start))
+            style = STYLES.get(known.verdict, "") if known else ""
+            yield StyledLine(start + verdict, style, len(start))
 
 
 def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str, str]]:
@@ -137,8 +130,7 @@ def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str,
     without = [own.verdict.removeprefix("skipped: ") for own in answers if not own.is_answered]
     skips = [row.reason for row in rows if row.status == "skipped" and row.reason]
     for label, what, reasons in (
-        ("needs a GPU", "question", [w.split(NEEDS_GPU)[0] for w in without if NEEDS_GPU in w]),
-        ("not answered", "question", [why for why in without if NEEDS_GPU not in why]),
+        ("not answered", "question", without),
         ("skipped", "case", [why for why in skips if why not in "; ".join(without)]),
     ):
         if reasons:

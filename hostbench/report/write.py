@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import re
-import shutil
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,10 +15,8 @@ from hostbench.core.units import one_line
 from hostbench.report.blocks import Block, Heading, Item, Page, Quoted, Struck, Table, Title
 
 WIDTH = 100
-"""Of what is wrapped for a person, whatever the terminal."""
-_LEAST = 32
-"""Characters that a column's text is wrapped to, at least."""
-_STYLES = {
+"""Of an answer in words, whatever the terminal."""
+STYLES = {
     **dict.fromkeys(("slower", "failed", "broken", "damaged"), "red"),
     **dict.fromkeys(("faster", "ok"), "green"),
     **dict.fromkeys(("undecided", "warn", "provisional", "not", "skipped"), "yellow"),
@@ -51,7 +47,7 @@ class StyledLine(NamedTuple):
 
 
 def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
-    """The page in a format of `--format`; text for a terminal is coloured, folded to its width."""
+    """The page in a format of `--format`; text for a terminal is coloured."""
     if form in ("text", "md"):
         return text(page.blocks(), terminal) if form == "text" else markdown(page.blocks())
     if form == "html":
@@ -85,17 +81,15 @@ def as_csv(table: Table) -> str:
 
 
 def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
-    """Lines of any length, or for a terminal."""
-    width = sys.maxsize if terminal is None else shutil.get_terminal_size().columns
+    """Lines of any length, but for answers; coloured for a terminal."""
     lines = list[StyledLine]()
     for block in blocks:
         if isinstance(block, Table):
-            lines += _table_lines(block, width)
+            lines += _table_lines(block)
         elif isinstance(block, str):
-            indent = "  " * isinstance(block, Item)
-            lines += map(StyledLine, _folded(indent + one_line(block), width, len(indent)))
+            lines.append(StyledLine("  " * isinstance(block, Item) + block))
         else:
-            lines.append(StyledLine(f"  {one_line(block.question)}"))
+            lines.append(StyledLine(f"  {block.question}"))
             figures = "; ".join(block.figures_in_words())
             for number, words in enumerate((block.verdict, figures, *block.notes)):
                 indent = " " * (10 if number else 6)
@@ -121,48 +115,26 @@ def draw(lines: Iterable[StyledLine], terminal: TextIO | None) -> str:
     return capture.get().rstrip("\n")
 
 
-def _table_lines(table: Table, width: int) -> Iterator[StyledLine]:
-    """Columns that do not fit go on below a row, indented; all but the last with their title."""
+def _table_lines(table: Table) -> Iterator[StyledLine]:
     is_below = table.columns[-1].below
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
     rows = [[_cell(cell, markdown=False) for cell in row] for row in table.words()]
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
-    starts = [sum(widths[:index]) + 2 * index for index in range(len(widths) + 1)]
-    num = len(columns)
-    if starts[-1] - 2 > width and starts[-2] + _LEAST > width:
-        num = max(1, sum(start - 2 <= width for start in starts[1:-1]))
 
-    def aligned(row: Sequence[str], style: str, end: int | None = None) -> Iterator[StyledLine]:
-        cells = [
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(row[:num], widths, columns, strict=False)
-        ]
-        for line in _folded("  ".join(cells).rstrip(), width, starts[num - 1]):
-            yield StyledLine(line, style, 0, end)
+    def aligned(row: Sequence[str]) -> str:
+        cells = zip(row, widths, columns, strict=False)
+        return "  ".join(c.rjust(width) if own.right else c.ljust(width) for c, width, own in cells)
 
-    yield from aligned(titles, "bold")
+    yield StyledLine(aligned(titles), "bold")
     for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
         own = list(group)
         for row in own:
             first_word = re.split(r"\W", row[0].lower())[0]
-            yield from aligned(row, _STYLES.get(first_word, ""), len(row[0]))
-            if num < len(columns):
-                named = zip(titles[num:-1], row[num:], strict=False)
-                rest = [*(f"{title} {cell}" for title, cell in named), row[len(columns) - 1]]
-                yield from map(StyledLine, _folded(f"    {'  '.join(rest)}", width, 4))
+            yield StyledLine(aligned(row), STYLES.get(first_word, ""), 0, len(row[0]))
         if note:
-            of_all = f"    the {len(own)} above: {note}" if len(own) > 1 else f"    {note}"
-            yield from (StyledLine(line, "dim") for line in _folded(of_all, width, 4))
-
-
-def _folded(line: str, width: int, start: int = 0) -> list[str]:
-    """What does not fit goes on below, from the same column as what begins at `start`."""
-    if len(line) <= width:
-        return [line]
-    room = max(width - start, _LEAST)
-    first, *more = textwrap.wrap(line[start:], room, break_on_hyphens=False) or [""]
-    return [line[:start] + first, *(" " * start + rest for rest in more)]
+            of_all = f"the {len(own)} above: {note}" if len(own) > 1 else note
+            yield StyledLine(f"    {of_all}", "dim")
 
 
 # ---- Markdown -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hostbench.core.units import format_change, format_interval
-from hostbench.report.blocks import Block, Column, Item, Struck, Table
+from hostbench.report.blocks import Column, Item, Struck, Table
 from hostbench.report.write import as_csv, markdown, text, values
 
 NASTY = "[red]x[/] `y` | \x1b[31mz"
@@ -38,11 +38,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
-
-
-def drawn(parts: list[Block], columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    return text(parts, Terminal())
 
 
 def bare(drawing: str) -> list[str]:
@@ -104,35 +99,18 @@ def test_plain_values_have_a_name_each() -> None:
     ]
 
 
-def test_what_is_too_long_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = bare(drawn(["word " * 60, Table(COLUMNS[:1], ROWS)], 60, monkeypatch))
-    assert max(map(len, lines)) <= 60 and len(lines) == 5 + 3
-    for table in (TABLE, NOTED):
-        for columns in (40, 60, 80, 200):
-            lines = bare(drawn([table], columns, monkeypatch))
-            assert max(map(len, lines)) <= columns
-            assert "".join("".join(lines).split()).count("blocking=True]@shelf") == 1
-            assert ("the 2 above: a driver" in "\n".join(lines)) is (table is NOTED)
-
-
 def test_what_counts_for_nothing_is_crossed_out() -> None:
     table = Table((Column(("s",), "time", lambda s: Struck(f"{s} s")),), [{"s": 2}])
     assert text([table]).endswith("~~2 s~~") and markdown([table]).endswith("| ~~2 s~~ |")
 
 
-@pytest.mark.parametrize("columns", [1, 4])
-def test_no_terminal_is_too_narrow(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = bare(drawn(["word " * 60, " " * 200, TABLE], columns, monkeypatch))
-    assert "slower" in "".join("".join(lines).split())
-
-
 def test_colour_is_for_terminals_that_want_it_and_files_have_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    coloured = drawn([NASTY, TABLE], 200, monkeypatch)
+    coloured = text([NASTY, TABLE], Terminal())
     assert "\x1b[31mslower" in coloured
     assert bare(coloured)[0] == "[red]x[/] `y` |  [31mz"
     assert bare(coloured)[-1].endswith("[red]x[/] `y` |  [31mz")
     assert "\x1b" not in text([TABLE])
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[31m" not in drawn([TABLE], 200, monkeypatch)
+    assert "\x1b[31m" not in text([TABLE], Terminal())
