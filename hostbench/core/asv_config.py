@@ -7,8 +7,9 @@ import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct, ValidationError, convert
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
@@ -36,23 +37,29 @@ class AsvConfig(Struct, frozen=True):
     install_command: str | tuple[str, ...] | None = None
 
 
-def read(root: Path) -> AsvConfig:
-    """The asv.conf.json in `root`: JSON with comments and trailing commas; all of JSON5, as asv
-    reads it, where asv is there. The defaults where there is none. Raises UsageError."""
+def read(root: Path, *keys: str) -> AsvConfig:
+    """These keys of the asv.conf.json in `root`, defaults for the others: a wrong value stops only
+    what needs it. JSON with comments and trailing commas; all of JSON5, as asv reads it, where asv
+    is there. Raises UsageError."""
     path = root / CONFIG
     if not path.is_file():
         return AsvConfig()
     try:
-        text = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", read_stored(path).decode()))
+        text = read_stored(path).decode()
         try:
-            config = json.loads(text)
+            values = json.loads(_LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
         except ValueError:
             if importlib.util.find_spec("json5") is None:
                 raise
-            config = importlib.import_module("json5").loads(text)
-        return convert(config, AsvConfig)
+            values = importlib.import_module("json5").loads(text)
+        config = convert(values, dict[str, Any])
     except (ValueError, OSError, RecursionError) as error:
-        raise UsageError(f"cannot read {path}: {error}; mend it") from error
+        raise UsageError(f"cannot read {path}: {error}; correct it") from error
+    needed = {key: config[key] for key in keys if key in config}
+    try:
+        return convert(needed, AsvConfig)
+    except ValidationError as error:
+        raise UsageError(f"{path} has {json.dumps(needed):.100}: {error}; correct it") from error
 
 
 def project_root(start: Path) -> Path | None:
@@ -62,13 +69,13 @@ def project_root(start: Path) -> Path | None:
 
 def asv_results(root: Path) -> Path:
     """The results folder that the asv.conf.json in `root` names. Raises UsageError."""
-    return root / read(root).results_dir
+    return root / read(root, "results_dir").results_dir
 
 
 def source_folder(root: Path) -> Path:
     """Where the files of the project in `root` lie that a commit brings: `repo` and `repo_subdir`
     of asv.conf.json; `root` itself where that names a repository elsewhere. Raises UsageError."""
-    config = read(root)
+    config = read(root, "repo", "repo_subdir")
     folder = root / config.repo / config.repo_subdir
     return folder.resolve() if folder.is_dir() else root.resolve()
 
@@ -76,7 +83,7 @@ def source_folder(root: Path) -> Path:
 def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what builds, what installs) the project whose asv.conf.json lies in `root`, of the files in
     `source`. Where that names neither, pip does both for what it can build. Raises UsageError."""
-    config = read(root)
+    config = read(root, "build_command", "install_command")
     build, install = (
         (commands,) if isinstance(commands, str) else commands
         for commands in (config.build_command, config.install_command)
@@ -97,7 +104,7 @@ def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str
 def without_plugin(root: Path) -> str | None:
     """What asv.conf.json in `root` lacks for asv to measure and to record by hostbench. Raises
     UsageError."""
-    config = read(root)
+    config = read(root, "plugins", "environment_type")
     if _PLUGIN in (config.plugins or ()) and config.environment_type == "hostbench":
         return None
     return (

@@ -34,7 +34,7 @@ def package_of(root: Path, tree: Path, folder: Path, commit: str | None) -> OwnP
     wheels.mkdir(parents=True)
     site = environment(home)
     variables = {
-        "project": asv_config.read(root).project or root.name,
+        "project": asv_config.read(root, "project").project or root.name,
         "conf_dir": str(root),
         "env_name": "hostbench",
         "env_type": "hostbench",
@@ -64,7 +64,7 @@ def _run(root: Path, command: str, variables: dict[str, str], environ: dict[str,
         from asv import util
     except ImportError as error:
         raise UsageError(f"asv.conf.json is read as asv does it: {install('bench')}") from error
-    timeout_s = asv_config.read(root).install_timeout
+    timeout_s = asv_config.read(root, "install_timeout").install_timeout
     try:
         words, own, codes, folder = util.interpolate_command(command, variables)
         util.check_output(

@@ -110,6 +110,14 @@ def test_where_asv_keeps_results(
         asv_config.asv_results(root)
 
 
+def test_a_wrong_value_stops_what_needs_it(root: Path) -> None:
+    (root / "asv.conf.json").write_text("{results_dir: 'a//b', install_timeout: 'long'}")
+    assert asv_config.asv_results(root) == root / "a/b"
+    wrong = r'asv\.conf\.json has {"install_timeout": "long"}: Expected `float`, got `str`'
+    with pytest.raises(UsageError, match=wrong):
+        asv_config.read(root, "install_timeout")
+
+
 def test_what_landed_between_two_commits(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     for subject in ("two", "three\ttabs"):
