@@ -33,6 +33,7 @@ from tests.cli.test_nightly import CONFIG, WORKLOAD
 from tests.dashboard_page import APP, PAGES, opened
 from tests.fakes.builders import COMMIT, copy_case, failed, record, run, skipped
 from tests.made_trace import MadeTrace
+from tests.scratch import Scratch
 
 Content = bytes | dict[str, Any] | list[Any] | Callable[[Path], object]
 """Of a file: its bytes, what it holds as JSON (packed where its name says so), or what makes it."""
@@ -249,7 +250,9 @@ def build(root: Path) -> None:
             subprocess.run(["git", "init", "-q", root / f"{name}-{number}"], check=True)
 
 
-NIGHT = "nightly --device simulated --machine simulated-shelf"
+ON_SHELF = "--device simulated --machine simulated-shelf --launches 7"
+BISECT = "bisect steps.copies[device=cuda,way=to] --good HEAD~1 --bad HEAD"
+MEASURING = [f"{command} {ON_SHELF}" for command in ("nightly", "run steps", "ab HEAD~1", BISECT)]
 
 
 def commands(root: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -268,7 +271,7 @@ def commands(root: Path) -> Iterator[tuple[Path, list[str]]]:
     yield root, ["idle", *traces, "--format", "md"]
     yield root, ["doctor"]
     for number in range(len(CONFIGS)):
-        for command in ("report", "list"):
+        for command in ("report", "list", "doctor"):
             yield root / f"asv.conf.json-{number}", [command]
         yield root / f"pyproject.toml-{number}", ["init"]
 
@@ -288,20 +291,27 @@ def everything(root: Path) -> Iterator[dict[str, Any]]:
         patch.setattr(sys, "argv", ["app.py"])
         for page in PAGES:
             yield {"what": f"page {page}", **_measured(partial(_draw, patch, page, root))}
-    yield {"what": NIGHT, **_measured(partial(_measure_a_night, root))}
+    project = _project(root)
+    for command in MEASURING:
+        yield {"what": command, **_measured(partial(_measure, project, command, root))}
 
 
-def _measure_a_night(root: Path) -> int:
-    """Of a project beside the results."""
+def _project(root: Path) -> Scratch:
+    """Beside the results: two commits, the second of which is slower."""
     project = own_project.empty(root)
     own_project.write(project.root, f"# benchmarks/steps.py\n{WORKLOAD}")
-    (project.root / "mine.py").write_text("TIMES = 1\n")
     (project.root / "asv.conf.json").write_text(json.dumps(CONFIG))
     (project.home / "story.toml").write_text("seed = 1\n")
     project.environ[simulated_file.VARIABLE] = str(project.home / "story.toml")
     project.git("init", "-q")
-    project.commit("begin")
-    done = project.hostbench(*NIGHT.split(), "--results", str(root / "results"))
+    for times, message in enumerate(("begin", "slower"), start=1):
+        (project.root / "mine.py").write_text(f"TIMES = {times}\n")
+        project.commit(message)
+    return project
+
+
+def _measure(project: Scratch, command: str, root: Path) -> int:
+    done = project.hostbench(*command.split(), "--results", str(root / "results"))
     print(done.stdout, end="")
     return done.returncode
 
