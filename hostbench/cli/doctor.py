@@ -4,11 +4,11 @@ import shutil
 from dataclasses import asdict
 from typing import Any
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from hostbench.cli.output import show_page, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
-from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch, to_json
+from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.blocks import Page
@@ -29,7 +29,7 @@ def execute(*, format: str = "text") -> int:
     def document() -> dict[str, Any]:
         return {
             "machine": machine,
-            "facts": to_json(facts),
+            "facts": to_builtins(facts),
             "hardware": asdict(hardware),
             "torch": structs.asdict(torch),
             "runs": runs,

@@ -58,7 +58,7 @@ def _hello(member: Member, options: Measuring) -> Hello:
             return hello
         host_facts = facts.collect(torch_state=facts.probe_torch(device) if member.rank else None)
         machine = facts.machine_name(None, host_facts)
-        return replace(hello, machine=machine, facts=facts.to_json(host_facts))
+        return replace(hello, machine=machine, facts=host_facts)
     except HostbenchError as error:
         return Hello(member=member, wrong=str(error))
 

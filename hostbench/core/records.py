@@ -40,7 +40,7 @@ Proof = Annotated[str, Meta(pattern=r"^(passed|failed|unavailable)(:|\Z)")]
 FindingValue = bool | int | float | str | None
 Status = Literal["ok", "skipped", "failed"]
 FactGroups = Mapping[str, Mapping[str, Any]]
-"""Group -> name -> what `hostbench.facts.record.from_json` reads."""
+"""Group -> name -> what `hostbench.facts.record.Fact` is."""
 
 T = TypeVar("T")
 

@@ -29,6 +29,7 @@ from hostbench.device.torch_device import TorchDevice, own_pages
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import usable_cores
 from hostbench.facts.nvml import NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.record import Unknown
 from hostbench.facts.spec import LINK_BYTES
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
@@ -362,9 +363,9 @@ class LinkCounters:
         """(into the GPU, out of it), bytes since some time."""
         counts = []
         for fact in read_rows(self._nvml, LINK_BYTES, self._handle).values():
-            if not isinstance(fact.value, int):
+            if isinstance(fact, Unknown):
                 raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
-            counts.append(fact.value)
+            counts.append(int(fact))
         into, out_of = counts
         return into, out_of
 

@@ -14,7 +14,7 @@ from hostbench.core.case import Case, Selector, parse_selector
 from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
 from hostbench.core.units import GB
-from hostbench.facts.record import Facts, known
+from hostbench.facts.record import Facts
 
 VARIABLE = "HOSTBENCH_SIMULATION"
 MARK = "simulated"
@@ -85,10 +85,10 @@ class Simulation(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     def all_facts(self) -> Facts:
         """All that a run knows of its machine: nothing of the real one is among them."""
         return {
-            "host": {"cpu_model": known("Simulated CPU")},
-            "nvml": {"num_gpus": known(1)},
-            "gpu0": {"name": known("Simulated GPU")},
-            GROUP: {name: known(value) for name, value in asdict(self.link).items()},
+            "host": {"cpu_model": "Simulated CPU"},
+            "nvml": {"num_gpus": 1},
+            "gpu0": {"name": "Simulated GPU"},
+            GROUP: {name: value for name, value in asdict(self.link).items()},
         }
 
 

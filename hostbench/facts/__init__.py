@@ -14,7 +14,7 @@ from hostbench.facts.machine import (
     machine_of_asv,
     register_with_asv,
 )
-from hostbench.facts.record import Facts, known, to_json, unknown
+from hostbench.facts.record import Facts, Unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
 from hostbench.facts.torch_probe import TorchState, probe_torch
@@ -31,7 +31,6 @@ __all__ = [
     "nvidia_hardware",
     "probe_torch",
     "register_with_asv",
-    "to_json",
 ]
 
 
@@ -45,7 +44,7 @@ def collect(
     """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`. `root`
     stands in for / in tests, and `nvml` for pynvml."""
     host = {
-        row.name: unknown(row.why) if value is None else known(value)
+        row.name: Unknown(row.why) if value is None else value
         for row in rows_of("host")
         for value in [read(root) for read in row.read if callable(read)]
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostbench.facts import spec
-from hostbench.facts.record import Fact, Facts, cuda_group, text_of
+from hostbench.facts.record import Fact, Facts, Unknown, cuda_group, text_of
 
 RunFacts = Mapping[str, Facts]
 """When (`before`, `during`) -> facts of a run."""
@@ -58,17 +58,19 @@ def _under_load(run: RunFacts) -> Facts:
     """Facts from before a run; of what is watched those of the run."""
     facts = {group: dict(members) for group, members in run.get("before", {}).items()}
     for group, members in run.get("during", {}).items():
-        told = {name: fact for name, fact in members.items() if fact.why is None}
-        facts.setdefault(group, {}).update(told)
+        own = facts.setdefault(group, {})
+        own |= {name: fact for name, fact in members.items() if not isinstance(fact, Unknown)}
     return facts
 
 
 def _has_moved(name: str, old: Fact | None, new: Fact | None) -> bool:
     """Whether it counts. A variable that is not set has no fact; in older archives one says so."""
     if name.startswith("env_"):
-        old, new = (None if fact and fact.why == "not set" else fact for fact in (old, new))
+        old, new = (None if fact == Unknown("not set") else fact for fact in (old, new))
         return old != new
     row = spec.row(name)
     if row is None or row.moved is None or old is None or new is None:
         return False
-    return old.why is None and new.why is None and row.moved(old.value, new.value)
+    if isinstance(old, Unknown) or isinstance(new, Unknown):
+        return False
+    return row.moved(old, new)

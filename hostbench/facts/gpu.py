@@ -12,7 +12,7 @@ from typing import Any
 
 from hostbench.facts.host import read_fields, read_text
 from hostbench.facts.nvml import Nvml, NvmlThread, NvmlUnavailable, hash_uuid
-from hostbench.facts.record import Fact, Facts, Group, known, unknown
+from hostbench.facts.record import Fact, Facts, Group, Unknown
 from hostbench.facts.spec import Spec, rows_of
 
 ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
@@ -57,9 +57,10 @@ def nvidia_hardware(
 
     def names_of(nvml: Nvml) -> tuple[str, ...]:
         gpus = nvml.handles()
-        open_ones = [gpu for gpu in gpus if not isinstance(gpu, Fact)]
-        names = [nvml.read(["nvmlDeviceGetName"], gpu).value or UNNAMED for gpu in open_ones]
-        return tuple(map(str, names)) or (UNNAMED,) * len(gpus)
+        open_ones = [gpu for gpu in gpus if not isinstance(gpu, Unknown)]
+        names = [nvml.read(["nvmlDeviceGetName"], gpu) for gpu in open_ones]
+        told = [UNNAMED if isinstance(name, Unknown) else str(name) for name in names]
+        return tuple(told) or (UNNAMED,) * len(gpus)
 
     try:
         names = NvmlThread(names_of, library).answer()
@@ -113,9 +114,10 @@ def nvml_facts(
         except NvmlUnavailable as error:
             why = str(error)
             names = _shown_by_kernel(root, why).names
-    facts = {"nvml": {row.name: unknown(why) for row in _NVML}}
+    facts: Facts = {"nvml": {row.name: Unknown(why) for row in _NVML}}
+    unread: Group = {row.name: Unknown(why) for row in _GPU}
     for index, name in enumerate(names):
-        facts[f"gpu{index}"] = {row.name: unknown(why) for row in _GPU} | {"name": known(name)}
+        facts[f"gpu{index}"] = {**unread, "name": name}
     return facts
 
 
@@ -124,18 +126,17 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
     devices in its own way, that of `uuid_hashes`. No CUDA context is made to tell."""
     num = len(nvml.handles())
     if not uuid_hashes:
-        return [known(0)] if num == 1 else [unknown(ORDER_UNKNOWN)] * num
-    uuids = ((index, fact.value) for index, fact in nvml.uuids())
-    by_hash = {hash_uuid(uuid): index for index, uuid in uuids if isinstance(uuid, str)}
+        return [0] if num == 1 else [Unknown(ORDER_UNKNOWN)] * num
+    by_hash = {hash_uuid(uuid): index for index, uuid in nvml.uuids() if isinstance(uuid, str)}
     order = [by_hash.get(uuid_hash) for uuid_hash in uuid_hashes]
     missing = "CUDA does not show this GPU to the process"
     if None in order:
         missing = "NVML does not know torch's device"
-    return [known(order.index(i)) if i in order else unknown(missing) for i in range(num)]
+    return [order.index(i) if i in order else Unknown(missing) for i in range(num)]
 
 
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
     """These facts of the driver, or of a GPU, whose handle may be why it has none."""
-    if handle and isinstance(handle[0], Fact):
+    if handle and isinstance(handle[0], Unknown):
         return {row.name: handle[0] for row in rows}
     return {row.name: nvml.read(row.read, *handle, why=row.why) for row in rows}

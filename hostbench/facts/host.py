@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hostbench.core.processes import with_descendants
 from hostbench.core.units import KIB
-from hostbench.facts.record import Fact, Group, known, unknown
+from hostbench.facts.record import Fact, Group, Unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
     "0xd4f": "Neoverse-V2",
@@ -206,12 +206,12 @@ def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
     """What others took in between, as shares of the whole machine's CPU time: also the other
     tenants of a container's host, whose /proc/stat it mostly sees."""
     if began is None or ended is None or ended.total <= began.total:
-        reason = unknown("the CPU counters did not move, or cannot be read")
+        reason = Unknown("the CPU counters did not move, or cannot be read")
         return {"steal_share": reason, "foreign_cpu_share": reason}
     total, busy, steal, own = (new - old for old, new in zip(began, ended, strict=True))
 
     def share(ticks: int) -> Fact:
         """At least 0: the kernel counts a process's time finer than a CPU's."""
-        return known(round(max(0, ticks) / total, 6))
+        return round(max(0, ticks) / total, 6)
 
     return {"steal_share": share(steal), "foreign_cpu_share": share(busy - own)}

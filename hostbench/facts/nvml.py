@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from hostbench.facts.host import read_int
-from hostbench.facts.record import Fact, known, unknown
+from hostbench.facts.record import Fact, Unknown
 
 T = TypeVar("T")
 Call = str | Callable[..., Any]
@@ -108,27 +108,25 @@ class Nvml:
     library: Any
 
     def ask(self, call: Call, *arguments: Any) -> Any:
-        """What that call answers, or the unknown Fact that says why it does not."""
+        """What that call answers, or the Unknown that says why it does not."""
         try:
             if isinstance(call, str):
                 return getattr(self.library, call)(*arguments)
             return call(self.library, *arguments)
         except Exception as error:
-            return unknown(self.reason(error))
+            return Unknown(self.reason(error))
 
     def read(self, calls: Sequence[Call], *arguments: Any, why: str = "") -> Fact:
         """The first of these calls that GPU, driver and pynvml answer; the last refusal is the
         reason, or `why` where the answer is none."""
-        answer: Any = None
+        fact: Any = None
         for call in calls:
-            answer = self.ask(call, *arguments)
-            if not isinstance(answer, Fact):
+            fact = self.ask(call, *arguments)
+            if not isinstance(fact, Unknown):
                 break
-        if isinstance(answer, bytes):
-            answer = answer.decode(errors="replace")
-        if answer is None or answer == "":
-            return unknown(why or "NVML answered nothing")
-        return answer if isinstance(answer, Fact) else known(answer)
+        if isinstance(fact, bytes):
+            fact = fact.decode(errors="replace")
+        return Unknown(why or "NVML answered nothing") if fact is None or fact == "" else fact
 
     def reason(self, error: Exception) -> str:
         """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
@@ -145,10 +143,10 @@ class Nvml:
         raise error
 
     def handles(self) -> list[Any]:
-        """Of each GPU that the driver shows the handle, or the unknown Fact that says why there is
+        """Of each GPU that the driver shows the handle, or the Unknown that says why there is
         none. Raises NvmlUnavailable where they are not counted."""
         count = self.ask("nvmlDeviceGetCount")
-        if isinstance(count, Fact):
+        if isinstance(count, Unknown):
             raise NvmlUnavailable(count.why)
         return [self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
 
@@ -156,24 +154,24 @@ class Nvml:
         """The index and the UUID, as torch writes it, of each GPU and of each of its MIG devices;
         unknown where it is refused. Raises NvmlUnavailable as `handles` does."""
         for index, gpu in enumerate(self.handles()):
-            if isinstance(gpu, Fact):
+            if isinstance(gpu, Unknown):
                 yield index, gpu
                 continue
             most = self.ask("nvmlDeviceGetMaxMigDeviceCount", gpu)
-            slots = range(0 if isinstance(most, Fact) else most)
+            slots = range(0 if isinstance(most, Unknown) else most)
             slices = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot) for slot in slots]
             for device in (gpu, *slices):
-                if not isinstance(device, Fact):
+                if not isinstance(device, Unknown):
                     uuid = self.read(["nvmlDeviceGetUUID"], device)
-                    yield index, known(bare(str(uuid))) if uuid.why is None else uuid
+                    yield index, uuid if isinstance(uuid, Unknown) else bare(str(uuid))
 
     def index_of(self, uuid: str) -> int:
         """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable with a reason."""
         why = "NVML shows no GPU with this UUID (MIG?)"
         for index, fact in self.uuids():
-            if fact.value == bare(uuid):
+            if fact == bare(uuid):
                 return index
-            why = fact.why or why
+            why = fact.why if isinstance(fact, Unknown) else why
         raise NvmlUnavailable(why)
 
 

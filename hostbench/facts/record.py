@@ -1,52 +1,42 @@
-"""One fact: a value, or the reason why there is none. A facts set is group -> name -> Fact.
+"""One fact: a value, or why there is none, as it is stored. A facts set is group -> name -> Fact.
 
 Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ...; `spec` has a row for each name.
 """
 
-from typing import Any
+from msgspec import Struct
 
-from msgspec import Struct, ValidationError, convert
-
-from hostbench.core.errors import DataError
-
-Value = str | int | float | bool | None
+Value = str | int | float | bool
 
 MOST_FOREIGN = 0.1
 """Share of the CPU that other programs may take on a quiet machine."""
 
 
-class Fact(Struct, frozen=True):
-    """`why` says why there is no value; it is None exactly when there is one."""
+class Unknown(Struct, frozen=True):
+    """Why there is no value."""
 
-    value: Value = None
-    why: str | None = None
+    why: str
+    value: None = None
+    """What readers of JSON look at first."""
 
     def __str__(self) -> str:
-        return str(self.value) if self.why is None else f"unknown ({self.why})"
+        return f"unknown ({self.why})"
 
 
+Fact = Value | Unknown
 Group = dict[str, Fact]
 Facts = dict[str, Group]
 
 
-def known(value: str | int | float | bool) -> Fact:
-    return Fact(value=value)
-
-
-def unknown(why: str) -> Fact:
-    return Fact(why=why)
-
-
-def value_of(facts: Facts, group: str, name: str) -> Value:
+def value_of(facts: Facts, group: str, name: str) -> Value | None:
     """The value, or None where the fact is unknown or was not recorded."""
     fact = facts.get(group, {}).get(name)
-    return None if fact is None else fact.value
+    return None if isinstance(fact, Unknown) else fact
 
 
 def why_unknown(facts: Facts, group: str, name: str) -> str | None:
     """Why a fact has no value; None where it has one, or was not recorded."""
     fact = facts.get(group, {}).get(name)
-    return None if fact is None else fact.why
+    return fact.why if isinstance(fact, Unknown) else None
 
 
 def number_of(facts: Facts, group: str, name: str) -> float | None:
@@ -85,30 +75,3 @@ def cuda_group(facts: Facts, index: int = 0) -> str | None:
     if len(numbered) == 1:
         return numbered[0]
     return (groups or ["gpu0"])[0] if index == 0 and len(groups) < 2 else None
-
-
-def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
-    """A known fact is its value; an unknown one is `{"value": null, "why": reason}`."""
-    return {
-        group: {
-            name: fact.value if fact.why is None else {"value": None, "why": fact.why}
-            for name, fact in members.items()
-        }
-        for group, members in facts.items()
-    }
-
-
-def from_json(data: Any) -> Facts:
-    """The inverse of `to_json`. Raises DataError for anything that is not a facts set."""
-    try:
-        groups = convert(data, dict[str, dict[str, Fact | Value]])
-    except ValidationError as error:
-        raise DataError(f"damaged facts: {error}") from error
-    facts: Facts = {}
-    for group, members in groups.items():
-        facts[group] = {}
-        for name, stored in members.items():
-            fact = stored if isinstance(stored, Fact) else Fact(stored)
-            is_silent = fact.value is None and not fact.why
-            facts[group][name] = unknown("no reason was recorded") if is_silent else fact
-    return facts

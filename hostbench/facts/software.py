@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import metadata
 
 from hostbench.facts.nvml import hash_uuid
-from hostbench.facts.record import Group, known, unknown
+from hostbench.facts.record import Group, Unknown
 from hostbench.facts.torch_probe import TorchState
 
 VARIABLES = frozenset(
@@ -49,12 +49,12 @@ def software_facts(
 ) -> Group:
     """Versions, and the variables that are set. `torch_state` is what `probe_torch` answered."""
     environ = os.environ if environ is None else environ
-    facts = {"python": known(platform.python_version())}
+    facts: Group = {"python": platform.python_version()}
     for package in ("torch", "asv"):
         try:
-            facts[package] = known(metadata.version(package))
+            facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            facts[package] = unknown("not installed")
+            facts[package] = Unknown("not installed")
     for name in ("cuda_runtime", "nccl"):
         value = getattr(torch_state, name, None)
         why = "this torch was built without it"
@@ -62,13 +62,13 @@ def software_facts(
             why = "torch was not imported to read it"
         elif not torch_state.importable:
             why = torch_state.error or "torch cannot be imported"
-        facts[f"torch_{name}"] = known(value) if value else unknown(why)
+        facts[f"torch_{name}"] = value if value else Unknown(why)
     for name in sorted(environ):
         if name in VARIABLES:
             value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])
             is_path = bool(set(value) & {"/", "\\"})
-            facts[f"env_{name}"] = unknown("set to a path: not stored") if is_path else known(value)
+            facts[f"env_{name}"] = Unknown("set to a path: not stored") if is_path else value
         elif name.startswith(PREFIXES):
             why = "set, but it may name a path or a host: not stored"
-            facts[f"env_{name}"] = unknown(why)
+            facts[f"env_{name}"] = Unknown(why)
     return facts

@@ -15,7 +15,7 @@ from hostbench.core.units import MIB
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import cpu_shares, cpu_ticks
 from hostbench.facts.nvml import THROTTLE_WORDS, Nvml, NvmlThread, NvmlUnavailable
-from hostbench.facts.record import Facts, Group, gpu_groups, known, number_of, to_json, unknown
+from hostbench.facts.record import Facts, Group, Unknown, gpu_groups, number_of
 from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
 
 INTERVAL_S = 0.25
@@ -27,7 +27,7 @@ REASON_SHARE = 0.02
 """Of the readings under load: see `add_up`."""
 
 Write = Callable[[str, Mapping[str, Any]], None]
-"""Takes `during`, and the facts as JSON: `JournalWriter.facts`."""
+"""Takes `during`, and the facts: `JournalWriter.facts`."""
 
 
 class Watch:
@@ -71,7 +71,7 @@ class Watch:
             why = f"{type(error).__name__}: {error}"
         host = cpu_shares(self._began, cpu_ticks(self._pid))
         gpus = {f"gpu{at}": add_up([*readings], why) for at, readings in self._readings.items()}
-        self._write("during", to_json({"host": host, **gpus}))
+        self._write("during", {"host": host, **gpus})
 
     def _sample(self, nvml: Nvml) -> None:
         while not self._stop.is_set():
@@ -99,12 +99,13 @@ def add_up(readings: Sequence[Group], failed: str | None) -> Group:
         why = "no load lasted for two readings of the GPU"
     facts: Group = {}
     for row in _WATCHED:
-        refused = [fact for reading in readings if (fact := reading[row.name]).why is not None]
-        chosen = [r[row.name] for r in (readings if row.watched == "highest" else steady)]
-        values: list[Any] = [fact.value for fact in chosen if fact.why is None]
-        facts[row.name] = refused[-1] if refused else unknown(failed or why)
+        every = [reading[row.name] for reading in readings]
+        refused = [fact for fact in every if isinstance(fact, Unknown)]
+        chosen = every if row.watched == "highest" else [reading[row.name] for reading in steady]
+        values: list[Any] = [fact for fact in chosen if not isinstance(fact, Unknown)]
+        facts[row.name] = refused[-1] if refused else Unknown(failed or why)
         if values:
-            facts[row.name] = known(_added_up(values, row.watched))
+            facts[row.name] = _added_up(values, row.watched)
     return facts
 
 
@@ -114,14 +115,14 @@ def _is_under_load(before: Group, reading: Group) -> bool:
     then, now = _bytes_moved(before), _bytes_moved(reading)
     if then is not None and now is not None and not 0 <= now - then < LOAD_BYTES:
         return True  # a counter that fell has wrapped: it moved
-    reasons = reading["throttle_reasons"].value
+    reasons = reading["throttle_reasons"]
     if isinstance(reasons, str):
         return "idle" not in reasons.split(",")
     return now is None
 
 
 def _bytes_moved(reading: Group) -> int | None:
-    counts = [reading[row.name].value for row in LINK_BYTES if reading]
+    counts = [reading[row.name] for row in LINK_BYTES if reading]
     known_counts = [count for count in counts if isinstance(count, int)]
     return sum(known_counts) if len(known_counts) == len(LINK_BYTES) else None
 

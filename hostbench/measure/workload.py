@@ -264,23 +264,20 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
     what does not hold for each of their cases, which takes a while."""
     for suite in declared:
         work = suite.declared
-        if suite.unknown:
-            name = min(suite.unknown)
-            raise ValueError(
-                f"{work.name}: @workload has no option {name!r}{did_you_mean(name, _OPTIONS)}"
-            )
-        _check_axes(work)
-        if thorough:
-            try:
-                cases = [*work.cases()]
-            except Exception as error:
-                why = f"only fails: {type(error).__name__}: {error}"
-                raise ValueError(f"{work.name}: {why}") from error
-            for case in cases:
+        try:
+            if suite.unknown:
+                name = min(suite.unknown)
+                raise ValueError(f"@workload has no option {name!r}{did_you_mean(name, _OPTIONS)}")
+            _check_axes(work)
+            for case in work.cases() if thorough else ():
                 try:
                     work.options(case)
                 except ValueError as error:
-                    raise ValueError(f"{work.name}: of {case}: {error}") from error
+                    raise ValueError(f"of {case}: {error}") from error
+        except Exception as error:
+            is_said = isinstance(error, ValueError)
+            why = error if is_said else f"only fails: {type(error).__name__}: {error}"
+            raise ValueError(f"{work.name}: {why}") from error
     if len({suite.declared.has_ranks for suite in declared}) > 1:
         # Ranks are forked, and must be before their parent runs the first torch operation.
         raise ValueError("all of a family's workloads declare `ranks`, or none does")
@@ -288,48 +285,32 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
 
 def _check_axes(work: Workload) -> None:
     parameters = tuple(inspect.signature(work.build).parameters)
-    if parameters[:1] != ("device",) or [*work.axes][:1] != ["device"]:
-        name = work.name.partition(".")[2]
+    if parameters != tuple(work.axes) or parameters[:1] != ("device",):
         raise ValueError(
-            f"{work.name}: the first axis and the first parameter must be `device`, as in "
-            f'axes={{"device": DEVICES, ...}} and def {name}(device, ...)'
+            f"axes {tuple(work.axes)} must equal parameters {parameters}, and begin with `device`"
         )
-    if parameters != tuple(work.axes):
-        raise ValueError(f"{work.name}: axes {tuple(work.axes)} must equal parameters {parameters}")
     for axis, values in work.axes.items():
-        _check_values(work.name, axis, values)
+        if not values or any(values.count(value) > 1 for value in values):
+            raise ValueError(f"{axis} has {values}: a case needs a value, and each once")
         if counts(axis) and not all(isinstance(value, int) for value in values):
-            raise ValueError(f"{work.name}: {axis} counts, but {values} are not all whole numbers")
-    wrong = {axis for axis, value in work.baseline.items() if value not in work.axes.get(axis, ())}
-    if wrong:
-        raise ValueError(
-            f"{work.name}: the baseline {dict(work.baseline)} is none of the axes' choices"
-        )
+            raise ValueError(f"{axis} counts, but {values} are not all whole numbers")
+        for value in values:
+            case = Case.of(work.name, {axis: value})
+            try:
+                parse_selector(str(case))
+                is_read = read_case(str(case)) == case
+            except UsageError:
+                is_read = False
+            if not is_read:
+                raise ValueError(
+                    f"{case} cannot be typed: names are of a-z, 0-9 and _; a value is True, False, "
+                    "a whole number, or a text that is no number, without commas, brackets and "
+                    "blanks at its ends"
+                )
+    if any(value not in work.axes.get(axis, ()) for axis, value in work.baseline.items()):
+        raise ValueError(f"the baseline {dict(work.baseline)} is none of the axes' choices")
     if not isinstance(work.version, str) or not work.version:
-        raise ValueError(f'{work.name}: version is {work.version!r}, no text such as "1"')
-
-
-def _check_values(name: str, axis: str, values: Sequence[AxisValue]) -> None:
-    """Raises ValueError for values that no case can be named by."""
-    for index, value in enumerate(values):
-        if not isinstance(value, str | int):
-            raise ValueError(
-                f"{name}: {axis} has {value!r}: a value is a text, a whole number, True or False"
-            )
-        if value in values[:index]:
-            raise ValueError(f"{name}: {axis} has {value!r} twice")
-        case = Case.of(name, {axis: value})
-        try:
-            parse_selector(str(case))
-            if read_case(str(case)) != case:
-                raise UsageError("it reads as another")
-        except UsageError as error:
-            raise ValueError(
-                f"{name}: {case} cannot be typed ({error}): names are of a-z, 0-9 and _, values "
-                "hold no commas, brackets and blanks at their ends, and are no numbers in quotes"
-            ) from error
-    if not values:
-        raise ValueError(f"{name}: {axis} has no values: a case needs one")
+        raise ValueError(f'version is {work.version!r}, no text such as "1"')
 
 
 def case_key(case: Case) -> str:

@@ -95,7 +95,7 @@ def record(
             for journal in journals:
                 journal.facts(when, of_host)
 
-        for when, of_host in {"before": facts.to_json(host.before), **host.others}.items():
+        for when, of_host in {"before": host.before, **host.others}.items():
             write(when, of_host)
         meanwhile = (lambda *_: None) if host.is_made_up else write
         without_record = set(range(len(journals)))
@@ -112,7 +112,7 @@ def record(
             end = "interrupted"
         except DeviceLost as error:
             end, why = "device lost", str(error)
-        write("after", facts.to_json(host.collect()))
+        write("after", host.collect())
         status, scratch = "complete" if end == "complete" else "interrupted", why_scratch()
         at = iso(began + time.monotonic() - began_s)  # the clock may have been set meanwhile
         for journal in journals:

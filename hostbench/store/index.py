@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from msgspec import DecodeError
+from msgspec import DecodeError, to_builtins
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError, UsageError, Warn
@@ -27,7 +27,6 @@ from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.facts.differences import identity
-from hostbench.facts.record import to_json
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
@@ -221,7 +220,7 @@ class _Update:
             "rows": len(rows),
             "identity": identity(facts.get("before", {})),
         }
-        as_json = json.dumps({when: to_json(own) for when, own in facts.items()})
+        as_json = json.dumps(to_builtins(facts))
         return table.of_run(rows, file), about, as_json
 
 

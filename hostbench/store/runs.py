@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from hostbench.core.case import Case
-from hostbench.core.errors import DataError
 from hostbench.core.records import PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median
-from hostbench.facts.record import Facts, from_json
+from hostbench.facts.record import Facts
 
 MAX_REASON = 4000
 """Characters of a reason that are shown."""
@@ -80,8 +79,8 @@ class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def facts_of(stored: Any) -> Facts:
     """Stored facts that are odd say nothing; the run is shown all the same."""
     try:
-        return from_json(stored)
-    except DataError:
+        return convert(stored, Facts)
+    except ValidationError:
         return {}
 
 

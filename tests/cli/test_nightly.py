@@ -30,7 +30,6 @@ from hostbench.core.errors import (
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.device import simulated_file
 from hostbench.facts.gpu import Hardware
-from hostbench.facts.record import known
 from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.report import nightly as report
 from hostbench.report.nightly import START_AGAIN
@@ -97,8 +96,8 @@ class Story:
         lines = (f"seed = {day}", NOISE, f"slowdown.steps = {slower}")
         (self.folder / "night.toml").write_text("\n".join(lines))
         self.facts = {
-            "software": {"torch": known(torch)},
-            "gpu0": {"name": known("Simulated GPU"), "throttle_reasons": known(throttled)},
+            "software": {"torch": torch},
+            "gpu0": {"name": "Simulated GPU", "throttle_reasons": throttled},
         }
         self._capsys.readouterr()
         asked = ("--device", device, "--machine", machine, "--results", str(self.results))

@@ -1,7 +1,9 @@
 """Which facts count as a possible cause, and which make it another machine."""
 
+from msgspec import convert
+
 from hostbench.facts.differences import possible
-from hostbench.facts.record import Facts, from_json
+from hostbench.facts.record import Facts
 
 BEFORE: dict[str, dict[str, object]] = {
     "host": {"cpu_model": "A CPU", "kernel": "6.1", "load_average_1min": 0.5},
@@ -14,7 +16,7 @@ BEFORE: dict[str, dict[str, object]] = {
 def changed(**groups: dict[str, object]) -> list[tuple[str, str]]:
     """(group, name) of what counts when these facts are laid over BEFORE."""
     after = {group: {**BEFORE.get(group, {}), **groups.get(group, {})} for group in BEFORE | groups}
-    causes = possible({"before": from_json(BEFORE)}, {"before": from_json(after)})
+    causes = possible({"before": convert(BEFORE, Facts)}, {"before": convert(after, Facts)})
     return [(one.group, one.name) for one in causes]
 
 
@@ -50,7 +52,7 @@ def test_under_load_counts_more_than_before() -> None:
     def run(generation: int, reasons: str, clock: float) -> dict[str, Facts]:
         idle = {"pcie_generation": 1, "throttle_reasons": "idle", "sm_clock_mhz": 345}
         load = {"pcie_generation": generation, "throttle_reasons": reasons, "sm_clock_mhz": clock}
-        return {"before": from_json({"gpu0": idle}), "during": from_json({"gpu0": load})}
+        return {"before": convert({"gpu0": idle}, Facts), "during": convert({"gpu0": load}, Facts)}
 
     assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
     causes = possible(run(5, "idle", 1980), run(4, "power-cap", 1500))

@@ -13,7 +13,7 @@ import pytest
 from hostbench.facts import collect, nvml
 from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml, throttle_words
-from hostbench.facts.record import Group, Value, known, unknown
+from hostbench.facts.record import Fact, Group, Unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
@@ -26,17 +26,17 @@ def gpu(one: FakeGpu | None = None) -> Group:
     return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)))["gpu0"]
 
 
-def value(name: str, one: FakeGpu | None = None) -> Value:
-    return gpu(one)[name].value
+def value(name: str, one: FakeGpu | None = None) -> Fact:
+    return gpu(one)[name]
 
 
 def test_a_healthy_gpu() -> None:
     library = FakeNvml()
     facts = nvml_facts(library)
-    assert facts["nvml"]["cuda_driver"] == known("13.0")
-    assert facts["nvml"]["confidential_computing"] == known("off")
-    values = {name: fact.value for name, fact in facts["gpu0"].items()}
-    unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
+    assert facts["nvml"]["cuda_driver"] == "13.0"
+    assert facts["nvml"]["confidential_computing"] == "off"
+    values = facts["gpu0"]
+    unread = {name for name, fact in values.items() if isinstance(fact, Unknown)}
     assert unread == {"c2c_max_mb_per_s", "pci_device_max_width", "numa_nodes"}
     expected = {
         "name": "NVIDIA H200",
@@ -71,7 +71,7 @@ def test_a_healthy_gpu() -> None:
 def test_nvml_that_does_not_start_says_why(code: int, text: str) -> None:
     facts = nvml_facts(FakeNvml(init_error=code))
     assert list(facts) == ["nvml"]
-    assert text in (facts["nvml"]["driver"].why or "")
+    assert text in str(facts["nvml"]["driver"])
 
 
 def test_pynvml_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,20 +103,20 @@ def test_the_fake_has_the_real_names() -> None:
 
 def test_nvlinks_are_summed_one_way() -> None:
     assert value("nvlink_mb_per_s", FakeGpu(nvlinks_up=17)) == 17 * 26_562
-    assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"].why == NOT_HERE
+    assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"] == Unknown(NOT_HERE)
     assert value("nvlink_links", FakeGpu(nvlinks=6, nvlinks_up=4)) == 4
     assert value("nvlink_links", FakeGpu(nvlinks_up=0)) == 0
-    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == unknown("no active NVLink")
+    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == Unknown("no active NVLink")
     refused = FakeGpu(errors={"nvmlDeviceGetNvLinkState": 3})
-    assert gpu(refused)["nvlink_links"] == unknown(NOT_HERE)
+    assert gpu(refused)["nvlink_links"] == Unknown(NOT_HERE)
 
 
 def test_c2c_is_summed_over_its_links() -> None:
     grace = FakeGpu(c2c_links=10)
-    assert gpu(grace)["c2c_enabled"] == known("on")
-    assert gpu(grace)["c2c_max_mb_per_s"] == known(450_000)
+    assert gpu(grace)["c2c_enabled"] == "on"
+    assert gpu(grace)["c2c_max_mb_per_s"] == 450_000
     down = replace(grace, field_values={171: 0})
-    assert gpu(down)["c2c_max_mb_per_s"] == unknown("no active C2C link")
+    assert gpu(down)["c2c_max_mb_per_s"] == Unknown("no active C2C link")
     assert value("c2c_enabled") == "off"
 
 
@@ -125,7 +125,7 @@ def test_an_older_call_answers_what_the_newer_one_refuses() -> None:
     assert value("temperature_c", older) == 31
     calls = ("TemperatureV", "Temperature")
     denied = FakeGpu(errors={f"nvmlDeviceGet{call}": fake.NO_PERMISSION for call in calls})
-    assert "no permission" in (gpu(denied)["temperature_c"].why or "")
+    assert "no permission" in str(gpu(denied)["temperature_c"])
 
 
 def test_other_processes_are_counted_also_by_an_old_driver() -> None:
@@ -135,7 +135,7 @@ def test_other_processes_are_counted_also_by_an_old_driver() -> None:
     older = {"nvmlDeviceGetComputeRunningProcesses": fake.NVMLLibraryMismatchError()}
     assert value("num_other_processes", FakeGpu(errors=older, pids=pids)) == 2
     oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
-    assert "driver is too old" in (gpu(FakeGpu(errors=oldest))["num_other_processes"].why or "")
+    assert "driver is too old" in str(value("num_other_processes", FakeGpu(errors=oldest)))
 
 
 def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +147,10 @@ def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (value("numa_nodes"), value("pci_device_max_width")) == ("0", 16)
     (device / "numa_node").write_text("-1\n")
     (device / "max_link_width").unlink()
-    none = unknown("sysfs does not show the GPU's PCI slot")
+    none = Unknown("sysfs does not show the GPU's PCI slot")
     assert gpu()["numa_nodes"] == gpu()["pci_device_max_width"] == none
     mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})
-    assert gpu(mute)["pci_device_max_width"] == unknown(NOT_HERE)
+    assert gpu(mute)["pci_device_max_width"] == Unknown(NOT_HERE)
 
 
 def test_nothing_names_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,8 +225,8 @@ def pair(*gpus: FakeGpu) -> Nvml:
 
 
 def test_without_the_probe_only_one_gpu_has_a_number() -> None:
-    assert cuda_indices(pair(PAIR[0]), ()) == [known(0)]
-    assert cuda_indices(pair(), ()) == [unknown(ORDER_UNKNOWN)] * 2
+    assert cuda_indices(pair(PAIR[0]), ()) == [0]
+    assert cuda_indices(pair(), ()) == [Unknown(ORDER_UNKNOWN)] * 2
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_without_the_probe_only_one_gpu_has_a_number() -> None:
 )
 def test_the_probe_is_believed(uuids: tuple[str, ...], numbers: list[int | None]) -> None:
     order = cuda_indices(pair(), [hash_uuid(uuid) for uuid in uuids])
-    assert [fact.value for fact in order] == numbers
+    assert [None if isinstance(fact, Unknown) else fact for fact in order] == numbers
 
 
 def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
     assert (opened.index_of("bbbb2222-0000"), opened.index_of(A)) == (2, 0)
     state = TorchState(installed=True, importable=True, uuid_hashes=(hash_uuid(B), hash_uuid(A)))
     facts = collect(tmp_path, FakeNvml(gpus=PAIR), environ={}, torch_state=state)
-    assert (facts["gpu0"]["cuda_index"].value, facts["gpu1"]["cuda_index"].value) == (1, 0)
+    assert (facts["gpu0"]["cuda_index"], facts["gpu1"]["cuda_index"]) == (1, 0)
     assert "aaaa1111" not in str(facts)
 
 
@@ -267,7 +267,7 @@ def test_the_kernel_is_asked_where_nvml_hangs(stuck: FakeNvml, tmp_path: Path) -
     put(tmp_path / "dev/nvidia0")
     torch = TorchState(installed=True, importable=True, cuda_works=True, devices=("NVIDIA H200",))
     facts = collect(tmp_path, stuck, environ={}, torch_state=torch)
-    assert facts["nvml"]["driver"] == unknown(nvml.STUCK)
+    assert facts["nvml"]["driver"] == Unknown(nvml.STUCK)
     said = findings(facts, nvidia_hardware(tmp_path, FakeNvml(), {}), torch)
     assert [each.remedy for each in said if "no NVML" in each.text] == [nvml.STUCK]
     if stuck.hangs != "nvmlDeviceGetTemperatureV":

@@ -6,7 +6,7 @@ import pytest
 
 from hostbench.core.errors import UsageError
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
-from hostbench.facts.record import Facts, known, unknown
+from hostbench.facts.record import Facts, Unknown
 
 GIB = 1 << 30
 
@@ -14,17 +14,17 @@ GIB = 1 << 30
 def machine(*gpus: str | None, cpu: str = "AMD EPYC", cores: int | None = 2) -> Facts:
     facts: Facts = {
         "host": {
-            "os": known("Linux"),
-            "arch": known("x86_64"),
-            "kernel": known("6.8.0"),
-            "cpu_model": known(cpu) if cpu else unknown("no model"),
-            "num_usable_cores": known(cores) if cores else unknown("no affinity"),
-            "num_logical_cores": known(16),
-            "memory_bytes": known(25_276_510_208),
+            "os": "Linux",
+            "arch": "x86_64",
+            "kernel": "6.8.0",
+            "cpu_model": cpu if cpu else Unknown("no model"),
+            "num_usable_cores": cores if cores else Unknown("no affinity"),
+            "num_logical_cores": 16,
+            "memory_bytes": 25_276_510_208,
         }
     }
     for index, name in enumerate(gpus):
-        facts[f"gpu{index}"] = {"name": known(name) if name else unknown("lost")}
+        facts[f"gpu{index}"] = {"name": name if name else Unknown("lost")}
     return facts
 
 
@@ -83,7 +83,7 @@ def test_the_entry_holds_text_that_never_changes():
 )
 def test_ram_is_what_is_installed(nbytes, ram):
     facts = machine()
-    facts["host"]["memory_bytes"] = known(nbytes)
+    facts["host"]["memory_bytes"] = nbytes
     assert asv_machine_entry("box", facts)["ram"] == ram
 
 

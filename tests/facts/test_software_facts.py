@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.facts import software, torch_probe
 from hostbench.facts.nvml import hash_uuid
-from hostbench.facts.record import known, unknown
+from hostbench.facts.record import Unknown
 from hostbench.facts.torch_probe import TorchState, probe_torch
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -30,12 +30,12 @@ def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
     group = software.software_facts({**environ, **paths, **others})
     variables = {name: fact for name, fact in group.items() if name.startswith("env_")}
     assert variables == {
-        "env_CUDA_VISIBLE_DEVICES": known(f"uuid-sha256:{hash_uuid(UUID)},1"),
-        "env_PYTORCH_ALLOC_CONF": known("expandable_segments:True"),
-        "env_NCCL_ALGO": known("allreduce:ring"),
-        "env_LD_PRELOAD": unknown("set to a path: not stored"),
+        "env_CUDA_VISIBLE_DEVICES": f"uuid-sha256:{hash_uuid(UUID)},1",
+        "env_PYTORCH_ALLOC_CONF": "expandable_segments:True",
+        "env_NCCL_ALGO": "allreduce:ring",
+        "env_LD_PRELOAD": Unknown("set to a path: not stored"),
         **{
-            f"env_{name}": unknown("set, but it may name a path or a host: not stored")
+            f"env_{name}": Unknown("set, but it may name a path or a host: not stored")
             for name in others
         },
     }
@@ -45,13 +45,15 @@ def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
 
 
 def test_torch_is_told_or_unknown() -> None:
-    assert "not imported" in (software.software_facts()["torch_cuda_runtime"].why or "")
+    assert "not imported" in str(software.software_facts()["torch_cuda_runtime"])
     state = TorchState(installed=True, importable=True, cuda_runtime="13.0")
     group = software.software_facts(torch_state=state)
-    assert group["torch_cuda_runtime"] == known("13.0")
-    assert group["torch_nccl"] == unknown("this torch was built without it")
+    assert group["torch_cuda_runtime"] == "13.0"
+    assert group["torch_nccl"] == Unknown("this torch was built without it")
     failed = TorchState(installed=True, importable=False, error="libcudart is missing")
-    assert software.software_facts(torch_state=failed)["torch_nccl"].why == "libcudart is missing"
+    assert software.software_facts(torch_state=failed)["torch_nccl"] == Unknown(
+        "libcudart is missing"
+    )
 
 
 def test_the_probe_reads_the_last_line() -> None:

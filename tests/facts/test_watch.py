@@ -11,13 +11,13 @@ from hostbench.core.units import MIB
 from hostbench.facts import nvml, watch
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import hash_uuid
-from hostbench.facts.record import Fact, Facts, from_json, known, unknown
+from hostbench.facts.record import Fact, Facts, Unknown
 from hostbench.facts.watch import Watch
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml, watched
 
 SLEEPY = FakeGpu(sleeping_link=(1, 16))
-GPU0: Facts = {"gpu0": {"cuda_index": known(0)}}
+GPU0: Facts = {"gpu0": {"cuda_index": 0}}
 
 
 def nothing() -> None: ...
@@ -27,8 +27,7 @@ def test_a_link_that_sleeps_is_read_under_load() -> None:
     library = FakeNvml(gpus=(SLEEPY,))
     rest = partial(setattr, library.loads[0], "busy", False)
     copy = partial(library.copy, 64 * MIB)
-    read = watched(library, nvml_facts(library), nothing, copy, nothing, rest)["gpu0"]
-    during = {name: fact.value for name, fact in read.items()}
+    during = watched(library, nvml_facts(library), nothing, copy, nothing, rest)["gpu0"]
     expected = {
         "pcie_generation": 5,
         "pcie_width": 16,
@@ -45,9 +44,9 @@ def works(mhz: int = 1755, bits: int = 0) -> FakeGpu:
 
 
 IDLE, RAMP, SLOW = works(345, 0x1), works(900, 0x8), works(600, 0x40)
-NONE = unknown("no load was seen while the GPU was watched")
-SHORT = unknown("no load lasted for two readings of the GPU")
-ALL = known("power-cap,software-thermal,hardware-thermal")
+NONE = Unknown("no load was seen while the GPU was watched")
+SHORT = Unknown("no load lasted for two readings of the GPU")
+ALL = "power-cap,software-thermal,hardware-thermal"
 
 
 @pytest.mark.parametrize(
@@ -57,19 +56,17 @@ ALL = known("power-cap,software-thermal,hardware-thermal")
         pytest.param([IDLE, works(), IDLE, works(), IDLE], SHORT, SHORT, id="load never lasted"),
         pytest.param(
             [works(), works(1700, 0x4), works(300, 0x60), works(1500)],
-            *(known(300), ALL),
+            *(300, ALL),
             id="few give the lowest clock, and all reasons",
         ),
         pytest.param(
             [IDLE, RAMP, works(1755), works(1740), IDLE, RAMP],
-            *(known(1740), known("none")),
+            *(1740, "none"),
             id="the ramp up is no load",
         ),
-        pytest.param([works()] * 51 + [SLOW], known(1755), known("none"), id="one of many"),
-        pytest.param(
-            [works()] * 51 + [SLOW] * 2, known(1755), known("hardware-thermal"), id="1 in 50"
-        ),
-        pytest.param([works()] * 46 + [SLOW] * 5, known(600), known("hardware-thermal"), id="10th"),
+        pytest.param([works()] * 51 + [SLOW], 1755, "none", id="one of many"),
+        pytest.param([works()] * 51 + [SLOW] * 2, 1755, "hardware-thermal", id="1 in 50"),
+        pytest.param([works()] * 46 + [SLOW] * 5, 600, "hardware-thermal", id="10th"),
     ],
 )
 def test_what_readings_add_up_to(readings: list[FakeGpu], clock: Fact, reasons: Fact) -> None:
@@ -77,7 +74,7 @@ def test_what_readings_add_up_to(readings: list[FakeGpu], clock: Fact, reasons: 
     steps = [partial(setattr, library, "gpus", (gpu,)) for gpu in readings]
     during = watched(library, nvml_facts(library), *steps)["gpu0"]
     assert (during["sm_clock_mhz"], during["throttle_reasons"]) == (clock, reasons)
-    assert during["pcie_width"] == known(16)
+    assert during["pcie_width"] == 16
 
 
 def test_load_by_bytes_where_the_reasons_are_not_told() -> None:
@@ -86,13 +83,13 @@ def test_load_by_bytes_where_the_reasons_are_not_told() -> None:
     library.copy((1 << 32) - 100)
     library.loads[0].busy = False
     before = nvml_facts(library)
-    assert watched(library, before, nothing, nothing)["gpu0"]["sm_clock_mhz"].value is None
+    assert watched(library, before, nothing, nothing)["gpu0"]["sm_clock_mhz"] == NONE
 
     def moves(nbytes: int) -> None:
         library.loads[0].into += nbytes  # the first wraps: it moved
 
     first, second = partial(moves, MIB // 2), partial(moves, MIB)
-    assert watched(library, before, nothing, first, second)["gpu0"]["sm_clock_mhz"] == known(345)
+    assert watched(library, before, nothing, first, second)["gpu0"]["sm_clock_mhz"] == 345
 
 
 def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +101,7 @@ def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         while library.asked["nvmlDeviceGetTemperatureV"] < num + 2:  # one at least under load
             time.sleep(0.001)
     assert not [each for each in threading.enumerate() if each.name == "hostbench-nvml"]
-    assert from_json(written["during"])["gpu0"]["pcie_generation"] == known(5)
+    assert written["during"]["gpu0"]["pcie_generation"] == 5
 
 
 def fail() -> None:
@@ -113,13 +110,14 @@ def fail() -> None:
 
 def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = watched(fake_nvml.machine("library_missing"), GPU0)
-    assert "libnvidia-ml.so.1 is missing" in (missing["gpu0"]["pcie_width"].why or "")
-    assert watched(FakeNvml(), GPU0, fail)["gpu0"]["temperature_c"].why == "ZeroDivisionError: odd"
+    assert "libnvidia-ml.so.1 is missing" in str(missing["gpu0"]["pcie_width"])
+    wrong = watched(FakeNvml(), GPU0, fail)
+    assert wrong["gpu0"]["temperature_c"] == Unknown("ZeroDivisionError: odd")
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library, written = FakeNvml(hangs="nvmlDeviceGetTemperatureV"), dict[str, Any]()
     with Watch(written.__setitem__, GPU0, 1, library):
         assert library.hung.wait(60)
-    assert from_json(written["during"])["gpu0"]["pcie_width"] == unknown(nvml.STUCK)
+    assert written["during"]["gpu0"]["pcie_width"] == Unknown(nvml.STUCK)
     library.released.set()
 
 

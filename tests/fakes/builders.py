@@ -27,7 +27,6 @@ from hostbench.core.records import (
 from hostbench.core.samples import median
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.device.simulated_file import GROUP, MARK, Simulation
-from hostbench.facts.record import to_json
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
@@ -113,7 +112,7 @@ def run(records: Sequence[CaseRecord], **changes: Any) -> Run:
     own = {name: changes.pop(name) for name in ("damaged",) if name in changes}
     facts = changes.pop("facts", FACTS)
     if changes.get("device") == MARK:
-        facts = {**facts, GROUP: to_json(Simulation().all_facts())[GROUP]}
+        facts = {**facts, GROUP: Simulation().all_facts()[GROUP]}
     finish = changes.pop("finish", Finish(at="2026-11-21T12:05:00.000Z", status="complete"))
     planned = tuple(dict.fromkeys(str(one.case) for one in records))
     return Run(

@@ -11,11 +11,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from msgspec import convert
-
-from hostbench.core.records import FactGroups
 from hostbench.facts.nvml import Field
-from hostbench.facts.record import Facts, from_json
+from hostbench.facts.record import Facts
 from hostbench.facts.watch import Watch
 
 T = TypeVar("T")
@@ -301,8 +298,8 @@ def watched(
     watch._stop = _Steps(steps)  # type: ignore[assignment]
     with watch:
         pass
-    convert(written["during"], FactGroups)
-    return from_json(written["during"])
+    facts: Facts = written["during"]
+    return facts
 
 
 def machine(name: str) -> FakeNvml:

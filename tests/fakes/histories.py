@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct, convert, field
+from msgspec import Struct, convert, field, to_builtins
 
 from hostbench import __version__
 from hostbench.core.arrays import Floats
@@ -32,8 +32,6 @@ from hostbench.core.records import CaseRecord, Finish, Run, RunHeader, Status
 from hostbench.core.units import GB
 from hostbench.device.base import lacking
 from hostbench.device.simulated_file import MARK, Link, Simulation
-from hostbench.facts import to_json
-from hostbench.facts.record import known
 from hostbench.families import load as load_workloads
 from hostbench.limits import links
 from hostbench.measure.workload import Workload
@@ -65,14 +63,14 @@ class Machine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         link = Link(host_to_device_bytes_per_s=rate, device_to_host_bytes_per_s=rate)
         groups = Simulation(link=link).all_facts()
         name = "Simulated GPU, PCIe Gen{generation} x{width}".format_map(self.link)
-        pcie = {f"pcie_{key}": known(value) for key, value in self.link.items()}
-        groups["gpu0"] = {"name": known(name), **pcie}
+        pcie = {f"pcie_{key}": value for key, value in self.link.items()}
+        groups["gpu0"] = {"name": name, **pcie}
         for group, values in (*FACTS.items(), *self.facts.items()):
-            groups.setdefault(group, {}).update({key: known(own) for key, own in values.items()})
+            groups.setdefault(group, {}).update({key: own for key, own in values.items()})
         for fact, value in changed.items():
             group, _, member = fact.partition(".")
-            groups[group][member] = known(value)
-        return to_json(groups)
+            groups[group][member] = value
+        return to_builtins(groups)
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from hostbench.facts.record import known
 from hostbench.judge.causes import Explainer, commits_of
 from hostbench.judge.events import Commit, Event, JudgedGrid
 from hostbench.report.changes import evidence_lines as why
@@ -46,7 +45,7 @@ def explained(
 
     def facts(run: StoredFile) -> Any:
         version = driver(run.run_id)
-        return {"before": {"nvml": {"driver": known(version)}}} if version else {}
+        return {"before": {"nvml": {"driver": version}}} if version else {}
 
     ids = {column.run_id for own in histories for column in own.grid.columns}
     runs = {id: StoredFile(run_id=id, launches=launches(id)) for id in ids}

@@ -8,7 +8,7 @@ import pytest
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import KIB, MIB
 from hostbench.device.simulated_file import Link, Simulation
-from hostbench.facts.record import Facts, Group, known, unknown
+from hostbench.facts.record import Facts, Group, Unknown
 from hostbench.families import declared
 from hostbench.limits import links
 from hostbench.limits.ceiling import Ceiling
@@ -24,7 +24,7 @@ MEMORY = {"memory_clock_max_mhz": 3201, "memory_bus_width_bits": 6144}
 def gpu(**values: Any) -> Group:
     """A GPU in a Gen5 slot whose link sleeps."""
     asleep = {"pcie_generation": 1, "pcie_width": 16}
-    return {name: known(value) for name, value in {**asleep, **GEN5, **values}.items()}
+    return {name: value for name, value in {**asleep, **GEN5, **values}.items()}
 
 
 def one(**values: Any) -> Facts:
@@ -77,14 +77,14 @@ def test_device_memory_and_nvlink() -> None:
     assert links.nvlink(450_000) == 450
 
 
-C2C_REFUSED: Facts = {"gpu0": gpu(c2c_enabled="on") | {"c2c_max_mb_per_s": unknown("too old")}}
-VGPU: Facts = {"gpu0": {"pcie_max_generation": unknown("a vGPU does not tell")}}
+C2C_REFUSED: Facts = {"gpu0": gpu(c2c_enabled="on") | {"c2c_max_mb_per_s": Unknown("too old")}}
+VGPU: Facts = {"gpu0": {"pcie_max_generation": Unknown("a vGPU does not tell")}}
 TWELVE = {"nvlink_mb_per_s": 12 * 26562, "nvlink_links": 12}
 NARROW = two({"pcie_max_width": 8})
 MACHINES: dict[str, tuple[Facts, Facts]] = {
     "one GPU, asleep": (one(), {}),
     "at Gen4 under load": (one(), one(pcie_generation=4)),
-    "its maximum is not known": ({"gpu0": gpu() | {"pcie_max_generation": unknown("too old")}}, {}),
+    "its maximum is not known": ({"gpu0": gpu() | {"pcie_max_generation": Unknown("too old")}}, {}),
     "a vGPU": (VGPU, {}),
     "no facts": ({}, {}),
     "a generation that there is not": (one(pcie_max_generation=9), {}),
@@ -101,7 +101,7 @@ MACHINES: dict[str, tuple[Facts, Facts]] = {
     "the first one is x8": (two({}, pcie_max_width=8), {}),
     "the second one has C2C": (two(C2C), {}),
     "the second one cannot be read": (
-        {**two({}), "gpu0": {**VGPU["gpu0"], "cuda_index": known(1)}}, {},
+        {**two({}), "gpu0": {**VGPU["gpu0"], "cuda_index": 1}}, {},
     ),
     "18 links of NVLink, and 12": (two(TWELVE, **NVLINK), {}),
     "the first one alone has NVLink": (two({}, **NVLINK), {}),

@@ -6,7 +6,7 @@ import pytest
 
 from hostbench.facts import nvml
 from hostbench.facts.gpu import nvml_facts
-from hostbench.facts.record import Facts, known
+from hostbench.facts.record import Facts
 from hostbench.limits.verdict import link_verdicts
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 
@@ -80,11 +80,11 @@ def test_every_gpu_has_its_own() -> None:
 
 
 def test_c2c_and_a_link_that_nvml_refuses() -> None:
-    about: Facts = {"gpu0": {"name": known("NVIDIA GH200"), "c2c_enabled": known("on")}}
+    about: Facts = {"gpu0": {"name": "NVIDIA GH200", "c2c_enabled": "on"}}
     assert [one.text for one in link_verdicts(about)] == ["gpu0: NVLink-C2C"]
-    about["gpu0"]["c2c_max_mb_per_s"] = known(450_000)
+    about["gpu0"]["c2c_max_mb_per_s"] = 450_000
     (one,) = link_verdicts(about)
     assert (one.kind, one.text) == ("c2c", "gpu0: NVLink-C2C, 450 GB/s each way")
-    (silent,) = link_verdicts({"gpu0": {"name": known("NVIDIA X")}})
+    (silent,) = link_verdicts({"gpu0": {"name": "NVIDIA X"}})
     assert (silent.kind, silent.text) == ("unknown", "gpu0: the link cannot be read")
     assert silent.remedy

@@ -16,7 +16,6 @@ import torch.distributed as dist
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DeviceLost, HostbenchError, UsageError
-from hostbench.facts.record import from_json
 from hostbench.families import load
 from hostbench.ranks import launch
 from hostbench.ranks.launch import Mail, greet
@@ -25,7 +24,7 @@ from hostbench.ranks.rank import GroupConfig
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
 from hostbench.store.limits import with_limits
-from hostbench.store.runs import case_results
+from hostbench.store.runs import case_results, facts_by_when
 from tests.ranks.conftest import cases, culprit_of
 from tests.runner.test_faults import KILLED, only_run
 from tests.scratch import Scratch
@@ -179,7 +178,7 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert (summed.status, summed.case.values["num_ranks"]) == ("ok", 3)
     assert summed.measurement.proofs == {"data": "passed"}
     assert [*summed.measurement.ranks] == ["0", "1", "2"]
-    facts = {when: from_json(groups) for when, groups in run.facts.items()}
+    facts = facts_by_when(run.facts)
     rows = with_limits(read_tree(results).frame, facts)
     assert "2 hosts: what the network between them carries is not known" in set(rows["ceiling"])
     assert "3 ranks" in done.stdout and "stored " in done.stdout

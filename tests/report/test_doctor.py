@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hostbench.cli import doctor as command
 from hostbench.facts.gpu import Hardware, nvml_facts
-from hostbench.facts.record import Fact, Facts, known, unknown
+from hostbench.facts.record import Fact, Facts, Unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.report.doctor import Diagnosis, coverage, findings
@@ -42,8 +42,8 @@ def facts_of(library: FakeNvml | None = None, **host: str | float | bool) -> Fac
         "cpu_governor": "performance",
     }
     facts: Facts = {
-        "host": {name: known(value) for name, value in {**base, **host}.items()},
-        "software": {"asv": known("0.6.6")},
+        "host": {name: value for name, value in {**base, **host}.items()},
+        "software": {"asv": "0.6.6"},
     }
     return facts | nvml_facts(library or fake_nvml.machine("library_missing"))
 
@@ -104,9 +104,9 @@ SILENT = fake_nvml.machine("no_permission").gpus[0]
         (diagnose(torch=LACKING), "broken", "not installed"),
         (diagnose(torch=WRONG), "broken", "torch fails: undefined symbol"),
         (diagnose(torch=OLD), "warn", "torch 2.5.1+cpu is older than 2.6"),
-        (tools(known("0.7.0")), "warn", "asv is 0.7.0"),
-        (tools(unknown("not installed")), "warn", "asv is not installed"),
-        (tools(known("0.6.6"), has_git=False), "warn", "git is missing"),
+        (tools("0.7.0"), "warn", "asv is 0.7.0"),
+        (tools(Unknown("not installed")), "warn", "asv is not installed"),
+        (tools("0.6.6", has_git=False), "warn", "git is missing"),
     ],
 )
 def test_what_looks_wrong_is_named(diagnoses: list[Diagnosis], level: str, text: str) -> None:
