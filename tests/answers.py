@@ -60,12 +60,6 @@ def lines() -> Iterator[str]:
         for answer in answers(rows_of(frame_of(part))):
             yield f"{family}: {answer.question}"
             yield from said(answer)
-            if (chart := answer.chart) is not None:
-                yield f"    rules: {', '.join(f'{rule.low:.4g}' for rule in chart.rules)}".rstrip()
-                for series in dict.fromkeys(point.series for point in chart.points):
-                    own = (point for point in chart.points if point.series == series)
-                    points = (f"{str(one.x).removesuffix('.0')} {one.y:.4g}" for one in own)
-                    yield f"    {series}: {', '.join(points)}"
 
 
 def said(answer: Answer) -> Iterator[str]:
@@ -75,15 +69,6 @@ def said(answer: Answer) -> Iterator[str]:
 
 
 def printed(answer: Answer) -> Iterator[str]:
-    """With the first screen's lines and every mark of the chart: a failed one has a star."""
+    """With the first screen's lines."""
     yield from said(answer)
     yield from (f"    | {own.what} | {own.figures} | {own.verdict}" for own in answer.lines)
-    marks: dict[str, list[str]] = {}
-    for own in answer.chart.points if answer.chart else ():
-        x = own.x if isinstance(own.x, str) else f"{own.x:g}"
-        mark = f"{x} {own.y:.3g}{'*' * (own.status != 'ok')}"
-        marks.setdefault(own.series, []).append(mark)
-    for series, own_marks in marks.items():
-        yield f"    chart{f' {series}' if series else ''}: {', '.join(own_marks)}"
-    for rule in answer.chart.rules if answer.chart else ():
-        yield f"    chart at {rule.low:.3g}: {rule.label}"

@@ -17,6 +17,7 @@ from hostbench.report import charts as vega
 from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.changes import causes
+from hostbench.report.page import drawn, picture_of
 
 TOP, HEIGHT, RECENT = 6, 190, 30
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
@@ -75,11 +76,13 @@ def card(picture: Picture) -> None:
 
 
 def own_card(answer: Answer) -> None:
-    """An answer of a project's own workloads, with its chart."""
+    """An answer of a project's own workloads, with a picture of its workload."""
     st.markdown(f"**{plain(answer.question)}**")
     st.markdown(plain(answer.verdict))
-    if answer.chart:
-        parts.draw(vega.drawn(answer.chart), f"{answer.question} {answer.verdict}")
+    key = str(newest["machine"]), str(newest["run_id"])
+    rows = data.rows_of_runs(store, (key,), (answer.workload,))
+    if chart := drawn(picture_of(answer.workload), rows):
+        parts.draw(vega.drawn(chart), f"{answer.question} {answer.verdict}")
 
 
 def trend_card(own: Series) -> None:
@@ -103,7 +106,7 @@ with_card = [own for own in words.PICTURES.values() if own.has_card]
 cards = [partial(card, own) for own in with_card]
 if not parts.newest(store, [own.workload for own in with_card]):
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    cards = [partial(own_card, answer) for answer in answers if answer.chart]
+    cards = [partial(own_card, answer) for answer in answers if answer.is_answered]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}
     ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))

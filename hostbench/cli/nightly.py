@@ -29,11 +29,11 @@ from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
 from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
+from hostbench.report import page as run_page
+from hostbench.report.answer import Chart
 from hostbench.report.blocks import Page
 from hostbench.report.comparison import Comparisons, between, compared, table
 from hostbench.report.nightly import Tonight
-from hostbench.report.page import blocks as blocks_of_run
-from hostbench.report.page import header
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.store import nights, points
@@ -89,14 +89,16 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
             except HostbenchError as error:
                 why = f"the summary {summary} could not be written: {error}"
                 night.lists["broken"].append(why)
-    blocks = report.blocks(night)
+    blocks, charts = report.blocks(night), dict[str, dict[str, Chart]]()
     if format == "html" and night.run is not None:
         rows = points.of_run(results_folder(options.results), night.run, warn)
-        blocks += blocks_of_run(rows, night.run)
+        blocks += run_page.blocks(rows, night.run)
+        charts = run_page.charts(rows)
     page = Page(
         blocks=lambda: blocks,
         table=lambda: table(night.rows),
         document=lambda: report.as_json(night),
+        charts=lambda: charts,
     )
     show_page(format, page)
     return night.exit_code
@@ -119,7 +121,7 @@ class _Nightly:
         most = setup.plan.profile.launches if math.isfinite(self.budget_s) else None
         measured = measure(setup, budget_s=self._left_s(FOR_THE_RUN), most=most, tells_asv=True)
         (run,) = measured.runs
-        what, how = header(run)
+        what, how = run_page.header(run)
         night.run, night.about = run, [what, f"{how} · run {run.run_id}"]
         if measured.asv_error:
             night.lists["broken"].append(f"asv lacks the run: {measured.asv_error}")

@@ -113,7 +113,7 @@ QUESTIONS = (
     ),
     Finding(
         text="Where the time of {fill} goes, created on the CPU and moved", workload=PART,
-        select=_wholes, each=("fill",), figures=_shares, counts="share of the whole",
+        select=_wholes, each=("fill",), figures=_shares,
     ),
     Compare(
         text="What does device memory cost with a cold allocator cache?",
@@ -130,12 +130,11 @@ QUESTIONS = (
     ),
     Finding(
         text="How much is pinned for what is asked for?", workload=PINNED,
-        where={"cache": "cold"}, figures=_pinned, counts="pinned over asked for",
+        where={"cache": "cold"}, figures=_pinned,
     ),
     Finding(
         text="How much is reserved at the peak for what is allocated, where {room}?",
         workload=MIXED, each=("room",), figures=_reserved, beside=_default,
-        counts="reserved over allocated",
     ),
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,

@@ -337,17 +337,15 @@ class Finding(Question):
     """What is said where it is there and where it is not."""
     mixed: str = "not always"
     share: str = ""
-    """A finding that says how much, from 0 to 1, which is shown and drawn."""
+    """A finding that says how much, from 0 to 1, which is shown."""
     is_of_call: bool = False
-    """It is about when a call returns: shown and drawn is asyncness, 1 - call / end to end."""
+    """It is about when a call returns: shown is asyncness, 1 - call / end to end."""
     figures: Callable[[Row, Rows], Iterable[Figure]] | None = None
     """What is said of each case that has a number, which may need the family's other rows."""
     beside: Callable[[Row, Rows], tuple[str, Launches] | None] | None = None
     """Name and launches of what these figures are held against by the time of the case."""
     share_of: str = ""
     """Of what a share is said there instead of a factor of times."""
-    counts: str = ""
-    """What these figures count: the title of their chart, if they have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

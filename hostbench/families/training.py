@@ -72,7 +72,7 @@ QUESTIONS = (
     Finding(
         text="Over {num_ranks}, does each hold what the formulas say?", workload=STEP,
         each=("num_ranks",), where={**PER_RANK, "wrap": WRAPPED}, finding="held_by_formula",
-        figures=_held, counts="bytes of a rank",
+        figures=_held,
     ),
     _over(
         "What does bfloat16 save over {num_ranks}?", "step", where={"dtype": "bfloat16"},

@@ -1,4 +1,5 @@
-"""The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
+"""The answer to one question about one run: a verdict and figures; and what a chart draws. Records;
+no pandas."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +162,6 @@ class Answer:
     """`At 64MiB, async.`: the size and the further choices that all figures share."""
     more_notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
-    chart: Chart | None = None
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
 

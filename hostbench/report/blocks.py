@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
-    from hostbench.report.answer import Answer
+    from hostbench.report.answer import Answer, Chart
 
 
 class Title(str):
@@ -83,3 +83,5 @@ class Page:
     """Of CSV; else the first table of the blocks."""
     document: Callable[[], Any] | None = None
     """Of JSON; else the rows of that table."""
+    charts: "Callable[[], Mapping[str, Mapping[str, Chart]]]" = dict
+    """Of HTML: Heading -> title -> what is drawn below it."""

@@ -28,8 +28,8 @@ _STYLE = """
 :root { color-scheme: light dark }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem; padding: 0 1rem }
 body { overflow-wrap: anywhere } h2 { font-size: 1.4rem } h3 { font-size: 1.1rem }
-p, ul { margin: .2rem 0 } ul { padding-left: 1rem } figure { margin: .5rem 0 1rem }
-section { display: inline-block; vertical-align: top; width: 26rem; max-width: 100% }
+p, ul { margin: .2rem 0 } ul { padding-left: 1rem }
+figure { display: inline-block; margin: .5rem 0; width: 32rem; max-width: 100% }
 svg { max-width: 100%; height: auto }
 table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .5rem; border-bottom: 1px solid #8884; min-width: 4rem }
@@ -51,7 +51,7 @@ def write(page: Page, form: str, terminal: TextIO | None = None) -> str:
     if form in ("text", "md"):
         return text(page.blocks(), terminal) if form == "text" else markdown(page.blocks())
     if form == "html":
-        return html(page.blocks())
+        return html(page)
     if form == "json" and page.document:
         return json.dumps(page.document(), indent=2)
     tables = (block for block in page.blocks() if isinstance(block, Table))
@@ -221,25 +221,26 @@ def code(words: str, in_table: bool = False) -> str:
 # ---- HTML ---------------------------------------------------------------------------------------
 
 
-def html(blocks: Sequence[Block]) -> str:
+def html(page: Page) -> str:
     """A self-contained file, to attach to a CI job or to send to somebody: the page's Markdown, in
-    which no text is markup, with the charts of its answers; no script, no link. The first Title is
-    the document's."""
+    which no text is markup, with its charts; no script, no link. The first Title is the
+    document's."""
     from markdown_it import MarkdownIt
 
     from hostbench.report import charts
-    from hostbench.report.answer import Answer
 
+    blocks, drawings = page.blocks(), page.charts()
     title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
     options = {"html": False, "breaks": True}
     render = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).render
     parts = list[str]()
-    for answer, group in groupby(blocks, lambda own: own if isinstance(own, Answer) else None):
-        words, figure = render(markdown(group)), ""
-        if isinstance(answer, Answer) and answer.chart:
-            with suppress(ImportError):  # the extra `dashboard` may not be installed
-                figure = f"<figure>{charts.svg(charts.drawn(answer.chart))}</figure>"
-        parts.append(f"<section>{words}{figure}</section>" if answer else words)
+    for is_heading, group in groupby(blocks, lambda own: isinstance(own, Heading)):
+        some = [*group]
+        parts.append(render(markdown(some)))
+        with suppress(ImportError):  # the extra `dashboard` may not be installed
+            for name, chart in drawings.get(str(some[-1]), {}).items() if is_heading else ():
+                svg = charts.svg(charts.drawn(chart))
+                parts.append(f"<figure><figcaption>{escape(name)}</figcaption>{svg}</figure>")
     return "\n".join(
         [
             "<!doctype html>",

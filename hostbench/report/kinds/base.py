@@ -13,13 +13,6 @@ from hostbench.families import question
 from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
 from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
 
-FAR = 2.5
-"""A limit further than this factor above the marks would squash them: it is only named."""
-AXES: dict[question.FigureUnit, Axis] = {
-    "s": Axis("seconds per step", "s", better="lower"),
-    "GB/s": Axis("GB/s", "GB/s", better="higher"),
-    "items/s": Axis("items per second", "items/s", better="higher"),
-}
 _DECADE, _OCTAVES = 10, 4
 """Numbers of an axis y, of an axis x, that span more are drawn by powers."""
 
@@ -157,7 +150,6 @@ def chart(
     x: str = "",
     hues: Sequence[str] = (),
     unnamed: str = "",
-    more: Sequence[Point] = (),
     rules: Iterable[Rule] = (),
 ) -> Chart | None:
     """A mark for each row with a number, valid or not, named by its choices on `axes`: lines over
@@ -178,12 +170,8 @@ def chart(
         about = {"machine": row.machine, "run_id": row.run_id, "case": row.case}
         text = _text(ask, row, in_unit(number, y.unit))
         points.append(Point(at, number, line, low, high, row.status, text, place, about))
-    points += more
     if not points:
         return None
-    if y.unit == "GB/s" and not y.is_log:
-        top = FAR * max(point.y for point in points)
-        rules = (rule for rule in rules if (rule.high or rule.low) <= top)
     is_wide = y.unit != "share" and _span([point.y for point in points]) > _DECADE
     y = replace(y, is_log=is_wide or (y.is_log and bool(x)))
     if not x:

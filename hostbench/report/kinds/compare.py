@@ -11,7 +11,7 @@ from hostbench.families import declared, question
 from hostbench.families.question import Best, Compare, Figure, Row, Rows, Scaling, first, where
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Chart, Point, Ratio, Rule, ScreenLine, State
+from hostbench.report.answer import Answer, Ratio, ScreenLine, State
 from hostbench.report.kinds import base
 from hostbench.report.kinds.base import size_axis, varying
 
@@ -40,25 +40,23 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     shown = [row for row in measured if not ask.over or row.has(claim)]
     figures = [_figure(ask, row, axes, beside.get(row.case)) for row in shown]
     state, verdict = (_enough if isinstance(ask, Scaling) else _verdict)(ask, shown, figures)
-    lost, alone = group, list[Figure]()
+    lost: Rows = group
     others = [axis for axis in varying(group) if axis not in axes]
     at = base.shared(ask, here, others) if size is None or is_at_size else ""
     if size is not None and is_at_size:  # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
     limits = base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else ()
-    if ask.ideal is not None:
-        ideal = _case(rows, *ask.ideal(shown[0]))
-        alone = [base.timed(ask.ideal_name, ideal)] if ideal else []
+    if ask.ideal is not None and (ideal := _case(rows, *ask.ideal(shown[0]))):
+        figures.append(base.timed(ask.ideal_name, ideal))
     return base.made(
         ask,
         state,
         verdict,
-        [*figures, *alone],
+        figures,
         lost=lost,
         lines=_lines(ask, measured, pairs) if ask.screen else (),
         at=at,
         more_notes=tuple(limits),
-        chart=_chart(ask, group, here, alone, pairs),
     )
 
 
@@ -293,38 +291,3 @@ def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iter
         else:
             learnt = ask.fill(ask.learnt, row.axes, what=what, choice=choice)
             yield ScreenLine(what, values, answers.difference(conclusion), conclusion, learnt)
-
-
-# ---- the chart ----------------------------------------------------------------------------------
-
-
-def _chart(
-    ask: Compare, group: Rows, here: Rows, alone: Sequence[Figure], pairs: Sequence[Pair]
-) -> Chart | None:
-    """Lines over sizes or along an axis, else bars."""
-    rules = [Rule(figure.label, figure.value or 0.0) for figure in alone]
-    drawn, ideal = [row for row in group if row.seconds is not None], dict[float, float]()
-    differ = varying(drawn)
-    along = [axis for axis in (ask.over, size_axis(group)) if axis and axis in differ]
-    x = along[-1 if ask.unit == "GB/s" else 0] if along else ""
-    axes = [axis for axis in differ if axis != x] if x else _named_axes(ask, here)
-    if ask.beside is not None and not x and ask.unit == "s":
-        others = {pair.other.time for pair in pairs}
-        rules += [Rule(ask.beside_name, time) for time in others if len(others) == 1]
-    for row, other, _ in pairs if ask.beside and ask.over and x == ask.over else ():
-        # Where nothing is lost: the time of the other one, for as much work as the row's.
-        ideal[float(other.axes[ask.over])] = other.time
-        ideal[float(row.axes[ask.over])] = other.time * ((ask.work and ask.work(row)) or 1.0)
-    if x and ask.unit == "GB/s":
-        rules = base.limits(with_work(ask, drawn), lambda row: _value(ask, row))[0]
-    return base.chart(
-        ask,
-        drawn if x else here,
-        base.AXES[ask.unit],
-        lambda row: _value(ask, row),
-        axes=axes,
-        x=x,
-        unnamed="measured" * bool(ideal),
-        more=[Point(number, ideal[number], series="ideal") for number in sorted(ideal)],
-        rules=rules,
-    )

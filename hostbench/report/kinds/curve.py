@@ -30,8 +30,6 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
             series.append(known)
             name = " ".join(ask.word(axis, value) for axis, value in axes.items())
             figures += _figures(name, known, size)
-    rules, limits = base.limits(valid(group))
-    axes_of_line = [axis for axis in base.varying(group) if axis != size]
     return base.made(
         ask,
         "figure" if any(figure.value is not None for figure in figures) else "undecided",
@@ -39,16 +37,7 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=group,
         lines=_lines(ask, series[0], size) if series else (),
-        more_notes=tuple(limits),
-        chart=base.chart(
-            ask,
-            group,
-            base.AXES["GB/s"],
-            lambda row: row.gb_per_s,
-            axes=axes_of_line,
-            x=size,
-            rules=rules,
-        ),
+        more_notes=tuple(base.limits(valid(group))[1]),
     )
 
 

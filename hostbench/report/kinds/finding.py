@@ -7,13 +7,12 @@ from itertools import groupby
 from hostbench.core import units
 from hostbench.families.question import NOT_ASKED, Figure, Finding, Row, Rows, in_unit, valid
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Point, Ratio, ScreenLine, State, joined
+from hostbench.report.answer import Answer, Ratio, ScreenLine, State, joined
 from hostbench.report.kinds import base
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
 _UNKNOWN = "unknown"
-_SHARE = Axis("overlapped share of the shorter one", "share")
-_ASYNC = Axis("asyncness (1: the call returns at once, 0: it waits)", "share")
+_SHARE, _ASYNC = "overlapped share of the shorter one", "asyncness"
 
 
 def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
@@ -23,7 +22,7 @@ def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
     series = [(ask.name(some[0], axes), some) for _, some in base.grouped(group, axes)]
     known = [(name, base.ordered(some, size)) for name, some in series if valid(some)]
     figures = [figure for row in valid(group) for figure in _figures(ask, row, rows)]
-    counted, chart = [figure for figure in figures if figure.value is not None], None
+    counted = [figure for figure in figures if figure.value is not None]
     if ask.finding:
         state, verdict = _by_size(ask, known, size)
         lacks = [(name, some) for name, some in series if not valid(some)]
@@ -36,22 +35,16 @@ def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
         reasons = dict.fromkeys(own.reason or NOT_ASKED for own in figures) or [NOT_ASKED]
         values = (f"{own.label} {in_unit(own.value or 0.0, own.unit)}" for own in counted)
         verdict = joined(values) or f"{state}: {'; '.join(reasons)}"
-    if ask.counts and counted:
-        bars = (Point(f.label, f.value or 0.0, "", f.low, f.high, text=str(f)) for f in counted)
-        chart = Chart("bar", Axis(""), Axis(ask.counts, counted[0].unit), tuple(bars))
     if ask.share or ask.is_of_call:
-        figures += [_how_much(ask, name, some[-1], size, much.title) for name, some in known]
-        drawn = group if size else ()
-        chart = base.chart(ask, drawn, much, lambda r: _much(ask, r), axes=axes, x=size or "")
+        figures += [_how_much(ask, name, some[-1], size, much) for name, some in known]
     return base.made(
         ask,
         state,
         verdict,
         figures,
         lost=group,
-        lines=_lines(ask, group, size, verdict, counted, much.title),
+        lines=_lines(ask, group, size, verdict, counted, much),
         at=base.shared(ask, group) if size and size not in base.varying(group) else "",
-        chart=chart,
     )
 
 
@@ -113,7 +106,7 @@ def _call(row: Row) -> str:
 def _how_much(ask: Finding, name: str, row: Row, size: str | None, what: str) -> Figure:
     """How much of it; that the probe behind a delay contradicts when the call returns."""
     at = units.format_bytes(int(row.axes[size])) if size else ""
-    label = ": ".join(filter(None, [f"{at} {name}".strip(), what.partition(" (")[0]]))
+    label = ": ".join(filter(None, [f"{at} {name}".strip(), what]))
     much, note = _much(ask, row), _call(row) if ask.is_of_call else ""
     if note:
         is_early = 1 - (row.call_s or 0.0) / row.time > 0.5

@@ -10,7 +10,7 @@ from hostbench.core.units import format_factor, format_seconds
 from hostbench.families.question import Figure, Parts, Row, Rows, few_launches, valid
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Ratio, Rule, ScreenLine, State
+from hostbench.report.answer import Answer, Ratio, ScreenLine, State
 from hostbench.report.kinds import base
 
 HIDES, HARDLY = 0.5, 0.1
@@ -76,14 +76,6 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         lost=here,
         lines=_lines(ask, median([*serial.values()]), best, ideal_s) if best else (),
         at=base.shared(ask, here),
-        chart=base.chart(
-            ask,
-            [*loops.values()],
-            base.AXES["s"],
-            lambda row: row.seconds,
-            axes=[ask.axis],
-            rules=() if ideal_s is None else (Rule("ideal", ideal_s),),
-        ),
     )
 
 
