@@ -10,8 +10,8 @@ from hostbench.report import trend
 from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
 
-HELP = """Bar: 99 % interval. Thick line: level between two confirmed changes; band: a change within
-it would not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
+HELP = """Bar: 99 % interval. Thick line: level between two changes; band: a change within it would
+not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
 where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
 skipped."""
 
@@ -41,7 +41,7 @@ if every.empty:
 
 parts.check_link("case", set(every["case"]))
 # the case of the link; else of what changed most, else a time with the most points
-changed = [event.case for cause in what_changed for event in cause.events]
+changed = [event.case for own in what_changed for event in own.events if not event.is_reset]
 longest = sorted(judged.series, key=lambda own: -own.points)
 likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))

@@ -107,7 +107,7 @@ def trend(
             kind = THIS_SERIES if event.case else ITS_MACHINE
             text = f"{change} {what(event).removeprefix('commit ')}".strip()
             rules.append({"x": x, "kind": kind, "text": text, "size": abs(event.effect)})
-            edges += [x] if event.is_reset or event.status == "confirmed" else []
+            edges.append(x)
     for fact in SETUP:
         known = rows[[by, fact]].dropna().itertuples(index=False)
         for (_, before), (at, after) in pairwise(known):
