@@ -8,6 +8,7 @@ import parts
 import streamlit as st
 from words import commit8, plain, when
 
+from hostbench.core.units import number_of
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
@@ -95,6 +96,8 @@ num = own[lane].nunique()
 if num > charts.MOST_LANES:
     lanes = f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all."
     notes = [lanes, *notes]
+if num := len(every) - len(known):
+    notes = [*notes, f"{number_of(num, 'scratch run')} left out: choose runs to compare them."]
 if notes:
     st.caption("  \n".join(plain(note.replace("`", "")) for note in notes))
 table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
