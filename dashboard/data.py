@@ -49,7 +49,7 @@ DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_
 FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
-SMALL_HEIGHT = 170
+SMALL_WIDTH, SMALL_HEIGHT = 190, 150
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
@@ -159,8 +159,8 @@ def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
     """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
-    measure and usual values, empty where there is nothing to draw; which value is drawn alone, and
-    where it was measured. Four charts of vega's would take longer than the rest of the page."""
+    measure and usual values, empty where there is nothing to draw; and which value is drawn alone.
+    Four charts of vega's would take longer than the rest of the page."""
     picture = words.PICTURES[name]
     every = rows_of_runs(store, keys, (picture.workload,))
     x, rows = picture.x[0], every
@@ -176,8 +176,7 @@ def small_picture(
     measure = (pictures.measures_of(picture, rows) or [TIME])[0]
     rows = pictures.drawn_rows(picture, rows, x, measure)
     chart = pictures.chart(picture, rows, x, measure)
-    about = "; ".join(filter(None, [shown_alone and f"drawn: {shown_alone}", measured_in(every)]))
-    return svg(drawn(chart, SMALL_HEIGHT), ink) if chart else "", about
+    return svg(drawn(chart, SMALL_HEIGHT), ink, SMALL_WIDTH) if chart else "", shown_alone
 
 
 @lru_cache(maxsize=16)

@@ -304,7 +304,7 @@ def ink() -> str:
 def picture(svg: str, says: str) -> None:
     """What was drawn already, described for who cannot see it."""
     source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
-    look = "width: 100%; max-width: 36rem"
+    look = "width: 100%; max-width: 24rem"
     st.html(f'<img src="{source}" alt="{escape(says)}" style="{look}">')
 
 

@@ -66,13 +66,15 @@ def card(picture: Picture) -> None:
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
-    says = f"{best.question} {best.verdict}. {best.at}" if best else "Too few cases for an answer."
-    whose = f"{own[0][0]}: " * (len(own) > 1)
-    svg, measured = data.small_picture(store, picture.choice, tuple(own), parts.ink())
-    verdict = plain(whose + says.replace(" on the cpu device,", ""))
-    st.markdown(f"{verdict}  \n:small[:gray[{plain(measured)}]]")
+    says = f"{best.verdict}. {best.at}" if best else "Too few cases for an answer."
+    svg, shown_alone = data.small_picture(store, picture.choice, tuple(own), parts.ink())
+    where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
+    where += f"; beside {number_of(len(own) - 1, 'other machine')}" * (len(own) > 1)
+    drawn = ", ".join(filter(None, (shown_alone, where)))
+    verdict = plain(says.replace(" on the cpu device,", "").removeprefix("yes: "))
+    st.markdown(f"{verdict}  \n:small[:gray[{plain(drawn)}]]")
     if svg:
-        parts.picture(svg, says)
+        parts.picture(svg, f"{picture.text}: {says}")
 
 
 def own_card(answer: Answer) -> None:
@@ -112,10 +114,9 @@ if not cards:  # another project's: of its workloads what changed, then what has
     ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))
     first = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
     cards = [partial(trend_card, own) for own in ranked if own in first.values()]
-for pair in (cards[:2], cards[2:4]):
-    for column, draw in zip(st.columns(2, border=True), pair, strict=False):
-        with column:
-            draw()
+for column, draw in zip(st.columns(min(4, max(2, len(cards)))), cards, strict=False):
+    with column.container(border=True, height="stretch"):
+        draw()
 
 st.subheader("What changed", anchor=False)
 lasting = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)

@@ -38,7 +38,7 @@ _LABELS = {"s": SECONDS, "bytes": BYTES}
 PLAIN = "format(datum.value, datum.value < 1000 ? '.4~g' : '.4~s')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
-_ABOUT_LENGTH, _LANE_LENGTH = 56, 24
+_ABOUT_LENGTH, _LANE_LENGTH = 44, 24
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _WIDEST, _ROOM = 2.0, 1.03
 """Beyond so many times the longest bar a whisker is cut, and where the axis ends."""
@@ -150,7 +150,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     own |= {"opacity": faint} if key else {}
     shape = field("series:N", scale=scale(names, SHAPES), legend=key)
-    strokes = legend(dashed, orient="bottom", symbolSize=900, symbolStrokeWidth=2)
+    strokes = legend(dashed, orient="bottom", symbolSize=400, symbolStrokeWidth=2)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
     line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
@@ -225,14 +225,14 @@ def field(name: str, **more: Any) -> Spec:
     return {"field": column, "type": _TYPES[kind], **more}
 
 
-def svg(spec: Spec, ink: str = "currentColor") -> str:
+def svg(spec: Spec, ink: str = "currentColor", width: int = _SVG_WIDTH) -> str:
     """A chart as an SVG document, drawn without a browser, by default in the colour of the text
     around it. Its texts are escaped by vega."""
     import vl_convert
 
     look = {"background": "transparent", "aria": False, "view": {"stroke": _PALE}}
     # fitted into a width, vega would lay out the legend before it knows for how many columns
-    sized = {**in_ink(spec, ink, **look), "width": _SVG_WIDTH, "autosize": "pad"}
+    sized = {**in_ink(spec, ink, **look), "width": width, "autosize": "pad"}
     document: str = vl_convert.vegalite_to_svg(printable(sized))
     return document
 

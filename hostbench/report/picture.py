@@ -51,7 +51,11 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart | Non
         for rule in base.limits(there, value)[0]:
             if rule.high is None:
                 places_of.setdefault(rule, []).append(place)
-    rules = [Rule(", ".join(filter(None, [r.label, *own])), r.low) for r, own in places_of.items()]
+    every = len({*places})  # a limit of all of them names none
+    rules = [
+        Rule(", ".join([rule.label, *(own if len(own) < every else ())]), rule.low)
+        for rule, own in places_of.items()
+    ]
     axes = [axis for axis in differ if axis != x]
     ways = [*zip([picture.name(row, axes) for row in rows], places, strict=True)]
     if x and len({(*way, row.axes[x]) for way, row in zip(ways, rows, strict=True)}) > len({*ways}):

@@ -157,7 +157,7 @@ def chart(
     to draw."""
     points = list[Point]()
     for row, place in zip(rows, places(rows), strict=True):
-        number, name = value(row), ask.name(row, axes) or unnamed
+        number, name = value(row), ask.name(row, axes)
         if number is None or row.seconds is None:
             continue
         low, high = row.ci_low_s, row.ci_high_s
@@ -165,8 +165,9 @@ def chart(
             low = high = None
         elif y.unit != "s":  # the interval of a rate follows from that of its time
             low, high = (number * row.seconds / end if end else None for end in (high, low))
-        at: float | str = float(row.axes[x]) if x else ", ".join(filter(None, (name, place)))
-        line = name if x else ask.name(row, hues)
+        lane = ", ".join(filter(None, (name, place))) or unnamed
+        at: float | str = float(row.axes[x]) if x else lane
+        line = (name or unnamed) if x else ask.name(row, hues)
         about = {"machine": row.machine, "run_id": row.run_id, "case": row.case}
         text = _text(ask, row, in_unit(number, y.unit))
         points.append(Point(at, number, line, low, high, row.status, text, place, about))
