@@ -48,7 +48,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
     launches = os.environ.get(LAUNCHES) or str(STANDARD.launches)
     if not launches.isdecimal() or int(launches) < 1:
         raise UsageError(
-            f"{LAUNCHES}={launches!r} is no number of launches; 12 is usual, 7 the least"
+            f"{LAUNCHES}={launches!r} is not a number of launches; 12 is usual, 7 the least"
         )
     root, asked = Path(os.environ["ASV_CONF_DIR"]), dict[str, Any]()
     # the options of the asv above us, which itself tells its benchmarks nothing

@@ -62,7 +62,7 @@ def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) 
     assert night["code"] == 4 and night["out"].count("aaaaaa13-x.json: ") == 1
     warned = [line for line in night["out"].splitlines() if line.startswith("hostbench: ")]
     for name in "abcdef":
-        assert sum(f"/{name}.journal.jsonl is no" in line for line in warned) == 1
+        assert sum(f"/{name}.journal.jsonl is not" in line for line in warned) == 1
     assert [row["code"] for row in of(rows, "ab ")] == [1]
     for command, shown in (("run", "1.97x faster"), ("bisect", "is the first bad commit")):
         (row,) = of(rows, command)

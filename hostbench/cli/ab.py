@@ -87,7 +87,7 @@ def _names(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
         second, *names = names
         if commit_of(Path.cwd(), second) is None:
             raise UsageError(
-                f"{second!r} is no commit that git knows, and no family"
+                f"{second!r} is neither a commit that git knows nor a family"
                 f"{did_you_mean(second, families)}; there are: {', '.join(families)}"
             )
     return second, tuple(names)

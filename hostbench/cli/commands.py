@@ -39,7 +39,7 @@ class _Time(click.ParamType[float]):
         with suppress(ValueError):
             if (seconds := parse_seconds(str(value))) > 0:
                 return seconds
-        self.fail(f"{value!r} is no time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
+        self.fail(f"{value!r} is not a time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
 
 
 class _OutputFile(click.Path):

@@ -40,7 +40,7 @@ def execute() -> int:
     try:
         declared = tomllib.loads(read_stored(pyproject).decode()) if pyproject.exists() else {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {pyproject}: {error}; mend it") from error
+        raise UsageError(f"cannot read {pyproject}: {error}; fix it") from error
     name = str(declared.get("project", {}).get("name", ""))
     package = _package(root, name)
     backend = declared.get("build-system", {}).get("build-backend", _COPYING[0])
@@ -49,9 +49,9 @@ def execute() -> int:
     for path in files:
         parent = next(above for above in path.parents if above.exists() or above.is_symlink())
         if not parent.is_dir():
-            raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
+            raise UsageError(f"{parent} is not a folder: {path.name} is to be in there; rename it")
         if not path.resolve().is_relative_to(root):
-            raise UsageError(f"{path} is outside {root}, by a link or by a setting: mend that")
+            raise UsageError(f"{path} is outside {root}, by a link or by a setting: fix that")
     for path, text in files.items():
         is_there = path.exists() or path.is_symlink()
         if not is_there:
@@ -59,7 +59,7 @@ def execute() -> int:
         show(f"{'left as it is' if is_there else 'wrote'}: {short(path)}")
     why = _broken(root)
     if why:
-        warn(f"{why}; mend that")
+        warn(f"{why}; fix that")
     show("\n".join(["", *_left_to_do(root), "then:", *_first_commands(root, package)]))
     return EXIT_FAILED if why else EXIT_OK
 
@@ -127,7 +127,7 @@ def _left_to_do(root: Path) -> Iterator[str]:
     if visible := [name for name in aside if name not in ignored]:
         yield f"add to .gitignore: {' '.join(visible)}"
     if results in ignored:
-        yield f"git ignores {results}: what is measured would stay on this machine; mend that"
+        yield f"git ignores {results}: what is measured would stay on this machine; fix that"
     yield f"set HOSTBENCH in {WORKFLOW} to what pip installs hostbench from"
 
 

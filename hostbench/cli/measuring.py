@@ -120,7 +120,7 @@ def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, .
         if facts.hidden_by_user():
             raise UsageError(text)
         raise BrokenError(
-            f"{text}: mend the driver, give the container its GPUs (--gpus all), or name --device "
+            f"{text}: fix the driver, give the container its GPUs (--gpus all), or name --device "
             "cpu; `nvidia-smi` and `hostbench doctor` tell more"
         )
     device = options.device or default_device(hardware)

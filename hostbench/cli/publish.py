@@ -16,7 +16,7 @@ def execute(*, url: str, results: str | None) -> int:
     if not is_url(url):
         folder = Path(url).absolute().as_uri()
         raise UsageError(
-            f"{url} is no URL; name one, as s3://bucket/path, or {folder} for a folder"
+            f"{url} is not a URL; name one, as s3://bucket/path, or {folder} for a folder"
         )
     # Beside the error of a full disk, which it raises, threads of the library print a backtrace,
     # some only afterwards (apache/arrow-rs-object-store issue 810). Python's own lines go on;

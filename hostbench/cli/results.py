@@ -72,5 +72,5 @@ def _checked(path: Path) -> Path:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
     if why:
-        raise UsageError(f"{path} is no results folder: {why}; name a folder with --results")
+        raise UsageError(f"{path} is not a results folder: {why}; name a folder with --results")
     return path

@@ -65,7 +65,7 @@ def _write(folder: Path, entry: Entry) -> None:
     known += sorted({f"machine:{own.group}" for own in history.series})
     if entry.series not in known:
         raise UsageError(
-            f"{entry.series!r} is no series that is stored{did_you_mean(entry.series, known)}; "
+            f"{entry.series!r} is not a series that is stored{did_you_mean(entry.series, known)}; "
             "write case@machine or machine:NAME, as `hostbench changes` prints it"
         )
     since = entry.since
@@ -74,7 +74,7 @@ def _write(folder: Path, entry: Entry) -> None:
     entry = replace(entry, since=names.pop() if is_short else commit_of(Path.cwd(), since) or since)
     if not re.match(triage.FIRST_BAD, entry.since):
         raise UsageError(
-            f"{since!r} is no commit that git knows here, and none of what is stored: copy it from "
+            f"{since!r} is not a commit that git knows here, and not stored: copy it from "
             "`hostbench changes`"
         )
     events = [event for event in history.events if event.is_named_by(entry)]

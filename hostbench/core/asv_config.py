@@ -54,12 +54,12 @@ def read(root: Path, *keys: str) -> AsvConfig:
             values = importlib.import_module("json5").loads(text)
         config = convert(values, dict[str, Any])
     except (ValueError, OSError, RecursionError) as error:
-        raise UsageError(f"cannot read {path}: {error}; correct it") from error
+        raise UsageError(f"cannot read {path}: {error}; fix it") from error
     needed = {key: config[key] for key in keys if key in config}
     try:
         return convert(needed, AsvConfig)
     except ValidationError as error:
-        raise UsageError(f"{path} has {json.dumps(needed):.100}: {error}; correct it") from error
+        raise UsageError(f"{path} has {json.dumps(needed):.100}: {error}; fix it") from error
 
 
 def project_root(start: Path) -> Path | None:

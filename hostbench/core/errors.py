@@ -24,7 +24,7 @@ def install(extra: str) -> str:
 
 
 class HostbenchError(Exception):
-    """Something the person at the terminal can mend; the CLI prints it as one line, and ends with
+    """Something the person at the terminal can fix; the CLI prints it as one line, and ends with
     `exit_code`."""
 
     exit_code = EXIT_USAGE

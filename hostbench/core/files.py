@@ -110,7 +110,7 @@ def _check_regular(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
-        raise RefusedFileError(errno.EINVAL, "it is no regular file: copy its content into one")
+        raise RefusedFileError(errno.EINVAL, "it is not a regular file: copy its content into one")
 
 
 def _within_limits(what: str, data: bytes) -> bytes:

@@ -87,7 +87,7 @@ def parse_bytes(text: str) -> int:
         if cleaned.lower().endswith(unit.lower()):
             number = float(cleaned[: -len(unit)])
             if not math.isfinite(number):
-                raise ValueError(f"{text!r} is no size")
+                raise ValueError(f"{text!r} is not a size")
             return round(number * scale)
     return int(cleaned)
 
@@ -99,7 +99,7 @@ def parse_seconds(text: str) -> float:
         number, scale = number[:-1], _CLOCK_UNITS[number[-1]]
     seconds = float(number) * scale
     if not math.isfinite(seconds):
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time")
     return seconds
 
 

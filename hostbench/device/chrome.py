@@ -105,7 +105,7 @@ def read_chrome(path: Path) -> ChromeTrace:
         trace = ChromeTrace(events=[], num_left_out=1)
     if not trace.events and trace.num_left_out:
         raise DataError(
-            f"{path} is no trace of PyTorch's profiler: it lists no events; write one with "
+            f"{path} is not a trace of PyTorch's profiler: it lists no events; write one with "
             "profile.export_chrome_trace(FILE)"
         )
     return trace

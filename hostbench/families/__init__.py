@@ -67,7 +67,9 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
             if every[name].broken:
                 raise UsageError(every[name].broken)
         elif name.partition(".")[0] in every:
-            raise UsageError(f"{name!r} is no family; --case {name!r} chooses a workload or a case")
+            raise UsageError(
+                f"{name!r} is not a family; --case {name!r} chooses workloads or cases"
+            )
         else:
             hint = did_you_mean(name, every)
             raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(every)}")
@@ -97,8 +99,8 @@ def questions(family: str) -> tuple[Any, ...]:
     asked = getattr(_asking(family), "QUESTIONS", ())
     if not isinstance(asked, tuple | list) or any(not hasattr(ask, "workload") for ask in asked):
         raise UsageError(
-            f"QUESTIONS of the family {family!r} is {asked!r:.60}, no tuple of questions as in "
-            "docs/your-own.md; mend it"
+            f"QUESTIONS of the family {family!r} is {asked!r:.60}, not a tuple of questions as in "
+            "docs/your-own.md; fix it"
         )
     return tuple(asked)
 

@@ -304,13 +304,13 @@ def _check_axes(work: Workload) -> None:
             if not is_read:
                 raise ValueError(
                     f"{case} cannot be typed: names are of a-z, 0-9 and _; a value is True, False, "
-                    "a whole number, or a text that is no number, without commas, brackets and "
+                    "a whole number, or a text that is not a number, without commas, brackets and "
                     "blanks at its ends"
                 )
     if any(value not in work.axes.get(axis, ()) for axis, value in work.baseline.items()):
         raise ValueError(f"the baseline {dict(work.baseline)} is none of the axes' choices")
     if not isinstance(work.version, str) or not work.version:
-        raise ValueError(f'version is {work.version!r}, no text such as "1"')
+        raise ValueError(f'version is {work.version!r}, not text such as "1"')
 
 
 def case_key(case: Case) -> str:

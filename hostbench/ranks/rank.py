@@ -129,7 +129,7 @@ _current: RankGroup | None = None
 def rank_group() -> RankGroup:
     """The group of the rank that this process is. Raises RuntimeError where it is none."""
     if _current is None:
-        raise RuntimeError("this process is no rank; declare `ranks` in @workload")
+        raise RuntimeError("this process is not a rank; declare `ranks` in @workload")
     return _current
 
 

@@ -56,7 +56,9 @@ class Member:
 def _number(environ: Mapping[str, str], name: str, most: int) -> int:
     if environ[name].isdecimal() and int(environ[name]) <= most:
         return int(environ[name])
-    raise UsageError(f"{name}={environ[name]!r} is no number from 0 to {most}: see docs/cluster.md")
+    raise UsageError(
+        f"{name}={environ[name]!r} is not a number from 0 to {most}: see docs/cluster.md"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
     for text in texts:
         if text.startswith(MACHINE):
             name = text.removeprefix(MACHINE)
-            raise UsageError(f"{text!r} is no series: --machine {name} shows what it has")
+            raise UsageError(f"{text!r} is not a series: --machine {name} shows what it has")
     selectors = [parse_series(text) for text in texts]
     for selector in selectors:
         if not any(selector.selects_series(series.id) for series in history.series):

@@ -82,7 +82,7 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
     elif hardware.seen_by == "pci":
         remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
     else:
-        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or mend it"
+        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or repair it"
     return Diagnosis(
         "broken",
         f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda does not "

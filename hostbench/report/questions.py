@@ -149,7 +149,7 @@ def check(ask: Question) -> None:
     for workload in names:
         work = families.declared(workload)
         if work is None:
-            raise UsageError(f"{ask.text!r} asks about {workload!r}, which is no workload")
+            raise UsageError(f"{ask.text!r} asks about {workload!r}, which is not a workload")
         if isinstance(ask, kinds.Curve) and not any(map(counts_bytes, work.axes)):
             raise UsageError(f"{ask.text!r} needs sizes: {work.name} has no axis ...bytes")
         known = {**work.axes, **({"workload": names} if ask.also else {})}

@@ -117,7 +117,7 @@ def is_alive(path: Path) -> bool:
     except OSError as error:
         if _is_gone(path, error):
             raise  # somebody else archived it
-        raise DataError(f"{path} is no readable journal ({error}); move it away") from error
+        raise DataError(f"{path} is not a readable journal ({error}); move it away") from error
     return False
 
 
@@ -131,8 +131,8 @@ def read(path: Path) -> Run:
         header = convert(first, RunHeader)
     except (OSError, *DAMAGE) as error:
         if _is_gone(path, error):
-            raise  # archived in between: there is nothing to mend
-        raise DataError(f"{path} is no readable journal ({error}); move it away") from error
+            raise  # archived in between: there is nothing to fix
+        raise DataError(f"{path} is not a readable journal ({error}); move it away") from error
     records: list[CaseRecord] = []
     facts: dict[str, FactGroups] = {}
     finish = None

@@ -73,7 +73,7 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
         except DataError as error:
             warn(str(error))
         except DAMAGE as error:  # lines that are right one by one, and together no run
-            warn(f"{path} is no readable journal ({error}); move it away")
+            warn(f"{path} is not a readable journal ({error}); move it away")
     if num := sum(run.is_complete for run in adopted):
         warn(f"archived finished runs that `asv run` had measured: {num}")
     return adopted

@@ -148,7 +148,7 @@ class AsvMachine:
             layout = self._layout([(name, own.get("params")) for name, own in cells.items()])
             columns = _columns(data, [*cells.values()], layout)
         except (*DAMAGE, IndexError, OverflowError) as error:
-            warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
+            warn(f"{path} is not an asv result file ({type(error).__name__}: {error}); {REPLACE}")
             return None, {}
         if layout.broken:
             (name, why), *others = layout.broken.items()

@@ -122,7 +122,7 @@ def _entries(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[t
     with contextlib.suppress(OSError), os.scandir(results / folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.encode(errors="ignore").decode() != entry.name:
-                warn(f"{ascii(entry.path)[1:-1]} is no UTF-8: rename it")
+                warn(f"{ascii(entry.path)[1:-1]} is not UTF-8: rename it")
             elif re.fullmatch(pattern, entry.name):
                 is_broken = entry.is_symlink() and not Path(entry.path).exists()
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile

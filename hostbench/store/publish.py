@@ -35,7 +35,7 @@ def publish(results: Path, url: str) -> list[StoredFile]:
             sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
     except DAMAGE as error:
         wrong = f"cannot write the table at {url}: {reason(error)}"
-        raise BrokenError(f"{wrong}; mend that, or publish to another URL") from error
+        raise BrokenError(f"{wrong}; fix that, or publish to another URL") from error
     return sent
 
 

@@ -59,7 +59,7 @@ def read(results: Path, warn: Warn = lambda text: None) -> dict[Path, Entry]:
         try:
             entries[path] = convert(load_json(read_stored(path, results)), Entry)
         except (OSError, *DAMAGE) as error:
-            warn(f"{path}: it does not count ({error!s:.300}): mend or delete it")
+            warn(f"{path}: it does not count ({error!s:.300}): fix or delete it")
     return entries
 
 

@@ -56,7 +56,7 @@ def git(
     """
     for name in names:
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
-            raise GitError(f"{name!r} is an option, no name of a commit")
+            raise GitError(f"{name!r} is an option, not the name of a commit")
     pipe = None if is_shown else subprocess.PIPE
     # what git tells its hooks would have another repository changed than the one that is asked
     outside = {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}

@@ -101,7 +101,7 @@ def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ((), EXIT_USAGE, "say what to look at"),
         (("--trace", "none.json"), EXIT_USAGE, "none.json"),
         (("--trace", "empty"), EXIT_USAGE, "no trace of PyTorch's profiler"),
-        (("--trace", "other.json"), EXIT_FAILED, "no trace of PyTorch's profiler"),
+        (("--trace", "other.json"), EXIT_FAILED, "not a trace of PyTorch's profiler"),
         (("a.json",), EXIT_USAGE, "hostbench idle --trace a.json"),
     ],
 )

@@ -149,7 +149,7 @@ def test_workloads_that_cannot_be_imported_are_named(root: Path) -> None:
     put(root, "benchmarks/broken.py", "import hostbench, nonesuch")
     put(root, "benchmarks/plain.py", "raise SystemExit('nobody may import this')")
     said = hostbench("init", code=EXIT_FAILED)
-    assert "No module named 'nonesuch' (benchmarks/broken.py:1); mend that" in said.err
+    assert "No module named 'nonesuch' (benchmarks/broken.py:1); fix that" in said.err
     assert "wrote: asv.conf.json" in said.out and "steps.py" not in said.out
 
 
@@ -168,10 +168,10 @@ def link_out(root: Path, name: str) -> None:
     [
         (lambda root: link_out(root, ".github"), "is outside"),
         (lambda root: link_out(root, "benchmarks"), "is outside"),
-        (lambda root: (root / "results").symlink_to("nowhere"), "is no folder"),
+        (lambda root: (root / "results").symlink_to("nowhere"), "is not a folder"),
         (lambda root: put(root, "asv.conf.json", '{"results_dir": "../out"}'), "is outside"),
         (lambda root: put(root, "asv.conf.json", "{"), "cannot read"),
-        (lambda root: put(root, "benchmarks", "a file"), "is no folder"),
+        (lambda root: put(root, "benchmarks", "a file"), "is not a folder"),
         (lambda root: put(root, "pyproject.toml", "a = [tool"), "cannot read"),
     ],
 )

@@ -433,7 +433,7 @@ def test_a_machine_that_has_lost_its_gpu_is_a_failure(
     monkeypatch.setattr(facts, "nvidia_hardware", lambda: lost)
     assert story.night(1, device="cuda") == EXIT_FAILED
     said = (
-        "Broken off: --device cuda: no NVIDIA GPU is visible (the NVIDIA driver shows no GPU): mend"
+        "Broken off: --device cuda: no NVIDIA GPU is visible (the NVIDIA driver shows no GPU): fix"
     )
     assert story.answer.startswith(said)
     assert not story.results.exists()

@@ -50,7 +50,7 @@ ODD = {
     "a bare nan": k5(args={"speed": 1e99}).replace("1e+99", "-nan"),
     "a bare N/A": k5(args={"speed": 1e99}).replace("1e+99", "N/A"),
     "a line break in a name": k5().replace("k5", "k5\n"),
-    "a byte that is no UTF-8": k5().replace("k5", "k5\udcff"),
+    "a byte that is not UTF-8": k5().replace("k5", "k5\udcff"),
     "a number as text": k5(args={"correlation": "12"}),
     "another shape": json.dumps(event(5, args=["a"])),
     "another kind of category": k5(cat=4),

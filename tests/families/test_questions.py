@@ -50,7 +50,7 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
         (compare(baseline={"mem": 1}), "names the axis 'mem'"),
         (compare(claim={"memory": "pin"}, over="nbytes"), "is never 'pin'"),
         (Curve(text="?", workload="allocation.batch", fits=()), "has no axis ...bytes"),
-        (finding(also=("a.b",)), "'a.b', which is no workload"),
+        (finding(also=("a.b",)), "'a.b', which is not a workload"),
         (Scaling(text="?", workload=COPY), "names the axis 'num_ranks'"),
     ],
 )

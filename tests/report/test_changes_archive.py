@@ -148,7 +148,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> N
     say(f"{CASES[2]}@shelf", sha(12)[:9], "investigating")
     assert any(line.startswith("recovered") for line in changes(copied, "--all")[1].splitlines())
     code, _, err = say(name, "no-such", "noise")
-    assert code == EXIT_USAGE and "'no-such' is no commit that git knows here" in err
+    assert code == EXIT_USAGE and "'no-such' is not a commit that git knows here" in err
 
 
 @pytest.mark.parametrize(

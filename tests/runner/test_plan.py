@@ -77,7 +77,7 @@ def test_a_case_of_another_family_than_those_named_is_told() -> None:
 
 def test_asv_runs_a_number_of_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(suite.LAUNCHES, "0")
-    with pytest.raises(UsageError, match=f"{suite.LAUNCHES}='0' is no number of launches"):
+    with pytest.raises(UsageError, match=f"{suite.LAUNCHES}='0' is not a number of launches"):
         suite._measure({})
 
 

@@ -73,4 +73,4 @@ def test_the_command(tmp_path: Path) -> None:
         assert triage_(*wrong)[0] == EXIT_USAGE
     for unknown in (SERIES.replace("shelf", "shell"), SERIES.partition("@")[0], "machine:nosuch"):
         code, _, err = triage_(unknown, RUN, "noise")
-        assert code == EXIT_USAGE and "is no series that is stored" in err
+        assert code == EXIT_USAGE and "is not a series that is stored" in err

@@ -91,7 +91,7 @@ def _fit(times: Mapping[int, float]) -> tuple[float, float, float] | str:
     if per_byte <= 0:
         return "larger copies do not take longer"
     if error > MAX_ERROR:
-        return f"the times are no straight line: fit error {error:.0%}"
+        return f"the times are not a straight line: fit error {error:.0%}"
     if latency_s < 0:
         return "the line through the times has a latency below zero"
     return latency_s, 1 / per_byte, error
