@@ -81,11 +81,7 @@ def screens(folder: Path) -> Iterator[str]:
     ]
     yield from drawn("cases that no question asks about", folder, by_mpi)
     yield from drawn("a skip that an answer names", folder, [record(copy_case()), pinned])
-    facts = {
-        **BUSY,
-        "software": {**FACTS["software"], "torch": "2.13.0+" + "long" * 30},
-        "during": {"host": {"foreign_cpu_share": 1.0}},
-    }
+    facts = {**BUSY, "software": {**FACTS["software"], "torch": "2.13.0+" + "long" * 30}}
     longest = {loop("none"): WILD, loop("item"): WILD, loop("print"): [n * 1e5 for n in WILD]}
     scratch = "quick, " + "dirty" * 30
     yield from drawn("the longest text", folder, timed(longest), facts=facts, scratch=scratch)
