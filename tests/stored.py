@@ -7,7 +7,8 @@ import pandas as pd
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store import archive, points
+from hostbench.store import archive
+from hostbench.store.results import frame_of_run
 
 
 class Tree(NamedTuple):
@@ -30,7 +31,7 @@ def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
     """The rows of a run as the folder would show them, of which only the published
     figures are read."""
     warnings: list[str] = []
-    rows = points.of_run(results, part, warnings.append)
+    rows = frame_of_run(results, part, warnings.append)
     assert not warnings
     return rows
 

@@ -35,7 +35,8 @@ from hostbench.report.screen import screen
 from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
-from hostbench.store import archive, points
+from hostbench.store import archive
+from hostbench.store.results import frame_of_run
 from hostbench.store.runs import case_results, facts_of
 from hostbench.vcs.measure import Measured, Setup, interleave, repository
 from hostbench.vcs.repo import checkout
@@ -211,7 +212,7 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
         footer.append(("why it failed", shown))
     report, dashboard = f"{program()} report{whose}{where}", f"{program()} dashboard{where}"
     footer.append(("next", f"{report} (everything) · {dashboard} (pictures)"))
-    rows = points.of_run(setup.results, run, warn)
+    rows = frame_of_run(setup.results, run, warn)
     show(screen(run, rows, footer, terminal(), command))
     statuses = [result.status for result in case_results(run)]
     if measured.end != "complete":

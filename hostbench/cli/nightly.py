@@ -36,8 +36,8 @@ from hostbench.report.comparison import Comparisons, between, compared, table
 from hostbench.report.nightly import Tonight
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
-from hostbench.store import nights, points
-from hostbench.store.results import Results, damage
+from hostbench.store import nights
+from hostbench.store.results import Results, damage, frame_of_run
 from hostbench.vcs.measure import Measured, Setup, interleave, measure
 from hostbench.vcs.side import NothingDiffers
 
@@ -91,7 +91,7 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
                 night.lists["broken"].append(why)
     blocks, charts = report.blocks(night), dict[str, dict[str, Chart]]()
     if format == "html" and night.run is not None:
-        rows = points.of_run(results_folder(options.results), night.run, warn)
+        rows = frame_of_run(results_folder(options.results), night.run, warn)
         blocks += run_page.blocks(rows, night.run)
         charts = run_page.charts(rows)
     page = Page(
@@ -159,7 +159,8 @@ class _Nightly:
         """What moved and why: what seems to have is measured again, interleaved with the commit
         `before`, or in a second run where both are the same code."""
         night, again = self.night, dict[Key, Comparison]()
-        names = {key[1] for key in [*suspects][: judge.most_again(len(night.compared))]}
+        most = max(judge.MOST_AGAIN, round(judge.SHARE_AGAIN * len(night.compared)))
+        names = {key[1] for key in [*suspects][:most]}
         cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
         is_same = before == run.header.commit
         try:

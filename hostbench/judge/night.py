@@ -29,11 +29,6 @@ def suspects(comparisons: Mapping[KeyT, Comparison]) -> dict[KeyT, Comparison]:
     return {key: comparisons[key] for key in sorted(ranks, key=lambda key: ranks[key])}
 
 
-def most_again(num_series: int) -> int:
-    """Series that are measured again, of so many in the run."""
-    return max(MOST_AGAIN, round(SHARE_AGAIN * num_series))
-
-
 def moved(
     suspects: Mapping[KeyT, Comparison],
     again: Mapping[KeyT, Comparison],

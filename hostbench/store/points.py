@@ -32,8 +32,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
@@ -42,8 +40,7 @@ from hostbench.core.samples import median, median_interval, quantile
 from hostbench.core.units import GB
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.store.archive import path_of
-from hostbench.store.limits import with_limits
-from hostbench.store.runs import CaseResult, case_results, facts_by_when, facts_of
+from hostbench.store.runs import CaseResult, case_results, facts_of
 
 COLUMNS = tuple(
     (
@@ -67,19 +64,6 @@ def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
         name = path_of(results, run) if isinstance(run, Archived) else f"journal {run.run_id}"
         warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
         return None
-
-
-def of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
-    """The tidy frame of one run that was read already, with what its rates are held against; empty,
-    and a warning, where it is odd."""
-    rows = rows_of_run(results, run, warn) or []
-    axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
-    for column in TIMES:
-        frame[column] = pd.to_datetime(frame[column], utc=True)
-    for column in NUMBERS:
-        frame[column] = pd.to_numeric(frame[column])
-    return with_limits(frame, facts_by_when(run.facts))
 
 
 def axes_of(case: Case) -> dict[str, AxisValue]:

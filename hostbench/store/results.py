@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 from msgspec import DecodeError
 
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import UsageError, Warn
 from hostbench.core.files import is_url
 from hostbench.core.records import Run
 from hostbench.facts.differences import Difference, possible
 from hostbench.facts.record import Facts
 from hostbench.runner import journal
-from hostbench.store import archive, index, nights, runs, triage
+from hostbench.store import archive, index, nights, points, runs, triage
 from hostbench.store.limits import with_limits
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import StoredFile
@@ -31,6 +31,7 @@ from hostbench.store.table import (
     ResultTable,
     TableNotFoundError,
     is_in,
+    of_run,
     text,
     to_frame,
 )
@@ -244,6 +245,13 @@ class Results:
         at = rows["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
         order = np.lexsort((rows["position"], rank, at))
         return to_frame(rows.take(pa.array(order[rank[order] >= 0])))
+
+
+def frame_of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
+    """The tidy frame of one run that was read already, with what its rates are held against; empty,
+    and a warning, where it is odd."""
+    rows = points.rows_of_run(results, run, warn) or []
+    return with_limits(to_frame(of_run(rows, "")), runs.facts_by_when(run.facts))
 
 
 def open_url(url: str, *, create: bool = False) -> ResultTable:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from hostbench.judge.night import cause, most_again, moved, suspects
+from hostbench.judge.night import cause, moved, suspects
 from hostbench.judge.two_sides import Comparison, TwoSides, Verdict, compare
 
 NUM = 20
@@ -91,4 +91,3 @@ def test_those_that_moved_come_first_then_the_furthest() -> None:
     table = {number: compared((-1) ** number * number / 100, 0.0) for number in range(5, NUM)}
     table[99] = compared(0.5, 0.6)
     assert [*suspects(table)] == [*range(NUM - 1, 4, -1), 99]
-    assert (most_again(20), most_again(150)) == (12, 15)

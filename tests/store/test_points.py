@@ -11,8 +11,9 @@ import pytest
 from hostbench.core.case import asv_name
 from hostbench.core.records import Run
 from hostbench.report import questions
-from hostbench.store import archive, points
+from hostbench.store import archive
 from hostbench.store.points import COLUMNS
+from hostbench.store.results import frame_of_run
 from tests.fakes.builders import (
     COMMIT,
     GPU_FACTS,
@@ -123,7 +124,7 @@ def test_flags(tmp_path: Path) -> None:
 def test_a_copy_that_the_cache_holds_is_flagged(tmp_path: Path) -> None:
     cases = [copy_case(nbytes=num * MIB) for num in (4, 16)]
     cached = run([record(case) for case in cases], facts={"host": {"cache_bytes": 32 * MIB}})
-    rows = by_case(points.of_run(tmp_path, cached, warn=pytest.fail))
+    rows = by_case(frame_of_run(tmp_path, cached, warn=pytest.fail))
     few = "1 of 2 launches"
     assert rows["flags"].to_list() == [f"{few}; cached", few]
     answers = [own for own in questions.answers(questions.rows_of(rows.reset_index())) if own.lines]

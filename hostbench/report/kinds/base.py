@@ -207,18 +207,14 @@ def _span(numbers: Sequence[float]) -> float:
 def limits(
     rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
 ) -> tuple[list[Rule], list[str]]:
-    """The largest limit, unless a rate exceeds it, and the published band of these rows, for a
-    chart and in words; of the bytes that `rate` counts, not always the stored ones."""
-    rules, words = list[Rule](), list[str]()
-    limited, bands = list[tuple[float, float, Row]](), list[tuple[float, float, str | None]]()
+    """The largest limit of these rows, unless a rate exceeds it, for a chart; the same and what is
+    published in words. Of the bytes that `rate` counts, not always the stored ones."""
+    rules, words, limited = list[Rule](), list[str](), list[tuple[float, float, Row]]()
     for row in rows:
         number = rate(row) or 0.0
         times = number / row.gb_per_s if row.gb_per_s else 1.0
         if row.ceiling_gb_per_s and times:
             limited.append((row.ceiling_gb_per_s * times, number, row))
-        low, high = row.published_low_gb_per_s, row.published_high_gb_per_s
-        if low and high and times:
-            bands.append((low * times, high * times, row.published))
     if limited:
         limit, _, best = max(limited, key=itemgetter(0))
         size, since = size_axis([best]), ""
@@ -228,8 +224,6 @@ def limits(
         if max(number for _, number, _ in limited) < question.ABOVE * limit:
             rules.append(Rule(f"limit{since}: {best.ceiling}", limit))
             words.append(f"Limit{since}: {units.format_rate(limit)}, {best.ceiling}.")
-    if bands:
-        lows, highs, (published, *_) = zip(*bands, strict=True)
-        rules.append(Rule(f"published: {published}", min(lows), max(highs)))
+    if published := next((row.published for row in rows if row.published), ""):
         words.append(f"Published: {published}.")
     return rules, words
