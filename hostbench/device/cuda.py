@@ -28,7 +28,7 @@ from hostbench.device.kineto import Profiler
 from hostbench.device.torch_device import TorchDevice, own_pages
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import usable_cores
-from hostbench.facts.nvml import NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Unknown
 from hostbench.facts.spec import LINK_BYTES
 
@@ -326,14 +326,18 @@ class CudaDevice(TorchDevice):
         return Profiler(self)
 
     def bytes_counted(self) -> tuple[int, int]:
-        return self._counters.read()
+        return link_bytes(*self._in_nvml)
 
     def bytes_sent(self) -> int:
-        return self._counters.sent()
+        """Over PCIe and, where NVML counts it, NVLink."""
+        nvml, gpu = self._in_nvml
+        _, over_pcie = link_bytes(nvml, gpu)
+        over_nvlink = nvml.ask(field_value, gpu, _NVLINK_SENT_KIB)
+        return over_pcie + KIB * (over_nvlink if isinstance(over_nvlink, int) else 0)
 
     @cached_property
-    def _counters(self) -> "LinkCounters":
-        return LinkCounters(uuid_of(self.torch_device))
+    def _in_nvml(self) -> tuple[Nvml, Any]:
+        return in_nvml(uuid_of(self.torch_device))
 
     def reset(self) -> None:
         self._close_loaders()
@@ -346,34 +350,25 @@ class CudaDevice(TorchDevice):
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
 
-class LinkCounters:
-    """The GPU's own counters of the bytes on its links, read through NVML."""
+def in_nvml(uuid: str, library: Any = None) -> tuple[Nvml, Any]:
+    """NVML, and its handle of the CUDA device with that UUID; `library` stands in for pynvml.
+    Raises Unavailable with the reason."""
+    try:
+        nvml = open_nvml(library)
+        return nvml, nvml.ask("nvmlDeviceGetHandleByIndex", nvml.index_of(uuid))
+    except NvmlUnavailable as error:
+        raise Unavailable(str(error)) from error
 
-    def __init__(self, uuid: str, library: Any = None) -> None:
-        """`uuid` is the CUDA device's; `library` stands in for pynvml in tests. Raises Unavailable
-        with the reason, as the readers do."""
-        try:
-            self._nvml = open_nvml(library)
-            index = self._nvml.index_of(uuid)
-        except NvmlUnavailable as error:
-            raise Unavailable(str(error)) from error
-        self._handle = self._nvml.ask("nvmlDeviceGetHandleByIndex", index)
 
-    def read(self) -> tuple[int, int]:
-        """(into the GPU, out of it), bytes since some time."""
-        counts = []
-        for fact in read_rows(self._nvml, LINK_BYTES, self._handle).values():
-            if isinstance(fact, Unknown):
-                raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
-            counts.append(int(fact))
-        into, out_of = counts
-        return into, out_of
-
-    def sent(self) -> int:
-        """Bytes out of the GPU since some time, over PCIe and, where NVML counts it, NVLink."""
-        _, over_pcie = self.read()
-        over_nvlink = self._nvml.ask(field_value, self._handle, _NVLINK_SENT_KIB)
-        return over_pcie + KIB * (over_nvlink if isinstance(over_nvlink, int) else 0)
+def link_bytes(nvml: Nvml, gpu: Any) -> tuple[int, int]:
+    """(into the GPU, out of it), bytes since some time, by its own counters. Raises Unavailable."""
+    counts = []
+    for fact in read_rows(nvml, LINK_BYTES, gpu).values():
+        if isinstance(fact, Unknown):
+            raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
+        counts.append(int(fact))
+    into, out_of = counts
+    return into, out_of
 
 
 def require_cuda(index: int) -> None:

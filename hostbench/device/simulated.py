@@ -47,11 +47,17 @@ _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
 
 
 @dataclass(slots=True, eq=False)
-class Contents:
-    """What a piece of memory holds; views share it. `writes` is (start in seconds, end, token), in
-    order of time. The token of a copy is what its source held when it began: asked for when it is
-    read, for what is enqueued later may have been there by then."""
+class SimulatedBuffer:
+    """`nbytes` in some memory, or a view of it, which shares what is written. `writes` is (start in
+    seconds, end, token), in order of time. The token of a copy is what its source held when it
+    began: asked for when it is read, for what is enqueued later may have been there by then."""
 
+    nbytes: int
+    on_host: bool
+    pinned: bool = False
+    device: int = 0
+    dtype: str = "uint8"
+    is_dense: bool = True
     writes: list[tuple[float, float, Any]] = field(default_factory=list)
 
     def write(self, token: Any, start_s: float, end_s: float | None = None) -> None:
@@ -66,19 +72,6 @@ class Contents:
             if start_s < at_s:
                 return ("torn", start_s)
         return None
-
-
-@dataclass(slots=True, eq=False)
-class SimulatedBuffer:
-    """`nbytes` in some memory, or a view of it."""
-
-    nbytes: int
-    on_host: bool
-    pinned: bool = False
-    device: int = 0
-    dtype: str = "uint8"
-    is_dense: bool = True
-    contents: Contents = field(default_factory=Contents)
 
     def __getitem__(self, part: slice) -> "SimulatedBuffer":
         """A view; of each step-th element it is not dense."""
@@ -177,10 +170,10 @@ class SimulatedDevice(Device):
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.contents.write(("pattern", seed), self.host_s)
+        buffer.write(("pattern", seed), self.host_s)
 
     def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
-        return bool(left.contents.token(self.host_s) == right.contents.token(self.host_s))
+        return bool(left.token(self.host_s) == right.token(self.host_s))
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], SimulatedBuffer]:
         def create() -> SimulatedBuffer:
@@ -217,7 +210,7 @@ class SimulatedDevice(Device):
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
         pinned = self.allocate(source.nbytes, on_host=True, pinned=True)
         self.touch(pinned)
-        pinned.contents.write(source.contents.token(self.host_s), self.host_s)
+        pinned.write(source.token(self.host_s), self.host_s)
         return pinned
 
     def move(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
@@ -278,7 +271,7 @@ class SimulatedDevice(Device):
         else:
             seconds = nbytes / self.link.device_bytes_per_s
             start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        into.contents.write(partial(source.contents.token, start_s), start_s, end_s)
+        into.write(partial(source.token, start_s), start_s, end_s)
         return into
 
     def _copy_bytes(
@@ -299,7 +292,7 @@ class SimulatedDevice(Device):
             what = f"{'H2D' if into else 'D2H'} {'pageable' if pageable else 'pinned'}"
             seconds = link.latency_s + nbytes / rate
         start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=nbytes)
-        target.contents.write(partial(source.contents.token, start_s), start_s, end_s)
+        target.write(partial(source.token, start_s), start_s, end_s)
         if blocking:
             self.current.synchronize()
         elif pageable:
@@ -329,12 +322,12 @@ class SimulatedDevice(Device):
 
     def counter(self) -> SimulatedBuffer:
         counter = self.buffer(_SIZES["float32"])
-        counter.contents.write(0, self.host_s)
+        counter.write(0, self.host_s)
         return counter
 
     def advance(self, counter: SimulatedBuffer) -> None:
-        number = counter.contents.writes[-1][2]
-        counter.contents.write(number + 1, *self.enqueue("compute", 0.0))
+        number = counter.writes[-1][2]
+        counter.write(number + 1, *self.enqueue("compute", 0.0))
 
     def host_read(self, how: HostRead, counter: SimulatedBuffer) -> Callable[[], Any]:
         if how == "shape":
@@ -350,7 +343,7 @@ class SimulatedDevice(Device):
             self._copy_bytes(host, counter, blocking=True)
             for _ in range(after):
                 self.enqueue("compute", 0.0)
-            return learned(how, host.contents.token(self.host_s))
+            return learned(how, host.token(self.host_s))
 
         return read
 
@@ -471,5 +464,5 @@ class SimulatedLoader:
 
     def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
         buffer = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
-        buffer.contents.write(("batch", batch), self._device.host_s)
+        buffer.write(("batch", batch), self._device.host_s)
         return buffer

@@ -18,11 +18,10 @@ from hostbench.facts.record import Facts, Unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
 from hostbench.facts.torch_probe import TorchState, probe_torch
-from hostbench.facts.watch import Watch
+from hostbench.facts.watch import watching
 
 __all__ = [
     "Facts",
-    "Watch",
     "asv_machine_entry",
     "collect",
     "hidden_by_user",
@@ -31,6 +30,7 @@ __all__ = [
     "nvidia_hardware",
     "probe_torch",
     "register_with_asv",
+    "watching",
 ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.facts.host import read_fields, read_text
-from hostbench.facts.nvml import Nvml, NvmlThread, NvmlUnavailable, hash_uuid
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, asking, hash_uuid
 from hostbench.facts.record import Fact, Facts, Group, Unknown
 from hostbench.facts.spec import Spec, rows_of
 
@@ -63,7 +63,7 @@ def nvidia_hardware(
         return tuple(told) or (UNNAMED,) * len(gpus)
 
     try:
-        names = NvmlThread(names_of, library).answer()
+        names = asking(names_of, library)()
     except NvmlUnavailable as error:
         return _shown_by_kernel(root, str(error))
     if not names:
@@ -110,7 +110,7 @@ def nvml_facts(
     why, names = hidden or "", tuple[str, ...]()
     if hidden is None:
         try:
-            return NvmlThread(read, library).answer()
+            return asking(read, library)()
         except NvmlUnavailable as error:
             why = str(error)
             names = _shown_by_kernel(root, why).names

@@ -1,7 +1,7 @@
 """NVML: the sole owner of pynvml, which is imported only by `open_nvml`.
 
 Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason. A
-call never returns where the driver is stuck: whoever cannot wait for ever asks by `NvmlThread`.
+call never returns where the driver is stuck: whoever cannot wait for ever asks by `asking`.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from hostbench.facts.host import read_int
 from hostbench.facts.record import Fact, Unknown
@@ -52,32 +52,31 @@ class NvmlUnavailable(Exception):
     """NVML cannot be opened, or hangs; the text is the reason with its remedy."""
 
 
-class NvmlThread(Thread, Generic[T]):
-    """Opens NVML, where it is not yet, and has it asked: left behind where that never ends."""
+def asking(ask: "Callable[[Nvml], T]", library: Any = None) -> Callable[[], T]:
+    """Have NVML asked from now on, in a thread that is left behind where that never ends; `library`
+    stands in for pynvml. What is returned waits for the answer: it raises what `ask` raises, and
+    NvmlUnavailable where NVML cannot be opened or takes too long. No process that is forked later
+    knows of a thread that ended."""
+    answers, errors = list[T](), list[BaseException]()
 
-    def __init__(self, ask: "Callable[[Nvml], T]", library: Any = None) -> None:
-        """Starts at once. `library` stands in for pynvml."""
-        super().__init__(name="hostbench-nvml", daemon=True)
-        self._ask, self._library = ask, library
-        self._results: list[T] = []
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
+    def run() -> None:
         try:
-            self._results.append(self._ask(open_nvml(self._library)))
+            answers.append(ask(open_nvml(library)))
         except BaseException as error:
-            self._error = error
+            errors.append(error)
 
-    def answer(self) -> T:
-        """What `ask` returned. Raises what it raised, and NvmlUnavailable where NVML cannot be
-        opened or takes too long. No process that is forked later knows of a thread that ended."""
-        self.join(PATIENCE_S)
-        if self.is_alive():
+    thread = Thread(target=run, name="hostbench-nvml", daemon=True)
+    thread.start()
+
+    def answer() -> T:
+        thread.join(PATIENCE_S)
+        if thread.is_alive():
             raise NvmlUnavailable(STUCK)
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
+        if errors:
+            raise errors[0]
+        return answers[0]
+
+    return answer
 
 
 @cache

@@ -5,16 +5,17 @@ rows of `spec` say. Without GPUs there is no thread.
 """
 
 import math
-import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
+from threading import Event
 from typing import Any
 
 from hostbench.core.units import MIB
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import cpu_shares, cpu_ticks
-from hostbench.facts.nvml import THROTTLE_WORDS, Nvml, NvmlThread, NvmlUnavailable
+from hostbench.facts.nvml import THROTTLE_WORDS, Nvml, NvmlUnavailable, asking
 from hostbench.facts.record import Facts, Group, Unknown, gpu_groups, number_of
 from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
 
@@ -30,55 +31,45 @@ Write = Callable[[str, Mapping[str, Any]], None]
 """Takes `during`, and the facts: `JournalWriter.facts`."""
 
 
-class Watch:
-    """Use as a context manager around the launches of a run; writes `during` at the end. What goes
-    wrong here never ends a run. Its readings take 10 MB an hour for each GPU."""
+@contextmanager
+def watching(
+    write: Write, before: Facts, num_gpus: int, library: Any = None, *, pid: int | None = None
+) -> Iterator[None]:
+    """Around the launches of a run; writes `during` at the end. What goes wrong here never ends a
+    run. Its readings take 10 MB an hour for each GPU.
 
-    def __init__(
-        self,
-        write: Write,
-        before: Facts,
-        num_gpus: int,
-        library: Any = None,
-        *,
-        pid: int | None = None,
-    ) -> None:
-        """`num_gpus`: CUDA devices that the run uses, from the first on, as `before` numbers them.
-        `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
-        descend from it is the run's own."""
-        self._write, self._library, self._pid = write, library, pid
-        groups = gpu_groups(before) if num_gpus else []
-        numbers = {group: number_of(before, group, "cuda_index") for group in groups}
-        if any(number is not None for number in numbers.values()):  # else all, where nobody told
-            groups = [group for group, n in numbers.items() if n is not None and n < num_gpus]
-        self._readings: dict[int, list[Group]] = {int(group[3:]): [] for group in groups}
-        self._stop = threading.Event()
+    `num_gpus`: CUDA devices that the run uses, from the first on, as `before` numbers them.
+    `library` stands in for pynvml. The CPU time of `pid`, or of this process, and of all that
+    descend from it is the run's own."""
+    groups = gpu_groups(before) if num_gpus else []
+    numbers = {group: number_of(before, group, "cuda_index") for group in groups}
+    if any(number is not None for number in numbers.values()):  # else all, where nobody told
+        groups = [group for group, n in numbers.items() if n is not None and n < num_gpus]
+    readings_of: dict[int, list[Group]] = {int(group[3:]): [] for group in groups}
+    stop = Event()
 
-    def __enter__(self) -> "Watch":
-        self._began = cpu_ticks(self._pid)
-        self._thread = NvmlThread(self._sample, self._library) if self._readings else None
-        return self
+    def sample(nvml: Nvml) -> None:
+        while not stop.is_set():
+            for index, readings in readings_of.items():
+                handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
+                readings.append(read_rows(nvml, [*_WATCHED, *LINK_BYTES], handle))
+            stop.wait(INTERVAL_S)
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        why = None
+    began, why = cpu_ticks(pid), None
+    answer = asking(sample, library) if readings_of else lambda: None
+    try:
+        yield
+    finally:
+        stop.set()
         try:
-            if self._thread is not None:
-                self._thread.answer()
+            answer()
         except NvmlUnavailable as error:
             why = str(error)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-        host = cpu_shares(self._began, cpu_ticks(self._pid))
-        gpus = {f"gpu{at}": add_up([*readings], why) for at, readings in self._readings.items()}
-        self._write("during", {"host": host, **gpus})
-
-    def _sample(self, nvml: Nvml) -> None:
-        while not self._stop.is_set():
-            for index, readings in self._readings.items():
-                handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
-                readings.append(read_rows(nvml, [*_WATCHED, *LINK_BYTES], handle))
-            self._stop.wait(INTERVAL_S)
+        host = cpu_shares(began, cpu_ticks(pid))
+        gpus = {f"gpu{at}": add_up([*readings], why) for at, readings in readings_of.items()}
+        write("during", {"host": host, **gpus})
 
 
 def add_up(readings: Sequence[Group], failed: str | None) -> Group:

@@ -100,7 +100,7 @@ def record(
         meanwhile = (lambda *_: None) if host.is_made_up else write
         without_record = set(range(len(journals)))
         try:
-            watch = facts.Watch(meanwhile, host.before, num_gpus, pid=host.launcher)
+            watch = facts.watching(meanwhile, host.before, num_gpus, pid=host.launcher)
             with watch, closing(measured):
                 for side, case_record in measured:
                     journals[side].case(case_record)

@@ -16,7 +16,7 @@ from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
 from hostbench.device.base import Step
-from hostbench.device.cuda import CudaDevice, LinkCounters
+from hostbench.device.cuda import CudaDevice, in_nvml
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
 from hostbench.facts import host
@@ -229,19 +229,23 @@ def test_bytes_through_the_host_are_not_looked_for_on_the_first_gpus_link(floor:
 
 
 def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
-    first = FakeGpu(uuid="GPU-aaaa", field_values={197: 1, 198: 2})
-    second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})
-    library = FakeNvml(gpus=(first, second))
-    assert LinkCounters("bbbb", library).read() == (40, 30)
-    first.field_values[138] = 5
-    assert LinkCounters("aaaa", library).sent() == 1 + 5 * 1024, "NVLink counts KiB"
-    second.field_errors[138] = 3
-    assert LinkCounters("bbbb", library).sent() == 30
+    """NVML counts the GPUs in another order than CUDA."""
+    uuids = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in (1, 0)]
+    first, second = (
+        FakeGpu(uuid=uuid, field_values={197: 10 * n, 198: 10 * n + 1})
+        for n, uuid in enumerate(uuids, 1)
+    )
+    with cuda_machine(2, nvml=FakeNvml(gpus=(first, second))):
+        devices = [CudaDevice(index) for index in (0, 1)]
+        assert [device.bytes_counted() for device in devices] == [(21, 20), (11, 10)]
+        first.field_values[138], second.field_errors[138] = 5, 3
+        assert devices[1].bytes_sent() == 10 + 5 * 1024, "NVLink counts KiB"
+        assert devices[0].bytes_sent() == 20
+        second.field_errors[198] = 3
+        with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
+            devices[0].bytes_counted()
     with pytest.raises(Unavailable, match="no GPU with this UUID"):
-        LinkCounters("cccc", library).read()
-    refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})
-    with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
-        LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
+        in_nvml("cccc", FakeNvml())
 
 
 # ---- where it settles -------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
-from hostbench.device.cuda import LinkCounters
+from hostbench.device.cuda import in_nvml, link_bytes
 from hostbench.facts import collect
 from hostbench.facts.gpu import nvidia_hardware
 from hostbench.facts.nvml import hash_uuid
@@ -95,7 +95,7 @@ def test_a_gpu_that_is_lost_midway(machine: Machine) -> None:
     assert during["gpu0"]["pcie_generation"] == 5
     assert after["gpu0"]["name"] == after["gpu0"]["sm_clock_mhz"] == Unknown(LOST)
     with pytest.raises(Unavailable, match="the GPU is lost"):
-        LinkCounters(FakeGpu().uuid, machine.nvml).read()
+        link_bytes(*in_nvml(FakeGpu().uuid, machine.nvml))
 
 
 @machines("mig_slice")
@@ -104,7 +104,7 @@ def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
     assert gpu["cuda_index"] == 0
     assert gpu["memory_bytes"] == gpu["num_other_processes"] == Unknown(FORBIDDEN)
     with pytest.raises(Unavailable, match="fields 197 and 198: not supported"):
-        LinkCounters(fake_nvml.MIG_UUID, machine.nvml).read()
+        link_bytes(*in_nvml(fake_nvml.MIG_UUID, machine.nvml))
 
 
 @machines("one_lost")

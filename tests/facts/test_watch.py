@@ -12,7 +12,7 @@ from hostbench.facts import nvml, watch
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Fact, Facts, Unknown
-from hostbench.facts.watch import Watch
+from hostbench.facts.watch import watching
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml, watched
 
@@ -95,7 +95,7 @@ def test_load_by_bytes_where_the_reasons_are_not_told() -> None:
 def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "INTERVAL_S", 0.001)
     library, written = FakeNvml(gpus=(SLEEPY,)), dict[str, Any]()
-    with Watch(written.__setitem__, GPU0, 1, library):
+    with watching(written.__setitem__, GPU0, 1, library):
         library.copy(64 * MIB)
         num = library.asked["nvmlDeviceGetTemperatureV"]
         while library.asked["nvmlDeviceGetTemperatureV"] < num + 2:  # one at least under load
@@ -115,7 +115,7 @@ def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyP
     assert wrong["gpu0"]["temperature_c"] == Unknown("ZeroDivisionError: odd")
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library, written = FakeNvml(hangs="nvmlDeviceGetTemperatureV"), dict[str, Any]()
-    with Watch(written.__setitem__, GPU0, 1, library):
+    with watching(written.__setitem__, GPU0, 1, library):
         assert library.hung.wait(60)
     assert written["during"]["gpu0"]["pcie_width"] == Unknown(nvml.STUCK)
     library.released.set()
@@ -123,7 +123,7 @@ def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyP
 
 def test_an_interrupted_run_keeps_what_was_seen() -> None:
     written = dict[str, Any]()
-    with pytest.raises(KeyboardInterrupt), Watch(written.__setitem__, GPU0, 1, FakeNvml()):
+    with pytest.raises(KeyboardInterrupt), watching(written.__setitem__, GPU0, 1, FakeNvml()):
         raise KeyboardInterrupt
     assert list(written) == ["during"]
 

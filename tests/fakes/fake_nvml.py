@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from unittest import mock
 
+from hostbench.facts import watch
 from hostbench.facts.nvml import Field
 from hostbench.facts.record import Facts
-from hostbench.facts.watch import Watch
 
 T = TypeVar("T")
 
@@ -294,9 +295,10 @@ def watched(
 ) -> Facts:
     """What a watch writes that reads NVML once after each of the steps."""
     written: dict[str, Any] = {}
-    watch = Watch(written.__setitem__, before, num_gpus, library)
-    watch._stop = _Steps(steps)  # type: ignore[assignment]
-    with watch:
+    with (
+        mock.patch.object(watch, "Event", partial(_Steps, steps)),
+        watch.watching(written.__setitem__, before, num_gpus, library),
+    ):
         pass
     facts: Facts = written["during"]
     return facts
