@@ -7,12 +7,13 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from hostbench.cli.output import show_page, warn
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch
 from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
+from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Page
-from hostbench.report.doctor import blocks, coverage, findings, table_of
+from hostbench.report.doctor import Diagnosis, blocks, coverage, findings, table_of
 
 
 def execute(*, format: str = "text") -> int:
@@ -22,9 +23,14 @@ def execute(*, format: str = "text") -> int:
     hardware = nvidia_hardware()
     machine = machine_name(None, facts)
     diagnoses = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
-    runs, skipped = coverage(load().values(), hardware, torch)
-    for why in broken().values():
-        warn(why)
+    workloads: dict[str, Workload] = {}
+    try:
+        workloads = load()
+        for why in broken().values():
+            warn(why)
+    except UsageError as error:  # of the project at hand: this machine is looked at all the same
+        diagnoses.insert(0, Diagnosis("broken", str(error)))
+    runs, skipped = coverage(workloads.values(), hardware, torch)
 
     def document() -> dict[str, Any]:
         return {
