@@ -71,19 +71,6 @@ def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Itera
             yield with_steps(log, steps[i % 2 :])
 
 
-def several(seed: int, num_series: int, num: int = 200) -> Iterator[Series]:
-    """Five changes in each series, two of them the ends of an episode of 8 commits."""
-    rng = np.random.default_rng(seed)
-    for i in range(num_series):
-        sigma = (0.005, 0.02)[i % 2]
-        shift = rng.integers(-6, 7, 4)
-        places = np.array([30, 65, 100, 108, 150]) + shift[[0, 1, 2, 2, 3]]
-        sizes = rng.choice([0.05, 0.10, 0.20], 5)
-        steps = [_random_step(s, int(p), rng) for s, p in zip(sizes, places, strict=True)]
-        steps[3] = Step(index=steps[3].index, log_effect=-steps[2].log_effect)
-        yield with_steps(noise("gauss", num, sigma, rng), tuple(steps))
-
-
 def shared(
     seed: int, num_suites: int, num_series: int = 16, num: int = 200
 ) -> Iterator[tuple[list[Series], Step]]:
