@@ -27,6 +27,7 @@ from hostbench.core.errors import (
     Interrupted,
     UsageError,
 )
+from hostbench.core.own_package import declared, import_from
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.device import simulated_file
 from hostbench.facts.gpu import Hardware
@@ -35,9 +36,9 @@ from hostbench.report import nightly as report
 from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
 from hostbench.store import nights
-from hostbench.vcs import measure
+from hostbench.vcs import measure, side
 from tests import own_project
-from tests.fakes.builders import InProcess
+from tests.fakes.builders import InProcess, walked
 from tests.turns import git
 
 MACHINE = "simulated-box"
@@ -63,7 +64,9 @@ def copies(device, way):
 """
 CONFIG = {"version": 1, "project": "mine", "repo": ".", "results_dir": "measured"}
 NOISE = "noise = 0.004"
+ask_what_is_declared = side._declared
 CASE = "steps.copies[device=cuda,way=to]"
+CASES = (CASE, "steps.copies[device=cuda,way=from]")
 
 
 class Story:
@@ -128,10 +131,32 @@ class Story:
         return nights.of_machine(self.results, MACHINE, pytest.fail)
 
 
-def launcher(*args: Any, **more: Any) -> Any:
-    """Of what is in this process; of a commit's own package a process of its own."""
-    is_side = len(args) > 2 or more
-    return Launcher(*args, **more) if is_side else InProcess()
+class OfSide(InProcess):
+    """With the package of one commit, in this process."""
+
+    def __init__(self, tick: Any, started: Any, root: Path, variables: Any) -> None:
+        super().__init__()
+        self.package = declared(variables)
+
+    def run(self, launch: Launch) -> Iterator[CaseRecord]:
+        assert self.package is not None
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("path", "meta_path"):
+                patch.setattr(sys, name, [*getattr(sys, name)])
+            import_from(self.package)
+            sys.modules.pop("mine", None)
+            records = walked(launch)
+            sys.modules.pop("mine", None)
+        yield from records
+
+
+def launcher(*args: Any) -> Any:
+    """Of the working tree, and of a side of what is measured again."""
+    return OfSide(*args) if len(args) > 2 else InProcess()
+
+
+def launcher_with_processes(*args: Any) -> Any:
+    return Launcher(*args) if len(args) > 2 else InProcess()
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +183,7 @@ def story(
     monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
     monkeypatch.setattr(measuring, "become_subreaper", lambda: None)
     monkeypatch.setattr(measure, "Launcher", launcher)
+    monkeypatch.setattr(side, "_declared", lambda *_: (dict.fromkeys(CASES, "1"), {}))
     monkeypatch.chdir(project)
     monkeypatch.syspath_prepend(str(project))
     made = Story(project, tmp_path, capsys)
@@ -167,8 +193,9 @@ def story(
     assert not list((made.results / ".journals").glob("*.jsonl"))
 
 
-def test_a_fortnight(story: Story) -> None:
-    """Each night's first line names what happened, and its exit code is right."""
+def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each night's first line names what happened, and its exit code is right. The first change is
+    measured again by real processes."""
 
     def night(day: int, **more: Any) -> int:
         return story.night(day, "--summary", str(story.folder / f"night-{day:02d}.md"), **more)
@@ -187,7 +214,10 @@ def test_a_fortnight(story: Story) -> None:
     quiet(3)
 
     story.commit("Copy twice", times=2)
-    assert night(5) == EXIT_REGRESSION
+    with monkeypatch.context() as patch:
+        patch.setattr(measure, "Launcher", launcher_with_processes)
+        patch.setattr(side, "_declared", ask_what_is_declared)
+        assert night(5) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 1 series, steps.copies[device=cuda,way=to] +")
     assert "(code: " in story.answer and "Copy twice)" in story.answer
     night_of_change = story.stored()[-1]
@@ -295,9 +325,9 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
-@pytest.mark.parametrize("killed", [InProcess, Launcher, None])
+@pytest.mark.parametrize("killed", [InProcess, OfSide, None])
 def test_what_could_not_be_measured_is_the_next_nights(
-    story: Story, monkeypatch: pytest.MonkeyPatch, killed: type[InProcess | Launcher] | None
+    story: Story, monkeypatch: pytest.MonkeyPatch, killed: type[InProcess] | None
 ) -> None:
     """A launch of the night's run, one of what is measured again, or all of that."""
     story.quiet_nights()
