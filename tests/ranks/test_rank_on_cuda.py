@@ -198,7 +198,7 @@ def test_on_the_device_a_reading_begins_with_all_ranks_and_has_no_time_of_the_ho
 
 def test_two_ranks_on_two_gpus_are_timed_on_their_devices_and_observed() -> None:
     """The ranks are processes; what forks them is this one."""
-    case = case_of("all_reduce_queued", num_ranks=2)
+    case = case_of("all_reduce_queued", MIB, num_ranks=2)
     work = load()[case.workload]
     with cuda_machine(2):
         ranks = Ranks(60.0)

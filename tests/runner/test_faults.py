@@ -205,14 +205,16 @@ def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
 def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(
     checkout: Scratch, results: Path
 ) -> None:
-    running = start_run(checkout, results, "cpu")  # a simulated run belongs to no history anyway
-    wait_for_records(results, 2)
-    name = "benchmarks/faulty.py"
-    checkout.edit(name, "def go(device, kind):", "def go(device, kind, broken_by_an_edit):")
+    checkout.without_torch()
+    checkout.commit("cases of the cpu device, on the simulated one")
     try:
+        running = start_run(checkout, results, "cpu")  # what is simulated belongs to no history
+        wait_for_records(results, 2)
+        edited = "def go(device, kind, broken_by_an_edit):"
+        checkout.edit("benchmarks/faulty.py", "def go(device, kind):", edited)
         out, _ = running.communicate(timeout=120)
     finally:
-        checkout.git("checkout", "-q", name)
+        checkout.git("reset", "-q", "--hard", "HEAD~1")
     assert running.returncode == 0, out
     run = only_run(results)
     assert run.is_whole and statuses(run)["fine"] == ("ok", None, 7)
