@@ -13,6 +13,7 @@ from hostbench.core.units import GB, MIB
 from hostbench.families.question import Row
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers, rows_of
+from hostbench.store.runs import case_results
 from tests.fakes.builders import run, simulated_records
 from tests.stored import frame_of
 
@@ -55,8 +56,11 @@ def repeated(records: Sequence[CaseRecord], launches: int = 10) -> list[CaseReco
 
 
 def lines() -> Iterator[str]:
+    """A case that does not do what it declares, or fails a proof, ends it."""
     for family in FAMILIES:
         part = run(repeated(simulated(family)), launches=10, device="simulated")
+        for result in case_results(part):
+            assert result.status != "failed" and not result.unexpected, result
         for answer in answers(rows_of(frame_of(part))):
             yield f"{family}: {answer.question}"
             yield from said(answer)

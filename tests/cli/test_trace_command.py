@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hostbench import facts
 from hostbench.cli import trace as command
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_USAGE
 from hostbench.core.records import CaseRecord, Launch
-from hostbench.facts.torch_probe import TorchState
 from tests.commands import hostbench
 from tests.fakes.builders import InProcess
-from tests.fakes.fake_cuda import cuda_machine
 
 CASE = "overlap.pipeline[batch_bytes=4MiB,memory=pinned,schedule=copy_stream]"
 SIMULATED = ("trace", CASE, "--device", "simulated")
@@ -117,17 +114,3 @@ def test_ranks_are_processes_of_one_trace(stage: Path) -> None:
     sums = [event for event in events(stage / "a.json") if event["name"] == "c10d::allreduce_"]
     by_process = Counter(event["pid"] for event in sums)
     assert [*by_process.values()] == [21, 21], "20 queued, and one at which the ranks meet"
-
-
-def test_ranks_on_gpus_have_their_hosts_and_streams(
-    stage: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The ranks are processes; what forks them is this one."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    works = TorchState(installed=True, importable=True, cuda_works=True)
-    monkeypatch.setattr(facts, "probe_torch", lambda *_: works)
-    case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
-    with cuda_machine(num_gpus=2):
-        hostbench("trace", case, "-o", "a.json")
-    seen = Counter(event["cat"] for event in events(stage / "a.json"))
-    assert seen["kernel"] >= 2 * 21 and seen["cuda_runtime"] > 0

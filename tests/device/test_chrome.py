@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import DataError
 from hostbench.device import chrome
-from hostbench.device.chrome import activities, decode, read_chrome
+from hostbench.device.chrome import read_chrome
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
@@ -78,35 +78,3 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_bytes(gzip.compress(b" " * 1001))
     with pytest.raises(DataError, match="larger than"):
         read_chrome(path)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(UsageError, match=f"cannot read {path}: "):
-            read_chrome(path)
-
-
-def test_a_trace_becomes_activities() -> None:
-    copy = {"ph": "X", "cat": "gpu_memcpy", "ts": 100.0, "dur": 50.0}
-    trace = {
-        "traceEvents": [
-            {**copy, "name": "Memcpy HtoD (Pinned -> Device)", "args": {"bytes": 4096}},
-            {**copy, "name": "Memcpy DtoH (Device -> Pageable)", "args": {"bytes": 16}},
-            {**copy, "name": "Memcpy DtoD (Device -> Device)", "args": {"bytes": 1}},
-            {**copy, "name": "Memcpy PtoP (Device -> Device)", "args": {"bytes": 2}},
-            {"ph": "X", "cat": "kernel", "name": "ampere_sgemm", "ts": 90, "dur": 1.5},
-            {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 95, "dur": 1},
-            {"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "ts": 1, "dur": 1},
-            {"ph": "M", "name": "process_name"},
-        ]
-    }
-    found = list(activities(decode(json.dumps(trace).encode()).events))
-    assert [(one.what, one.nbytes) for one in found] == [
-        ("H2D pinned", 4096),
-        ("D2H pageable", 16),
-        ("D2D", 1),
-        ("P2P", 2),
-        ("compute", 0),
-        ("collective", 0),
-    ]
-    assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))

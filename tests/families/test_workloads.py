@@ -13,20 +13,14 @@ from hostbench import asv_measure, families
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device, Step
-from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
-from hostbench.measure import evidence
-from hostbench.measure.measure import BRIEF, measure
-from hostbench.measure.workload import DEVICES, Suite, Workload, check_family, prepare, workload
+from hostbench.measure.workload import DEVICES, Suite, Workload, check_family, workload
 from tests import series
 
 ROOT = Path(__file__).parent.parent.parent
 WORKLOADS = load()
 WORK_FAMILIES = families.known()
 every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
-without_ranks = pytest.mark.parametrize(
-    "work", [work for work in WORKLOADS.values() if not work.has_ranks], ids=lambda work: work.name
-)
 
 
 def test_history_goes_on() -> None:
@@ -81,22 +75,6 @@ def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
         if work.options(case).quick and case.values["device"] == device
     ]
     assert 3 <= len(shares) and sum(shares) <= {"transfer": 20, "collectives": 16}.get(family, 10)
-
-
-@without_ranks
-def test_every_case_does_what_it_declares_on_the_simulated_device(work: Workload) -> None:
-    for case in work.cases():
-        if case.values["device"] == "cuda":
-            device = SimulatedDevice()
-            if device.lacks.keys() & set(work.options(case).needs):
-                continue
-            result = measure(device, prepare(work, device, case), BRIEF)
-            seen = evidence.gather(device, prepare(work, device, case))
-            assert min(result.end_to_end_s) > 0
-            expected = work.options(case).expects
-            for name, value in {**result.findings, **seen.findings}.items():
-                assert value is None or value == expected.get(name, value), (case, name)
-            assert "failed" not in f"{result.proofs}{seen.proofs}", case
 
 
 def step(device: Device, size: int) -> Step:
@@ -166,11 +144,6 @@ def test_a_declaration_that_no_run_could_follow_is_refused(
     axes = {"device": DEVICES, "size": declares.get("values", (1,))}
     others = {name: value for name, value in declares.items() if name != "values"}
     assert re.search(reason, refused(**{"axes": axes, **others}))
-
-
-def test_an_unknown_family_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown family 'transfers'.*'transfer'.*allocation"):
-        load(("transfers",))
 
 
 def test_a_file_without_workloads_is_no_family_and_asvs_own_kind_is_not_run(

@@ -33,8 +33,6 @@ def serve(config: RankConfig, channel: Any, stack: int, recorder: Any) -> NoRetu
         elif config.group.device == "last stays" or config.rank != 1:
             channel.send(Reply(kind="done", value=config.rank))
             time.sleep(LONG_S * (config.group.device == "last stays" and config.rank == 2))
-        elif config.group.device == "ends":
-            os._exit(7)
         elif config.group.device == "aborts":
             signal.signal(signal.SIGABRT, signal.SIG_DFL)  # without pytest's stack
             os.kill(os.getpid(), signal.SIGABRT)
@@ -79,7 +77,6 @@ def opened(kind: str) -> Pool:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("ends", "rank 1 was lost: exit code 7"),
         ("aborts", f"rank 1 was lost: killed by SIGABRT{pool.ABORTS}"),
         ("goes on", "rank 1 was lost: it closed its pipe, and its process does not end"),
         ("stops", "rank 1 was lost: it closed its pipe, and its process does not end: it is "

@@ -1,7 +1,5 @@
 """The first screen: one page that says what was learnt, and nothing that the launches do not."""
 
-import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,21 +93,6 @@ def drawn(name: str, folder: Path, *given: Any, **changes: Any) -> Iterator[str]
 
 def test_what_is_printed(tmp_path: Path) -> None:
     golden.check("screen", screens(tmp_path))
-
-
-def test_a_terminal_gets_colours_and_no_markup(tmp_path: Path) -> None:
-    records = timed({loop("none"): steady(40e-6), loop("item"): steady(100e-6)})
-    archive.write(tmp_path, run([*records, failed(create_case(), HOSTILE)], launches=8))
-    tree = read_tree(tmp_path)
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    drawn = screen(tree.runs[0], tree.frame, NEXT, Terminal())
-    plain = screen(tree.runs[0], tree.frame, NEXT)
-    assert "\x1b[" in drawn and "[red]it[/red]" in drawn
-    assert re.sub(r"\x1b\[[0-9;]*m", "", drawn) == plain
 
 
 def test_every_stored_run_fits_on_one_page() -> None:

@@ -60,15 +60,6 @@ def test_the_gpus_that_a_plan_uses(selectors: list[str], device: str, num: int) 
     assert replace(plan, device_override="simulated").num_gpus() == 0
 
 
-@pytest.mark.parametrize("selector", ["transfers", "transfer.up", "transfer[nbytes=3]"])
-def test_a_selector_that_selects_nothing_is_named(selector: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        chosen("transfer", selector)
-    message = str(caught.value)
-    assert repr(selector) in message
-    assert "hostbench list" in message
-
-
 def test_a_case_of_another_family_than_those_named_is_told() -> None:
     named = "'overlap' is not in the families named: transfer, allocation; name overlap as well"
     with pytest.raises(UsageError, match=named):

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hostbench.core.case import as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.store import archive, triage
@@ -26,11 +24,6 @@ def write(results: Path, name: str, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def test_what_is_put_is_read(tmp_path: Path) -> None:
-    path = triage.put(tmp_path, ENTRY)
-    assert triage.read(tmp_path, pytest.fail) == {path: ENTRY}
 
 
 def test_an_entry_takes_the_place_of_others_of_its_event(tmp_path: Path) -> None:

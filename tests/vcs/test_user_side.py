@@ -18,10 +18,9 @@ from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families
 from hostbench.cli import measuring
-from hostbench.cli.entry import main
 from hostbench.core import own_package, user_project
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
+from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.user_project import WORKLOADS
 from hostbench.runner import server
@@ -103,18 +102,6 @@ def text_of(made: Side) -> str:
     return Path(package(made).folder, "mine.py").read_text()
 
 
-def test_each_side_runs_the_package_of_its_commit(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    commit(root, 1 << 21)
-    args = ("--device", "simulated", "--launches", "7", "--format", "json")
-    assert main(["ab", "HEAD~1", *args]) == EXIT_REGRESSION
-    (series,) = json.loads(capsys.readouterr().out)
-    assert series["series"] == f"{CASE}@simulated-shelf" and series["verdict"] == "slower"
-    more_s = series["after_s"] - series["before_s"]
-    assert more_s == pytest.approx((1 << 20) / 2e12), "a MiB more, at the device's 2 TB/s"
-
-
 def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
     write(root, benchmarks__sides_py=WORKLOAD.format(more="from mine import MORE\n"))
     old = make(root, "main", tmp_path / "ab" / "a")
@@ -143,12 +130,6 @@ def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     changed = "M benchmarks/sides.py\n M src/mine.py\n?? .gitmodules\n?? src/link.py"
     assert git(root, "status", "--porcelain") == changed
     assert not git(root, "fsck", "--unreachable"), "nothing was added to the repository"
-
-
-def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
-    assert side.scratch(root) is None
-    write(root, benchmarks__other_py="")
-    assert side.scratch(root) == "workloads with uncommitted changes"
 
 
 @pytest.mark.parametrize("layout", ["src/mine.py", "mine/__init__.py"])
