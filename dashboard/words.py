@@ -54,7 +54,7 @@ def read(text: str) -> Case:
         return known
     name, bracket, inside = text.partition("[")
     pairs = _PAIRS.split(inside.removesuffix("]")) if bracket else []
-    return Case.of(name, dict(pair.partition("=")[::2] for pair in pairs if pair))
+    return Case(name, dict(pair.partition("=")[::2] for pair in pairs if pair))
 
 
 def case(text: str) -> str:

@@ -53,23 +53,15 @@ class Case(Struct, frozen=True):
     workload: str
     values: Mapping[str, AxisValue] = field(name="axes")
 
-    @classmethod
-    def of(cls, workload: str, axes: Mapping[str, AxisValue]) -> "Case":
-        return cls(workload, dict(axes))
-
     def __hash__(self) -> int:
         return hash((self.workload, frozenset(self.values.items())))
-
-    @property
-    def axes(self) -> tuple[tuple[str, AxisValue], ...]:
-        return tuple(self.values.items())
 
     @property
     def family(self) -> str:
         return self.workload.partition(".")[0]
 
     def __str__(self) -> str:
-        inner = ",".join(f"{name}={value}" for name, value in self.axes)
+        inner = ",".join(f"{name}={value}" for name, value in self.values.items())
         return f"{self.workload}[{inner}]"
 
 

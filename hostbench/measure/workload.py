@@ -126,7 +126,7 @@ class Workload:
         for values in itertools.product(*self.axes.values()):
             cell = dict(zip(self.axes, values, strict=True))
             if self.only is None or self.only(**cell):
-                yield Case.of(self.name, cell)
+                yield Case(self.name, cell)
 
     def options(self, case: Case) -> CaseOptions:
         """All that is said of one case. Raises ValueError where that is not what it may be, or a
@@ -207,7 +207,7 @@ class Suite:
 
     def _entry(self, cache: Cache, values: Sequence[AxisValue]) -> dict[str, Any]:
         work = self.declared
-        case = Case.of(work.name, dict(zip(work.axes, values, strict=True)))
+        case = Case(work.name, dict(zip(work.axes, values, strict=True)))
         entry: dict[str, Any] | None = cache["records"].get(case_key(case))
         if entry is None:
             raise NotImplementedError(
@@ -295,7 +295,7 @@ def _check_axes(work: Workload) -> None:
         if counts(axis) and not all(isinstance(value, int) for value in values):
             raise ValueError(f"{axis} counts, but {values} are not all whole numbers")
         for value in values:
-            case = Case.of(work.name, {axis: value})
+            case = Case(work.name, {axis: value})
             try:
                 parse_selector(str(case))
                 is_read = read_case(str(case)) == case
@@ -315,7 +315,7 @@ def _check_axes(work: Workload) -> None:
 
 def case_key(case: Case) -> str:
     """The case without the order of its axes, which may differ between commits."""
-    return str(Case(case.workload, dict(sorted(case.axes))))
+    return str(Case(case.workload, dict(sorted(case.values.items()))))
 
 
 def summarize(records: Iterable[CaseRecord]) -> dict[str, dict[str, Any]]:
@@ -348,7 +348,7 @@ def prepare(work: Workload, device: Device, case: Case) -> Prepared:
     options = work.options(case)
     for ability in options.needs:
         device.require(ability)
-    axes = {name: value for name, value in case.axes if name != "device"}
+    axes = {name: value for name, value in case.values.items() if name != "device"}
     built = work.build(device, **axes)
     device.enter(case)
     prepared = built if isinstance(built, Prepared) else Prepared(step=built)

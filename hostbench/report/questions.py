@@ -46,7 +46,7 @@ def rows_of(frame: pd.DataFrame, read: Callable[[str], Case | None] = read_case)
             for name, cell in cells.items()
             if cell is not None and not (isinstance(cell, float) and not math.isfinite(cell))
         }
-        axes = {name: value for name, value in case.axes if name != "device"}
+        axes = {name: value for name, value in case.values.items() if name != "device"}
         known["device"] = str(known.get("device", case.values.get("device")))
         rows.append(Row(**known, family=case.family, workload=case.workload, axes=axes))
     return rows

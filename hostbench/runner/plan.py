@@ -220,7 +220,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     one process by its nature. What goes half across does so here, too."""
     by_ranks: dict[Case, dict[int, Case]] = {}
     for case in cases:
-        any_ranks = Case.of(case.workload, {**case.values, RANKS_AXIS: ""})
+        any_ranks = Case(case.workload, {**case.values, RANKS_AXIS: ""})
         by_ranks.setdefault(any_ranks, {})[int(case.values.get(RANKS_AXIS, num_ranks))] = case
     chosen: dict[Case, None] = {}  # strides that differ for their ranks alone become the same case
     for declared in by_ranks.values():
@@ -229,7 +229,7 @@ def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
             values = {**declared[largest].values, RANKS_AXIS: num_ranks}
             if values.get("stride") == largest / 2 > 1:
                 values["stride"] = num_ranks // 2
-            declared = {num_ranks: Case.of(declared[largest].workload, values)}
+            declared = {num_ranks: Case(declared[largest].workload, values)}
         chosen |= dict.fromkeys(declared.values())
     return tuple(chosen)
 

@@ -59,7 +59,7 @@ class Bar:
         """A worker begins with this case."""
         if not self._done:
             self._began_s = time.monotonic()  # the worker's start is paid once
-        axes = ",".join(typed_value(name, value) for name, value in case.axes)
+        axes = ",".join(typed_value(name, value) for name, value in case.values.items())
         self._what = f"{self._launch}, {case.workload}[{axes}]"
         self.tick()
 

@@ -80,7 +80,7 @@ def _add(stored: Any, work: Workload, measured: Mapping[Case, CaseResult]) -> di
 
     combinations = itertools.product(*work.axes.values())
     axes = (dict(zip(work.axes, combination, strict=True)) for combination in combinations)
-    results = [measured.get(Case.of(work.name, values)) for values in axes]
+    results = [measured.get(Case(work.name, values)) for values in axes]
     samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
     values = [
         0.0 if numbers else math.nan if result is None or result.status == "skipped" else None

@@ -198,7 +198,7 @@ def _cases(
     if not len({*names}) == len(names) == len(params):  # it describes another version
         names = [f"param{number}" for number in range(1, len(params) + 1)]
     for values in itertools.product(*([_literal(text) for text in own] for own in params)):
-        case = Case.of(benchmark, dict(zip(names, values, strict=True)))
+        case = Case(benchmark, dict(zip(names, values, strict=True)))
         axes = axes_of(case)
         str(case).encode()  # no table holds half a character
         device, nbytes = axes.pop("device", None), axes.pop("nbytes", None)

@@ -77,7 +77,7 @@ def axes_of(case: Case) -> dict[str, AxisValue]:
 
     return {
         f"{name}_" if name in COLUMNS and not is_ours(name, value) else name: value
-        for name, value in case.axes
+        for name, value in case.values.items()
     }
 
 

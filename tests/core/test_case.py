@@ -71,7 +71,7 @@ def test_every_case_selects_itself_and_no_other() -> None:
 
 def test_true_is_not_one() -> None:
     assert not selects("transfer[blocking=1]", copy_case(blocking=True))
-    assert not selects("x.y[n=True]", Case.of("x.y", {"n": 1}))
+    assert not selects("x.y[n=True]", Case("x.y", {"n": 1}))
 
 
 @given(st.text(ODD, max_size=40))

@@ -43,7 +43,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for ranks in (2, 4, 8):
         for nbytes in (1 << 12, 1 << 20, 1 << 26):
             axes = {"device": "cuda", "num_ranks": ranks, "nbytes": nbytes}
-            case = Case.of("collectives.all_reduce", axes)
+            case = Case("collectives.all_reduce", axes)
             records.append(builders.record(case, 0, ranks * 1e-5 + nbytes / 1e10, nbytes=nbytes))
     archive.write(results, builders.run(records, facts=builders.GPU_FACTS, device="simulated"))
     copies = [
@@ -198,7 +198,7 @@ def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path
     axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 1 << 20, "memory": "pinned"}
     records = [
         builders.record(
-            Case.of("overlap.pipeline", {**axes, "schedule": schedule}),
+            Case("overlap.pipeline", {**axes, "schedule": schedule}),
             launch,
             seconds,
             nbytes=8 << 20,

@@ -54,14 +54,14 @@ def copy_case(
     blocking: bool = True,
 ) -> Case:
     axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes}
-    return Case.of(workload, {**axes, "memory": memory, "blocking": blocking})
+    return Case(workload, {**axes, "memory": memory, "blocking": blocking})
 
 
 def create_case(
     *, device: str = "cpu", nbytes: int = 1 << 20, fill: str = "zeros", place: str = "direct"
 ) -> Case:
     axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes, "fill": fill, "place": place}
-    return Case.of(CREATE, axes)
+    return Case(CREATE, axes)
 
 
 def header(**changes: Any) -> RunHeader:

@@ -30,7 +30,7 @@ def kinds(work: Workload) -> Iterator[Case]:
 
 def run(work: Workload, device: Device, case: Case) -> None:
     """Build it with few bytes, step, and pass its proofs, with copies that were observed."""
-    axes = {name: value for name, value in case.axes if name != "device"}
+    axes = {name: value for name, value in case.values.items() if name != "device"}
     small = {"nbytes": 64 * KIB, "batch_bytes": 4 * MIB}
     axes |= {name: num for name, num in small.items() if name in axes}
     built = work.build(device, **axes)

@@ -92,7 +92,7 @@ def test_what_ranks_cannot_share_out_evenly_is_skipped(ranks: Ranks, case: str, 
     work = WORKLOADS[name]
     axes: dict[str, AxisValue] = dict(zip(work.axes, (device, 3, *others), strict=True))
     with pytest.raises(Unavailable, match=f"{what} are not shared out evenly over 3 ranks"):
-        ranks.measure(work, Case.of(name, axes), BRIEF)
+        ranks.measure(work, Case(name, axes), BRIEF)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def faulty() -> Iterator[Ranks]:
 def measured(pool: Ranks, fault: str, wrap: str) -> Measurement:
     faulty = workload.REGISTRY["faulty.step"]
     axes: dict[str, AxisValue] = {"device": "cpu", "wrap": wrap, "fault": fault}
-    return pool.measure(faulty, Case.of(faulty.name, axes), BRIEF)
+    return pool.measure(faulty, Case(faulty.name, axes), BRIEF)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def ceiling(
     work = declared(name if "." in name else f"transfer.{name}")
     assert work is not None
     first = {axis: choices[0] for axis, choices in work.axes.items()}
-    case = Case.of(work.name, {**first, "device": "cuda", **axes})
+    case = Case(work.name, {**first, "device": "cuda", **axes})
     options = work.options(case)
     if options.link is None:
         return "no link"

@@ -42,7 +42,7 @@ def test_only_pinned_and_peer_copies_are_comparable() -> None:
         work = declared(f"transfer.{name}")
         assert work is not None
         values = {axis: choices[0] for axis, choices in work.axes.items()} | axes
-        return work.options(Case.of(work.name, values)).published
+        return work.options(Case(work.name, values)).published
 
     assert way("host_to_device", memory="pinned") == "host_to_device"
     assert way("device_to_host", memory="registered") == "device_to_host"

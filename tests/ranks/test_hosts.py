@@ -218,7 +218,7 @@ def test_a_world_of_another_size_loses_no_case(device: str) -> None:
     def rest(case: Case) -> str:
         """All but the number of ranks, and but how far away across is."""
         is_across = case.values.get("stride", 1) != 1
-        return str(Case.of(case.workload, {**case.values, "num_ranks": "", "stride": is_across}))
+        return str(Case(case.workload, {**case.values, "num_ranks": "", "stride": is_across}))
 
     for num_ranks in (1, 2, 3, 4, 8, 12, 16, 1024):
         cases = cases_of_world(declared, num_ranks)

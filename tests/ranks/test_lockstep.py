@@ -102,7 +102,7 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
 
 
 def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
-    case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
+    case = Case(WORK.name, {"device": "cpu", "kind": kind})
     more_of = {**WORK.per_case, "depth": more.pop("depth", 1)}
     work = replace(WORK, per_case=more_of, sampling=more.pop("sampling", 1.0))
     return ranks.measure(work, case, Settings(**{"budget_s": 0.0, "warmup_s": 0.0, **more}))
@@ -135,7 +135,7 @@ def test_no_time_is_kept_of_wrong_results(ranks: Ranks) -> None:
     result = measured(ranks)
     assert result.proofs == {"data": "failed: rank 1 on b: element 17 is 3, not 5"}
     assert result.end_to_end_s == () and result.ranks == {}
-    seen = ranks.observe(WORK, Case.of(WORK.name, {"device": "cpu", "kind": "fine"}))
+    seen = ranks.observe(WORK, Case(WORK.name, {"device": "cpu", "kind": "fine"}))
     assert seen.proofs == result.proofs and seen.findings == {"kernels_per_step": 20}
 
 
@@ -237,7 +237,7 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
             verify=lambda: None if device.buffer(16 * MIB).nbytes else "empty",
         )
 
-    case = Case.of("made.up", {"device": "cuda"})
+    case = Case("made.up", {"device": "cuda"})
     monkeypatch.setattr(rank, "REGISTRY", {case.workload: None})
     monkeypatch.setattr(rank, "prepare", prepare)
     with cuda_machine():

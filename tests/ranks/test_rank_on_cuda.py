@@ -50,7 +50,7 @@ def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
 
 def case_of(workload: str, nbytes: int = 16 * MIB, num_ranks: int = 1) -> Case:
     axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": num_ranks, "nbytes": nbytes}
-    return Case.of(f"collectives.{workload}", axes)
+    return Case(f"collectives.{workload}", axes)
 
 
 def sum_s() -> float:

@@ -81,7 +81,7 @@ def shown(folder: Path, part: Run, form: str = "text") -> str:
 
 
 def pages(folder: Path) -> Iterator[str]:
-    sums = Case.of("collectives.all_reduce", {"device": "cpu", "num_ranks": 2, "nbytes": 1 << 20})
+    sums = Case("collectives.all_reduce", {"device": "cpu", "num_ranks": 2, "nbytes": 1 << 20})
     stale = [failed(FINE, "proof failed: stale", n, seconds=0.5 + n) for n in range(2)]
     hung = [record(FINE), failed(FINE, "rank 0 did not answer", launch=1)]
     for name, part in {

@@ -36,13 +36,13 @@ def measured(seed: int, sigma: float, gain: float = 1.0, num: int = QUICK.launch
     def row(workload: str, seconds: float, **axes: AxisValue) -> Row:
         logs = math.log(seconds) + shared + rng.normal(0, sigma, num)
         launches = dict(enumerate(np.exp(logs).tolist()))
-        case = Case.of(workload, {"device": "cpu", **axes})
+        case = Case(workload, {"device": "cpu", **axes})
         middle = float(np.median([*launches.values()]))
         return Row(
             family=case.family,
             workload=workload,
             case=str(case),
-            axes={name: value for name, value in case.axes if name != "device"},
+            axes={name: value for name, value in case.values.items() if name != "device"},
             device="cpu",
             status="ok",
             seconds=middle,

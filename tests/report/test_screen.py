@@ -21,7 +21,7 @@ HOSTILE = "[red]it[/red]\x1b]0;broke\x07\n<b>"
 
 
 def loop(trap: str, step_us: int = 10) -> Case:
-    return Case.of("synchronization.loop", {"device": "cpu", "step_us": step_us, "trap": trap})
+    return Case("synchronization.loop", {"device": "cpu", "step_us": step_us, "trap": trap})
 
 
 def timed(times: Mapping[Case, Sequence[float]]) -> list[CaseRecord]:
@@ -74,7 +74,7 @@ def screens(folder: Path) -> Iterator[str]:
     axes: dict[str, AxisValue] = {"device": "cpu", "num_ranks": 2, "operation": "all_reduce"}
     without = "this torch is built without mpi"
     by_mpi = [
-        skipped(Case.of("collectives.operation", {**axes, "nbytes": nbytes}), why)
+        skipped(Case("collectives.operation", {**axes, "nbytes": nbytes}), why)
         for nbytes, why in ((4096, "odd"), (65536, without), (1 << 20, without))
     ]
     yield from drawn("cases that no question asks about", folder, by_mpi)

@@ -57,7 +57,7 @@ def odd_family(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def walk(*kinds: str, device: str | None = "simulated") -> list[Message]:
     messages: list[Message] = []
-    cases = tuple(Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in kinds)
+    cases = tuple(Case(WORK.name, {"device": "cuda", "kind": kind}) for kind in kinds)
     worker.walk(Launch(device=device, cases=cases), messages.append)
     return messages
 
@@ -88,9 +88,7 @@ def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch)
     work = replace(WORK, build=counted)
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: work})
     messages: list[Message] = []
-    cases = tuple(
-        Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips")
-    )
+    cases = tuple(Case(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips"))
     launch = Launch(device="simulated", cases=cases, observes_after=True)
     worker.walk(launch, messages.append)
     done = [message.record for message in messages if isinstance(message, Done)]
@@ -188,7 +186,7 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     with Launcher() as launcher:
         for device, there in (("simulated", False), (None, True), ("simulated", True)):
-            cases = (Case.of("asking.torch", {"device": "cpu"}),)
+            cases = (Case("asking.torch", {"device": "cpu"}),)
             launch = Launch(device=device, cases=cases)
             (done,) = launcher.run(launch)
             assert done.reason == f"proof failed: imported: {there}"
@@ -276,9 +274,7 @@ def test_a_worker_that_cannot_be_killed_is_told_and_left_behind(
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
     monkeypatch.setattr(launcher, "kill_group", lambda pid: None)
     monkeypatch.setattr(launcher, "_KILLED_S", 0.2)
-    cases = [
-        Case.of("hanging.go", {"device": "cpu", "kind": k}) for k in ("hangs", "stops", "fine")
-    ]
+    cases = [Case("hanging.go", {"device": "cpu", "kind": k}) for k in ("hangs", "stops", "fine")]
     launch = Launch(device="simulated", cases=tuple(cases), deadline_s=1.0)
     with Launcher() as held:
         found = [(one.status, one.reason) for one in held.run(launch)]
@@ -322,7 +318,7 @@ def test_a_device_that_hangs_or_dies_at_its_start_is_not_waited_for_again(
     """One case would be failed after the other, each after its deadline."""
     (tmp_path / "starting.py").write_text(STARTING.format(start=start))
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
-    cases = tuple(Case.of("starting.go", {"device": "cpu", "size": size}) for size in (1, 2))
+    cases = tuple(Case("starting.go", {"device": "cpu", "size": size}) for size in (1, 2))
     launch = Launch(device="simulated", cases=cases, deadline_s=1.0)
     found: list[CaseRecord] = []
     with Launcher() as starting, pytest.raises(DeviceLost, match=f"^{why}$"):
@@ -339,7 +335,7 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
 ) -> None:
     (tmp_path / "asking.py").write_text(f"{ASKING}\nsys.modules['torch'] = None\n")
     monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
-    cases = (Case.of("asking.torch", {"device": "cpu"}),)
+    cases = (Case("asking.torch", {"device": "cpu"}),)
     wrong = "the measuring process could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
         list(launcher.run(Launch(cases=cases)))

@@ -49,7 +49,7 @@ def rows(folder: Path, *cases: Case) -> dict[str, dict[Any, Any]]:
 def test_a_case_of_other_axes_is_shown_without_a_limit(
     tmp_path: Path, workload: str, axes: dict[str, AxisValue]
 ) -> None:
-    other = Case.of(workload, {"device": "cuda", **axes})
+    other = Case(workload, {"device": "cuda", **axes})
     found = rows(tmp_path, other)
     row = found[str(other)]
     assert (row["status"], row["seconds"]) == ("ok", 1e-3)
@@ -60,7 +60,7 @@ def test_a_case_of_other_axes_is_shown_without_a_limit(
 
 def test_published_bus_bandwidths_are_told_as_rates_of_all_bytes(tmp_path: Path) -> None:
     """Over 8 ranks 1.75 times as many bytes cross the link as are counted."""
-    case = Case.of("collectives.all_reduce", {"device": "cuda", "num_ranks": 8, "nbytes": 1 << 24})
+    case = Case("collectives.all_reduce", {"device": "cuda", "num_ranks": 8, "nbytes": 1 << 24})
     row = rows(tmp_path, case)[str(case)]
     assert "GB/s for H200" in row["published"]
     ends = row["published_low_gb_per_s"], row["published_high_gb_per_s"]
@@ -81,7 +81,7 @@ def through_the_link(device):
 def test_a_row_is_held_against_what_the_workloads_of_today_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = Case.of("limits_of_ones_own.through_the_link", {"device": "cuda"})
+    case = Case("limits_of_ones_own.through_the_link", {"device": "cuda"})
     unheld = "limits_of_ones_own.through_the_link is not held against a link"
     assert rows(tmp_path / "before", case)[str(case)]["ceiling"] == unheld
     (tmp_path / "bench").mkdir()
