@@ -440,12 +440,6 @@ class SimulatedLoader:
             self._has_workers = True
         return self._batches(device.host_s)
 
-    def expected(self, batch: int) -> SimulatedBuffer:
-        return self._batch(batch, pinned=False)
-
-    def close(self) -> None:
-        self._has_workers = False
-
     def _batches(self, start_s: float) -> Iterator[SimulatedBuffer]:
         device, loading = self._device, self._loading
         asked_s, free_s = [start_s] * loading.ahead, [start_s] * loading.num_workers
@@ -460,9 +454,9 @@ class SimulatedLoader:
                 free_s[worker] = begin_s + loading.seconds(batch) * device.pace
                 pinned_s = max(free_s[worker], pinned_s) + pinning_s * device.pace
                 asked_s[slot] = device.host_s = max(device.host_s, pinned_s)
-            yield self._batch(batch, pinned=loading.pinned)
+            yield self.expected(batch, pinned=loading.pinned)
 
-    def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
+    def expected(self, batch: int, *, pinned: bool = False) -> SimulatedBuffer:
         buffer = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
         buffer.write(("batch", batch), self._device.host_s)
         return buffer

@@ -172,6 +172,13 @@ class Exchange:
         return Prepared(step=step, sends=sends, **checked)
 
 
+def gathered(mine: Any) -> list[Any]:
+    """Every rank's."""
+    every = [mine] * rank_group().num_ranks
+    rank_group().counted("all_gather", lambda: dist.all_gather_object(every, mine))()
+    return every
+
+
 def left_early(barrier: Callable[[], object]) -> str | None:
     """Each rank writes into the group's store that it is there, and enters; each is late once, of
     many ranks eight of them. Who leaves must read there that all are."""
@@ -204,8 +211,7 @@ def arrivals(stamps: Sequence[tuple[int, int]]) -> Mapping[str, FindingValue]:
     in ns of the host's monotonic clock. Every rank calls it with as many. Raises Unavailable for
     ranks on several hosts, which have no clock in common."""
     group, boot_id = rank_group(), Path("/proc/sys/kernel/random/boot_id").read_text()
-    by_rank: list[Any] = [(boot_id, stamps[-LAST_STEPS:])] * group.num_ranks
-    group.counted("all_gather", lambda: dist.all_gather_object(by_rank, by_rank[0]))()
+    by_rank = gathered((boot_id, stamps[-LAST_STEPS:]))
     if any(other != boot_id for other, _ in by_rank):
         raise Unavailable("ranks on several hosts have no clock in common")
     entered, left = torch.tensor([own for _, own in by_rank]).unbind(-1)  # each (ranks, steps)

@@ -33,7 +33,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
-from hostbench.families.exchange import Exchange
+from hostbench.families.exchange import Exchange, gathered
 from hostbench.families.operations import OPERATIONS, nccl_sends
 from hostbench.families.training import KINDS
 from hostbench.measure.measure import Prepared
@@ -299,13 +299,6 @@ class Trainer:
         wrong = [int((a != b).sum()) for a, b in zip(self.wholes(), expected, strict=True)]
         odd = [f"{num} of {name}" for name, num in zip(names, wrong, strict=True) if num]
         return f"numbers that differ from one process: {', '.join(odd)}" if odd else None
-
-
-def gathered(mine: Any) -> list[Any]:
-    """Every rank's."""
-    every = [mine] * rank_group().num_ranks
-    rank_group().counted("all_gather", lambda: dist.all_gather_object(every, mine))()
-    return every
 
 
 def sent(traffic: Mapping[str, int], algorithm: str | None = None) -> int | None:
