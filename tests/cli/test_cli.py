@@ -37,7 +37,7 @@ from hostbench.store import archive
 from hostbench.store.runs import case_results
 from hostbench.vcs import measure
 from tests.commands import hostbench, python
-from tests.fakes.builders import InProcess, copy_case, record, run, write_journal
+from tests.fakes.builders import InProcess, copy_case, record, run
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -284,14 +284,6 @@ def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(stage: Path) -> No
     assert len(first.winners()) == 1 and not first.is_whole
     assert "out of time; what was measured is stored\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
-
-
-def test_an_orphan_is_archived_by_the_next_run(results: Path) -> None:
-    path = write_journal(results, run([record(copy_case())]), finish=False)
-    said = hostbench(*SIMULATED, "--case", ONE)
-    assert not path.exists()
-    assert "archived run 20261121T120000Z-1a2b3c4d-0001" in said.err
-    assert len(runs_of(results)) == 2
 
 
 def test_a_clock_that_was_set_back_is_named(results: Path) -> None:

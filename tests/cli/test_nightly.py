@@ -395,14 +395,13 @@ echo exit $?
 """
 
 
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        ("head -c 1M /dev/zero > ballast", "No space left on device"),
-        ("mount -o remount,ro {folder}/disk", "Read-only file system"),
-    ],
-)
-def test_a_disk_that_cannot_be_written(story: Story, spoil: str, why: str) -> None:
+SPOILED = {
+    "No space left on device": "head -c 1M /dev/zero > ballast",
+    "Read-only file system": "mount -o remount,ro {folder}/disk",
+}
+
+
+def test_a_disk_that_cannot_be_written(story: Story) -> None:
     """One line of a night, one of what publishes."""
     unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
     if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
@@ -414,13 +413,14 @@ def test_a_disk_that_cannot_be_written(story: Story, spoil: str, why: str) -> No
     publish = ["publish", f"file://{folder}/table", "--results", str(story.results)]
     assert main(publish) == EXIT_OK and story.night(2) == EXIT_OK
     about = {"project": story.root, "python": sys.executable, "machine": MACHINE}
-    script = ON_ITS_DISK.format(folder=folder, spoil=spoil.format(folder=folder), **about)
-    done = subprocess.run([*unshare, "sh", "-c", script], text=True, capture_output=True)
-    night, *_, published = done.stdout.splitlines()
-    assert night.startswith("Broken off: cannot write ") and why in night
-    assert done.stdout.count(f"exit {EXIT_FAILED}\n") == 2 and published == "exit 4"
-    assert "hostbench: cannot write the table at file://" in done.stderr and why in done.stderr
-    assert "panicked" not in done.stderr and "Traceback" not in done.stderr
+    for why, spoil in SPOILED.items():
+        script = ON_ITS_DISK.format(folder=folder, spoil=spoil.format(folder=folder), **about)
+        done = subprocess.run([*unshare, "sh", "-c", script], text=True, capture_output=True)
+        night, *_, published = done.stdout.splitlines()
+        assert night.startswith("Broken off: cannot write ") and why in night
+        assert done.stdout.count(f"exit {EXIT_FAILED}\n") == 2 and published == "exit 4"
+        assert "hostbench: cannot write the table at file://" in done.stderr and why in done.stderr
+        assert "panicked" not in done.stderr and "Traceback" not in done.stderr
 
 
 def _raises(error: BaseException) -> Callable[..., Any]:

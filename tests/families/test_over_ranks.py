@@ -47,11 +47,14 @@ def measured() -> Iterator[dict[Case, Measurement]]:
         }
 
 
-def test_every_operation_is_among_them() -> None:
+def test_every_operation_is_among_them_and_one_rank_moves_nothing() -> None:
     for num_ranks in (2, 4):
         named = {c.values.get("operation") for c in CASES if c.values["num_ranks"] == num_ranks}
         assert named >= set(OPERATIONS) - {"all_reduce"}  # it has a workload of its own
         assert any(c.workload == "collectives.all_reduce" for c in CASES)
+    work = WORKLOADS["collectives.all_reduce"]
+    for case in work.cases():
+        assert (work.options(case).moves == 0) is (case.values["num_ranks"] == 1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

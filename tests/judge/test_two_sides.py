@@ -171,9 +171,9 @@ DRIFTS = {"normal": known_changes.normal, "heavy": known_changes.heavy}
 def test_one_in_a_hundred_unchanged_series_is_called_at_most(
     kind: str, drift: float, num_before: int, least: float, soak_seeds: SoakSeeds
 ) -> None:
-    """270 series, 27 of them slower by 10 %."""
+    """270 series, 27 of them slower by 10 %. Where tails are heavy, rates take longer to settle."""
     false, found = [], []
-    for seed in soak_seeds(10, 300):
+    for seed in soak_seeds(10 if kind == "heavy" else 5, 300):
         logs = known_changes.drifting(np.random.default_rng(seed), num_before, drift, DRIFTS[kind])
         verdicts = known_changes.verdicts_of_newest(logs)
         false += [verdict in ("slower", "faster") for verdict in verdicts[27:]]
