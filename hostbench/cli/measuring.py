@@ -36,8 +36,9 @@ from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
 from hostbench.store import archive
+from hostbench.store.points import case_rows
 from hostbench.store.results import frame_of_run
-from hostbench.store.runs import case_results, facts_of
+from hostbench.store.runs import facts_of
 from hostbench.vcs.measure import Measured, Setup, interleave, repository
 from hostbench.vcs.repo import checkout
 from hostbench.vcs.side import known_commit
@@ -214,7 +215,7 @@ def answer(options: Measuring, setup: Setup, measured: Measured, command: str) -
     footer.append(("next", f"{report} (everything) · {dashboard} (pictures)"))
     rows = frame_of_run(setup.results, run, warn)
     show(screen(run, rows, footer, terminal(), command))
-    statuses = [result.status for result in case_results(run)]
+    statuses = [row["status"] for row in case_rows(run)]
     if measured.end != "complete":
         why = "out of time" if measured.end == "stopped" else measured.end
         warn(f"{why}; what was measured is stored")

@@ -22,8 +22,9 @@ from hostbench.report.comparison import Comparisons, detectable, of_verdicts, ta
 from hostbench.report.history import history_of
 from hostbench.report.write import values
 from hostbench.store.nights import CONFIRMED, Night, NightChange
+from hostbench.store.points import case_rows
 from hostbench.store.results import Results
-from hostbench.store.runs import case_results, facts_by_when
+from hostbench.store.runs import facts_by_when
 from hostbench.vcs import repo
 
 _LISTS = {
@@ -117,8 +118,7 @@ def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) 
         if about is not None and not (night.disturbed_runs or night.is_open):
             run = results.run(about)
             newest = newest or run
-            results_ok = (one for one in case_results(run) if one.status == "ok")
-            if cases <= {str(result.case) for result in results_ok}:
+            if cases <= {row["case"] for row in case_rows(run) if row["status"] == "ok"}:
                 return run
     return newest
 
@@ -220,7 +220,7 @@ def unjudged(run: Run) -> str:
 
 def _quiet(run: Run, compared: Comparisons) -> str:
     """Where nothing failed and nothing moved."""
-    num = sum(result.status == "ok" for result in case_results(run))
+    num = sum(row["status"] == "ok" for row in case_rows(run))
     measured = f"{number_of(num, 'series', 'series')} measured"
     if why := unjudged(run):
         return f"not judged ({why}): {measured}"

@@ -19,7 +19,7 @@ from hostbench.core.errors import UsageError, install
 from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.records import Run
 from hostbench.measure.workload import Workload
-from hostbench.store.runs import CaseResult, case_results
+from hostbench.store.points import FrameRow, case_rows
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ENVIRONMENT = f"hostbench-py{PYTHON}"
@@ -45,7 +45,7 @@ def record(
         from asv.results import Results
     except ImportError as error:
         raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
-    measured = {result.case: result for result in case_results(run)}
+    measured = {row["case"]: row for row in case_rows(run)}
     params, commit = {**entry, "python": PYTHON}, str(run.header.commit)
     stored = Results(params, {}, commit, authored_s * 1000, PYTHON, ENVIRONMENT, {})
     try:
@@ -53,7 +53,7 @@ def record(
         benchmarks = [
             _add(stored, work, measured)
             for work in works.values()
-            if any(case.workload == work.name for case in measured)
+            if any(row["workload"] == work.name for row in measured.values())
         ]
         path = results / "benchmarks.json"  # without which asv shows nothing
         known = json.loads(read_stored(path)) if path.is_file() else {}
@@ -73,18 +73,21 @@ def record(
         ) from error
 
 
-def _add(stored: Any, work: Workload, measured: Mapping[Case, CaseResult]) -> dict[str, Any]:
+def _add(stored: Any, work: Workload, measured: Mapping[str, FrameRow]) -> dict[str, Any]:
     """Add a workload's cases, where the run has them: numbers, null of a failed and NaN of a
     skipped one, as asv has it. What benchmarks.json says of the workload."""
     from asv.runner import BenchmarkResult
 
     combinations = itertools.product(*work.axes.values())
     axes = (dict(zip(work.axes, combination, strict=True)) for combination in combinations)
-    results = [measured.get(Case(work.name, values)) for values in axes]
-    samples = [[*r.seconds] if r and r.status == "ok" and r.seconds else None for r in results]
+    rows = [measured.get(str(Case(work.name, values))) for values in axes]
+    samples = [
+        [*row["launches"].values()] if row and row["status"] == "ok" and "launches" in row else None
+        for row in rows
+    ]
     values = [
-        0.0 if numbers else math.nan if result is None or result.status == "skipped" else None
-        for result, numbers in zip(results, samples, strict=True)
+        0.0 if numbers else math.nan if row is None or row["status"] == "skipped" else None
+        for row, numbers in zip(rows, samples, strict=True)
     ]
     benchmark = {
         "name": asv_name(work.name),
@@ -92,13 +95,13 @@ def _add(stored: Any, work: Workload, measured: Mapping[Case, CaseResult]) -> di
         "params": [[repr(value) for value in values] for values in work.axes.values()],
         "type": "track",
         "unit": "seconds",
-        "version": next(result.version for result in results if result),
+        "version": next(row["version"] for row in rows if row),
     }
     stored.add_result(
         benchmark,
         BenchmarkResult(values, samples, [1 if own else None for own in samples], 0, "", None),
         datetime.datetime.now(datetime.UTC),
         record_samples=True,
-        selected_idx={index for index, result in enumerate(results) if result is not None},
+        selected_idx={index for index, row in enumerate(rows) if row is not None},
     )
     return benchmark

@@ -35,12 +35,12 @@ from typing import Any
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
-from hostbench.core.records import DAMAGE, Archived, Run
+from hostbench.core.records import DAMAGE, PROOF_FAILED, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.core.units import GB
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.store.archive import path_of
-from hostbench.store.runs import CaseResult, case_results, facts_of
+from hostbench.store.runs import facts_of
 
 COLUMNS = tuple(
     (
@@ -54,6 +54,8 @@ STATUSES = ("ok", "skipped", "failed", "not measured")
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
 FrameRow = dict[str, Any]
+MAX_REASON = 4000
+"""Characters of a reason that are shown."""
 
 
 def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
@@ -102,8 +104,8 @@ def _rows_of_run(run: Run) -> Iterator[FrameRow]:
         "interleaved_with": header.interleaved_with,
     }
     simulated = {"device": "simulated"} if is_simulated else {}
-    for result in case_results(run):
-        yield {**shared, **_about_result(result, header.launches), **simulated}
+    for row in case_rows(run):
+        yield {**shared, **row, **simulated}
     for text in run.not_measured():
         yield {
             **shared,
@@ -123,40 +125,81 @@ def gpu_name(facts: Facts) -> str | None:
     return " or ".join(sorted(filter(None, names))) or None
 
 
-def _about_result(result: CaseResult, launches: int) -> FrameRow:
-    flags = ["oversubscribed"] if result.findings.get("oversubscribed") is True else []
-    flags += [f"unexpected: {name} is {value}" for name, value in result.unexpected.items()]
-    if result.status == "ok" and len(result.seconds) < launches:
-        flags.append(f"{len(result.seconds)} of {launches} launches")
+def case_rows(run: Run) -> list[FrameRow]:
+    """What is to be said of each measured case over all its launches, in the plan's order."""
+    by_case: dict[str, list[CaseRecord]] = {text: [] for text in run.header.planned}
+    for record in run.winners().values():
+        by_case.setdefault(str(record.case), []).append(record)
+    return [_case_row(records, run.header.launches) for records in by_case.values() if records]
+
+
+def _case_row(records: list[CaseRecord], launches: int) -> FrameRow:
+    """One failed or skipped launch decides; the times of a failed proof are kept, to be shown
+    struck out. Of a finding what all launches agree on, or the median of numbers, else None; of a
+    proof the worst outcome."""
+    records = sorted(records, key=lambda record: record.launch)
+    rank = {"failed": 0, "skipped": 1}
+    bad = min((r for r in records if r.status in rank), key=lambda r: rank[r.status], default=None)
+    last = bad or records[-1]
+    is_shown = bad is None or (bad.reason or "").startswith(PROOF_FAILED)
+    times = {r.launch: r.seconds for r in records if r.seconds is not None and is_shown}
+    findings, proofs = dict[str, list[Any]](), dict[str, str]()
+    # a failure counts more than what could not be shown, and that more than a pass
+    order = ("passed", "unavailable", "failed")
+    for record in records:
+        for name, value in record.measurement.findings.items():
+            findings.setdefault(name, []).append(value)
+        for name, outcome in record.measurement.proofs.items():
+            both = (proofs.get(name, outcome), outcome)
+            proofs[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
+    agreed = {name: _together(values) for name, values in findings.items()}
+    flags = ["oversubscribed"] if agreed.get("oversubscribed") is True else []
+    for name, expected in last.expected.items():
+        known = [value for value in findings.get(name, ()) if isinstance(value, bool)]
+        if 0 < sum(known) < len(known):
+            flags.append(f"unexpected: {name} is True in {sum(known)} of {len(known)} launches")
+        elif agreed.get(name) not in (None, expected):
+            flags.append(f"unexpected: {name} is {agreed[name]}")
+    if last.status == "ok" and len(times) < launches:
+        flags.append(f"{len(times)} of {launches} launches")
+    peaks = [record.measurement.memory.get("peak_allocated") for record in records]
     row: FrameRow = {
-        "family": result.case.family,
-        "workload": result.case.workload,
-        "case": str(result.case),
-        "version": result.version,
-        "status": result.status,
-        "reason": result.reason,
+        "family": last.case.family,
+        "workload": last.case.workload,
+        "case": str(last.case),
+        "version": last.version,
+        "status": last.status,
+        "reason": last.reason and last.reason[:MAX_REASON],
         "unit": "seconds",
-        "nbytes": result.nbytes,
-        "findings": result.findings,
-        "proofs": result.proofs,
-        "peak_memory_bytes": result.peak_memory_bytes,
+        "nbytes": last.nbytes,
+        "findings": agreed,
+        "proofs": proofs,
+        "peak_memory_bytes": max((peak for peak in peaks if peak is not None), default=None),
         "flags": "; ".join(flags),
-        **axes_of(result.case),
+        **axes_of(last.case),
     }
-    if not result.seconds:
+    if not times:
         return row
-    middle = median(result.seconds)
-    low, high = median_interval(result.seconds)
-    nbytes = result.nbytes if middle > 0 else None
+    seconds = [*times.values()]
+    middle, (low, high) = median(seconds), median_interval(seconds)
+    for clock in ("call_s", "device_s"):
+        samples = [getattr(r.measurement, clock) for r in records if r.launch in times]
+        medians = [median(own) for own in samples if own]
+        row[clock] = median(medians) if medians else None
     return row | {
         "seconds": middle,
         "ci_low_s": low if math.isfinite(low) else None,
         "ci_high_s": high if math.isfinite(high) else None,
-        "q25_s": quantile(result.seconds, 0.25),
-        "q75_s": quantile(result.seconds, 0.75),
-        "num_samples": len(result.seconds),
-        "gb_per_s": nbytes / middle / GB if nbytes else None,
-        "launches": dict(zip(result.launches, result.seconds, strict=True)),
-        "call_s": median(result.call_s) if result.call_s else None,
-        "device_s": median(result.device_s) if result.device_s else None,
+        "q25_s": quantile(seconds, 0.25),
+        "q75_s": quantile(seconds, 0.75),
+        "num_samples": len(seconds),
+        "gb_per_s": last.nbytes / middle / GB if last.nbytes and middle > 0 else None,
+        "launches": times,
     }
+
+
+def _together(values: list[Any]) -> Any:
+    if all(value == values[0] for value in values):
+        return values[0]
+    are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return median(values) if are_numbers else None

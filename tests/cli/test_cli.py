@@ -34,7 +34,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store import archive
-from hostbench.store.runs import case_results
+from hostbench.store.points import case_rows
 from hostbench.vcs import measure
 from tests.commands import hostbench, python
 from tests.fakes.builders import InProcess, copy_case, record, run
@@ -189,7 +189,7 @@ def test_sigterm_while_the_answer_is_given(results: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("hostbench.cli.measuring.screen", terminated)
     said = hostbench(*QUICK, code=EXIT_FAILED)
-    assert case_results(only(results)) and said.err.endswith("hostbench: interrupted\n")
+    assert case_rows(only(results)) and said.err.endswith("hostbench: interrupted\n")
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -250,7 +250,7 @@ def test_exit_codes_of_a_run(
     assert one.header.scratch == "simulated device"
     assert one.header.machine == "simulated-shelf"  # never under a real machine's name
     assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
-    assert case_results(one)
+    assert case_rows(one)
     assert one.run_id in said.out and "stored  " in said.out
     assert not list(results.rglob("*.jsonl"))
     is_cut_off = change in (INTERRUPTED, LOSING)

@@ -16,7 +16,7 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import prepare
-from hostbench.store.runs import case_results
+from hostbench.store.points import case_rows
 from tests.commands import Done, hostbench, python
 from tests.fakes.builders import copy_case
 from tests.stored import runs_of
@@ -137,6 +137,6 @@ def test_workers_have_the_noise_of_their_launch(declare: Any, stage: Path) -> No
     done = python("-m", "hostbench", *args, "--results", "real")
     assert done.code == EXIT_OK, done.err
     here, there = stored(), runs_of(Path("real"))
-    (mine,), (theirs,) = case_results(here[0]), case_results(there[0])
-    assert len(set(theirs.seconds)) == 3 and str(stage) not in str(there)
-    assert theirs.seconds == pytest.approx(mine.seconds[:3], rel=1e-6)  # then it observes
+    mine, theirs = ([*case_rows(run[0])[0]["launches"].values()] for run in (here, there))
+    assert len(set(theirs)) == 3 and str(stage) not in str(there)
+    assert theirs == pytest.approx(mine[:3], rel=1e-6)  # then it observes

@@ -24,7 +24,8 @@ from hostbench.ranks.rank import GroupConfig
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import cases_of_world, choose
 from hostbench.store.limits import with_limits
-from hostbench.store.runs import case_results, facts_by_when
+from hostbench.store.points import case_rows
+from hostbench.store.runs import facts_by_when
 from tests.ranks.conftest import cases, culprit_of
 from tests.runner.test_faults import KILLED, only_run
 from tests.scratch import Scratch
@@ -77,8 +78,10 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     assert "device lost; what was measured is stored" in text
     run = only_run(results)
     assert run.header.machine.startswith("1x2x-")
-    measured = case_results(run)
-    outcomes = {tuple(r.case.values.values())[1:]: (r.status, str(r.reason)) for r in measured}
+    outcomes = {
+        (row["num_ranks"], row["kind"]): (row["status"], str(row["reason"]))
+        for row in case_rows(run)
+    }
     status, text = outcomes[2, "killed"]
     name = f"rank {culprit_of('killed', 2, seed)} on {host}"
     assert status == "failed"

@@ -14,7 +14,7 @@ import pytest
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store.runs import case_results
+from hostbench.store.points import case_rows
 from tests import scratch
 from tests.conftest import SOAK
 from tests.scratch import Scratch
@@ -99,8 +99,10 @@ def only_run(results: Path) -> Run:
 
 
 def statuses(run: Run) -> dict[str, tuple[str, str | None, int]]:
-    results = case_results(run)
-    return {str(r.case.values["kind"]): (r.status, r.reason, len(r.seconds)) for r in results}
+    return {
+        str(row["kind"]): (row["status"], row["reason"], len(row.get("launches", ())))
+        for row in case_rows(run)
+    }
 
 
 def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None:
@@ -198,8 +200,8 @@ def test_killed_worker_costs_one_case(checkout: Scratch, results: Path) -> None:
     assert worker is not None
     os.kill(worker, signal.SIGKILL)
     running.communicate(timeout=120)
-    (failed,) = (r for r in case_results(only_run(results)) if r.status == "failed")
-    assert failed.reason == LOST
+    (failed,) = (row for row in case_rows(only_run(results)) if row["status"] == "failed")
+    assert failed["reason"] == LOST
 
 
 def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(

@@ -18,9 +18,9 @@ from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store import results as opening
+from hostbench.store.points import case_rows
 from hostbench.store.publish import publish
 from hostbench.store.results import Results, version
-from hostbench.store.runs import case_results
 from hostbench.store.table import ResultTable
 from tests.commands import hostbench, python
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
@@ -114,7 +114,7 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     same_rows(there.sides(), files.sides())
     assert there.runs() == files.runs() and there.machines() == files.machines()
     for stored in files.runs():
-        assert case_results(there.run(stored)) == case_results(files.run(stored))
+        assert case_rows(there.run(stored)) == case_rows(files.run(stored))
         assert there.facts(stored) == files.facts(stored)
     chosen = "shelf", [run.run_id for run in files.runs()][:1]
     same_rows(there.rows(*chosen), files.rows(*chosen))

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive, index
-from hostbench.store.points import STATUSES
+from hostbench.store.points import STATUSES, case_rows
 from hostbench.store.results import ABOUT, Results
-from hostbench.store.runs import case_results
 from hostbench.store.table import ResultTable
 from tests.conftest import SOAK
 from tests.fakes.builders import (
@@ -257,7 +256,7 @@ def test_one_series_and_one_run(tree: Path) -> None:
     chosen = found.runs()[0]
     of_run = found.rows(chosen.machine, [chosen.run_id])
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
-    assert len(case_results(found.run(chosen))) == 4
+    assert len(case_rows(found.run(chosen))) == 4
     assert found.rows("attic", [chosen.run_id]).empty
     with mock.patch.dict("sys.modules", {"pyarrow.dataset": None}):  # it aborts a process's end
         points = found.points("shelf", ["case", "seconds"])

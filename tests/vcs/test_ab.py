@@ -23,7 +23,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import CaseRecord, Launch, Run
 from hostbench.runner import session
 from hostbench.runner.plan import STANDARD, Plan
-from hostbench.store.runs import case_results
+from hostbench.store.points import case_rows
 from hostbench.vcs import measure, side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
@@ -113,7 +113,7 @@ def test_a_case_that_fails_is_left_out_on_both_sides(root: Path) -> None:
     assert len(Toy.walked) == 2
     assert "broken" in said.err and "no run that may be judged" not in said.err
     assert re.search(r"failed +1 s +- .* broken:file  transfer\.", said.out)
-    assert sorted(case_results(one)[0].status for one in stored(root)) == ["failed", "ok"]
+    assert sorted(case_rows(one)[0]["status"] for one in stored(root)) == ["failed", "ok"]
 
 
 # Under a budget
@@ -325,6 +325,6 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     assert done.returncode == EXIT_REGRESSION, done.stdout
     assert "1 slower" in done.stdout and "uncommitted changes" in done.stdout
     first, second = runs_of(checkout.results)
-    slower, faster = sorted((first, second), key=lambda one: -case_results(one)[0].seconds[0])
-    assert case_results(slower)[0].seconds[0] >= 0.02 > case_results(faster)[0].seconds[0]
+    slower, faster = sorted((first, second), key=lambda one: -case_rows(one)[0]["seconds"])
+    assert case_rows(slower)[0]["seconds"] >= 0.02 > case_rows(faster)[0]["seconds"]
     assert slower.header.interleaved_with == faster.run_id
