@@ -13,8 +13,8 @@ def open_device(name: str, index: int = 0, *, launch: int = 0) -> Device:
     """Open a device by name: `cuda`, `cpu` or `simulated`; `index` says which of several GPUs,
     `launch` the number of the launch, whose noise a simulated device has.
 
-    Raises UsageError for another name or a bad HOSTBENCH_SIMULATION, Unavailable where the machine
-    has no such device, and BrokenError where it has one that does not work.
+    Raises UsageError for another name or a bad HOSTBENCH_SIMULATION, and BrokenError where the
+    device does not work.
     """
     if name == "cuda":
         from hostbench.device.cuda import CudaDevice

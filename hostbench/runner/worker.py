@@ -79,7 +79,6 @@ class _Worker:
     emit: Emit
     settings: Settings
     _device: Device | None = field(default=None, init=False)
-    _refusal: Unavailable | None = field(default=None, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
     _timed: Prepared | None = field(default=None, init=False)
     """What was timed, and is to be observed."""
@@ -156,10 +155,8 @@ class _Worker:
         return measurement
 
     def _open(self, record: CaseRecord) -> Device:
-        """Opened and settled, the same for all cases of the launch; a refusal is remembered too.
-        Raises DeviceLost where it should work and does not."""
-        if self._refusal is not None:
-            raise self._refusal
+        """Opened and settled, the same for all cases of the launch. Raises DeviceLost where it
+        should work and does not."""
         if self._device is not None:
             return self._device
         name = self.launch.device or str(record.case.values["device"])
@@ -167,9 +164,6 @@ class _Worker:
         try:
             device = open_device(name, launch=self.launch.number)
             device.settle()
-        except Unavailable as refusal:
-            self._refusal = refusal
-            raise
         except BrokenError as error:
             raise DeviceLost(str(error)) from error
         except Exception as error:

@@ -118,19 +118,6 @@ def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> N
     assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
 
 
-def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def refuse(name: str, **_: int) -> Device:
-        asked.append(name)
-        raise Unavailable(f"there is no {name}")
-
-    monkeypatch.setattr(worker, "open_device", refuse)
-    messages = records("fine", "wrong", device=None)
-    assert asked == ["cuda"]
-    assert {(m.status, m.reason) for m in messages} == {("skipped", "there is no cuda")}
-
-
 @pytest.mark.parametrize(
     ("error", "why"),
     [
