@@ -274,9 +274,10 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
                     work.options(case)
                 except ValueError as error:
                     raise ValueError(f"of {case}: {error}") from error
-        except Exception as error:
-            is_said = isinstance(error, ValueError)
-            why = error if is_said else f"only fails: {type(error).__name__}: {error}"
+        except ValueError as error:
+            raise ValueError(f"{work.name}: {error}") from error
+        except Exception as error:  # of the one function that `options` does not call
+            why = f"only fails: {type(error).__name__}: {error}"
             raise ValueError(f"{work.name}: {why}") from error
     if len({suite.declared.has_ranks for suite in declared}) > 1:
         # Ranks are forked, and must be before their parent runs the first torch operation.
