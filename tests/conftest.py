@@ -124,12 +124,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported here stays: to look for garbage in it again and again takes a fifth of the
-    time."""
+    time. In the tests it takes a twentieth, where that is done as often as Python does it."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
+        gc.set_threshold(50_000, 50, 50)
 
 
 @pytest.fixture(scope="module", autouse=True)

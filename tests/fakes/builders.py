@@ -25,7 +25,7 @@ from hostbench.core.records import (
     RunHeader,
 )
 from hostbench.core.samples import median
-from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.device.simulated import SimulatedDevice
 from hostbench.device.simulated_file import GROUP, MARK, Simulation
 from hostbench.families import load
 from hostbench.measure import evidence, measure
@@ -169,14 +169,12 @@ def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -
     return replace(part, header=header, records=tuple(records))
 
 
-def simulated_records(
-    family: str, *, launches: int = 2, link: Link | None = None
-) -> list[CaseRecord]:
+def simulated_records(family: str, *, launches: int = 2) -> list[CaseRecord]:
     """Every case of a family on the simulated device, measured and observed as a worker does."""
     load((family,))
     made = []
     for launch in range(launches):
-        device = SimulatedDevice(link)
+        device = SimulatedDevice()
         for work in load((family,)).values():
             for case in work.cases():
                 if case.values["device"] == "cuda":

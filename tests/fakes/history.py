@@ -42,7 +42,7 @@ class NightlyRun:
 
 
 LevelOf = Callable[[int, NightlyRun], Any]
-"""Times 1 ms; of `write` also `failed` or `skipped`."""
+"""Times 1 ms; of `write` also `failed`."""
 
 
 def sha(number: int) -> str:
@@ -114,45 +114,37 @@ def judged(runs: Iterable[NightlyRun], level: LevelOf = flat, **more: Any) -> Ju
     return judge_grid(grid(runs, level, **more))
 
 
-_GIVE = {"failed": builders.failed, "skipped": builders.skipped}
-
-
 def write(
     results: Path,
     runs: Sequence[NightlyRun],
     level: LevelOf = flat,
     *,
     cases: Sequence[Case] = CASES,
-    launches: int | None = None,
     noise: float = 0.004,
     driver: Callable[[NightlyRun], str] = lambda run: "580.1",
     version: Callable[[NightlyRun], str] = lambda run: "1",
-    commits: Sequence[str] = (),
     **header: Any,
 ) -> None:
-    """An archive for each run, with `launches` records a case; fields of the header as keywords.
-    Without `launches` there are as many as are judged, all alike.
-
-    `commits`: their real names, where a repository has them.
-    """
+    """An archive for each run, with as many launches of a case as are judged, all alike; fields of
+    the header as keywords."""
     rng = np.random.default_rng(1)
     for run in runs:
         records = []
         for place in (place for place in run.cases if place < len(cases)):
             factor, case = level(place, run), cases[place]
-            if isinstance(factor, str):
-                records.append(_GIVE[factor](case))
+            if factor == "failed":
+                records.append(builders.failed(case))
                 continue
-            drawn = 1e-3 * factor * np.exp(rng.normal(0, noise, launches or 1))
-            own = enumerate(np.resize(drawn, launches or MIN_LAUNCHES).tolist())
-            records += [builders.record(case, n, one, version=version(run)) for n, one in own]
-        commit = commits[run.commit] if commits else sha(run.commit)
+            seconds, own = 1e-3 * factor * float(np.exp(rng.normal(0, noise))), version(run)
+            for launch in range(MIN_LAUNCHES):
+                records.append(builders.record(case, launch, seconds, version=own))
+        commit = sha(run.commit)
         at = START + pd.Timedelta(days=run.day, hours=21)
         fields = {
             "commit": commit,
             "committed_at": f"{date(run.commit)}T09:00:00Z",
             "started_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-            "launches": launches or MIN_LAUNCHES,
+            "launches": MIN_LAUNCHES,
             "facts": {**builders.FACTS, "nvml": {"driver": driver(run)}},
             "run_id": f"{at:%Y%m%dT%H%M%SZ}-{commit[:8]}-0001",
         }
