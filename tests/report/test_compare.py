@@ -258,6 +258,16 @@ def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell)
     assert "other commits" not in compare.out
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of two machines, and one that is scratch."""
+    results = tmp_path_factory.mktemp("few")
+    for machine, commit in (("left", OLD), ("right", OLD), ("left", NEW)):
+        stored(results, commit, (1.0,), machine=machine)
+    stored(results, "c" * 40, (1.0,), scratch="quick")
+    return results
+
+
 @pytest.mark.parametrize(
     ("sides", "exit_code", "message"),
     [
@@ -273,11 +283,9 @@ def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell)
     ],
 )
 def test_a_side_that_is_none_is_one_line(
-    compare: Shell, sides: str, exit_code: int, message: str
+    few: Path, sides: str, exit_code: int, message: str
 ) -> None:
-    for machine, commit in (("left", OLD), ("right", OLD), ("left", NEW)):
-        stored(compare.results, commit, (1.0,), machine=machine)
-    stored(compare.results, "c" * 40, (1.0,), scratch="quick")
+    compare = Shell(few)
     assert compare(*sides.split()) == exit_code
     assert message in compare.err and compare.err.count("\n") == 1
 
