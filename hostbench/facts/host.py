@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hostbench.core.processes import with_descendants
 from hostbench.core.units import KIB
-from hostbench.facts.record import Fact, Group, Unknown
+from hostbench.facts.record import Group, Unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
     "0xd4f": "Neoverse-V2",
@@ -209,9 +209,6 @@ def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
         reason = Unknown("the CPU counters did not move, or cannot be read")
         return {"steal_share": reason, "foreign_cpu_share": reason}
     total, busy, steal, own = (new - old for old, new in zip(began, ended, strict=True))
-
-    def share(ticks: int) -> Fact:
-        """At least 0: the kernel counts a process's time finer than a CPU's."""
-        return round(max(0, ticks) / total, 6)
-
-    return {"steal_share": share(steal), "foreign_cpu_share": share(busy - own)}
+    shares = {"steal_share": steal / total, "foreign_cpu_share": (busy - own) / total}
+    # at least 0: the kernel counts a process's time finer than a CPU's
+    return {name: round(max(0.0, share), 6) for name, share in shares.items()}
