@@ -27,7 +27,7 @@ from hostbench.families.question import TIME, Row, where
 from hostbench.judge.events import Event
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
-from hostbench.judge.two_sides import Comparison
+from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
 from hostbench.report import picture as pictures
 from hostbench.report.answer import Answer
 from hostbench.report.charts import Spec, drawn, svg
@@ -47,9 +47,11 @@ from hostbench.store.results import ABOUT, Results, version
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 FACTS = ("hardware", "torch", "driver")
-MOST_RUNS = 100
-"""Of each side of a comparison: the newest."""
-SMALL_WIDTH, SMALL_HEIGHT = 190, 150
+MOST_RUNS = LEVEL_RUNS
+"""Of each side of a comparison: the newest; older ones may be from before a change."""
+SMALL = {"line": 190, "bar": 110}
+"""How wide the small pictures are: the names and numbers of bars stand beside them."""
+SMALL_HEIGHT, SMALL_LETTERS = 150, 42
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
@@ -159,7 +161,7 @@ def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
     """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
-    measure and usual values, empty where there is nothing to draw; and which value is drawn alone.
+    measure and usual values, empty where there is nothing to draw; and what all of it shares.
     Four charts of vega's would take longer than the rest of the page."""
     picture = words.PICTURES[name]
     every = rows_of_runs(store, keys, (picture.workload,))
@@ -171,12 +173,13 @@ def small_picture(
         longest = (max(usual, key=sizes.__getitem__),)
         shown = usual if axis == "schedule" else longest
         rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
-    alone = [axis for axis in picture.usual if len({row.axes.get(axis) for row in rows}) == 1]
-    shown_alone = picture.name(rows[0], alone) if rows else ""
     measure = (pictures.measures_of(picture, rows) or [TIME])[0]
     rows = pictures.drawn_rows(picture, rows, x, measure)
     chart = pictures.chart(picture, rows, x, measure)
-    return svg(drawn(chart, SMALL_HEIGHT), ink, SMALL_WIDTH) if chart else "", shown_alone
+    if chart is None:
+        return "", ""
+    spec = drawn(chart, SMALL_HEIGHT, letters=SMALL_LETTERS)
+    return svg(spec, ink, SMALL[chart.mark]), words.shared(picture, rows)
 
 
 @lru_cache(maxsize=16)

@@ -331,7 +331,7 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         what, *others = dict.fromkeys(case.partition("[")[0] for case in cases) or [""]
         what += f" and {number_of(len(others), 'other workload')}" * bool(others)
         since = f"{worst.state} since {cause.since:%Y-%m-%d}"
-        since += ", cause unknown" * (worst.cause == "unknown")
+        since += ", code or environment" * (worst.cause == "unknown")
         about = ", ".join(filter(None, [what, f"{moved} on {where}", since]))
         label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
         icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"

@@ -77,7 +77,7 @@ def moved() -> None:
     by_id = {event.id: event for event in picked.events}
     rows = pd.DataFrame(table(picked.events).rows)
     events = [by_id[name] for name in rows["series"]]
-    cases = [words.case(event.case) for event in events]
+    cases = [words.case(event.case) or "the whole machine" for event in events]
     rows = rows.assign(series=cases, machine=[event.group for event in events])[EVENTS]
     row = parts.clicked(rows, "each", percent=("effect", "low", "high", "detects"))
     if row is not None and events[row].case:

@@ -29,7 +29,8 @@ options = [str(side) for side in known["run_id" if kind == "run" else kind].drop
 if len(options) < 2:
     why = f"Only one {kind} is stored here: there is nothing to compare it with."
     parts.compare_now(store, why)
-called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
+stored = data.runs(store).drop_duplicates("run_id").set_index("run_id")
+called = stored["name"] if len(names) == 1 else stored["machine"] + ", " + stored["name"]
 dates = every.drop_duplicates("commit").set_index("commit")["started_at"].to_dict()
 LEVELS = (
     {LEVEL: f"level of the runs before, {LEVEL_RUNS} at most"} if kind in ("commit", "run") else {}
@@ -60,11 +61,13 @@ sides = store, (before, after), tuple(names)
 rows, notes, markdown = data.comparison(*sides)
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
-run_at = [name for name in (before, after) if name in dates]
-dated = ", ".join(f"{commit8(name)} was run {when(dates[name])}" for name in run_at)
 number = rows["verdict"].value_counts(sort=False)
 badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
-st.markdown(" ".join(badges) + f" :small[:gray[{dated}]]" * bool(dated))
+about = [
+    f"{commit8(name)} was run {when(dates[name])}" for name in (before, after) if name in dates
+]
+about += [f"of each its newest {data.MOST_RUNS} runs at most"] * (kind == "machine")
+st.markdown(" ".join(badges) + f" :small[:gray[{', '.join(about)}]]" * bool(about))
 parts.check_link("of", set(rows["workload"]))
 own = rows[rows["workload"] == st.query_params.get("of")]
 if len(own):

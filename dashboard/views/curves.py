@@ -17,7 +17,7 @@ OTHER = "Other"
 MOST_LINES, MOST_USUAL = 16, 5
 HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
 (1 GB/s = 10^9 bytes/s)."""
-SHOWN = "machine run case seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
+SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
 
 store = data.opened()
 names = parts.machines(store)
@@ -49,12 +49,13 @@ with choices:
     having = parts.runs(store, about)
     keys = zip(having["machine"], having["run_id"], strict=True)
     named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
+    each = "each" if len(names) <= parts.MOST_MACHINES else str(parts.MOST_MACHINES)
     picked = st.multiselect(
         "Runs",
         list(named),
         key="run",
         bind="query-params",
-        placeholder="the newest of each machine",
+        placeholder=f"the newest of {each} machine{'s' * each.isdigit()}",
         max_selections=8,
         select_all=False,
         width=300,
@@ -84,7 +85,6 @@ with choices:
             shown = parts.axis_values(question, axis, ordered, usual or ordered[:1])
             rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
-where = words.plain(data.measured_in(rows))
 rows = picture.drawn_rows(question, rows, x, measure)
 chart = picture.chart(question, rows, x, measure)
 if chart is None:
@@ -94,7 +94,8 @@ if chart.mark == "line":
     how = "Click an entry of the legend to see it alone, a point for its trend."
 if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
     how += f" More than {MOST_LINES} lines: choose fewer values."
-st.caption(f"{where}. {how}", help=HELP)
+where = "; ".join(filter(None, (words.shared(question, rows), data.measured_in(rows))))
+st.caption(f"{words.plain(where)}. {how}", help=HELP)
 spec = charts.drawn(chart, 440, takes_clicks=True)
 point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x or 'case'}")
 if point:
@@ -104,7 +105,9 @@ if point:
 def numbers() -> None:
     """What is drawn, in figures."""
     table = pd.DataFrame([[getattr(row, name) for name in SHOWN] for row in rows], columns=SHOWN)
-    table.insert(3, measure.name, [*map(measure.of(rows), rows)])
+    table.insert(0, "series", [words.case(row.case) for row in rows])
+    if measure.name not in ("GB/s", "time"):  # which have columns of their own
+        table.insert(1, measure.name, [*map(measure.of(rows), rows)])
     parts.table(table)
 
 

@@ -39,7 +39,9 @@ if fails:
     since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
     badges.append(f":orange-badge[{number_of(number[FAILS], 'regression')} on {on} since {since}]")
 elif any(own.judged for own in series):
-    badges.append(":green-badge[:material/check: no new regression]")
+    is_slower = number[PROVISIONAL] + number[IN_TRIAGE] + number[OLD]
+    look = ":gray-badge[" if is_slower else ":green-badge[:material/check: "
+    badges.append(f"{look}no new regression]")
 if number[PROVISIONAL]:
     badges.append(f":gray-badge[{number[PROVISIONAL]} provisional]")
 failing = runs.drop_duplicates("machine").query("failed > 0")
@@ -67,10 +69,13 @@ def card(picture: Picture) -> None:
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.verdict}. {best.at}" if best else "Too few cases for an answer."
-    svg, shown_alone = data.small_picture(store, picture.choice, tuple(own), parts.ink())
+    if best and best.state == "figure" and len(best.figures) == 1:
+        says = f"Only {says}"
+    svg, shared = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
-    where += f"; beside {number_of(len(own) - 1, 'other machine')}" * (len(own) > 1)
-    drawn = ", ".join(filter(None, (shown_alone, where)))
+    if len(names) > 1:
+        where += f"; drawn: {len(own)} of {len(names)} machines"
+    drawn = ", ".join(filter(None, (shared, where)))
     verdict = plain(says.replace(" on the cpu device,", "").removeprefix("yes: "))
     st.markdown(f"{verdict}  \n:small[:gray[{plain(drawn)}]]")
     if svg:

@@ -8,7 +8,7 @@ and on near-black, and hue and shape say the same thing twice.
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -38,7 +38,8 @@ _LABELS = {"s": SECONDS, "bytes": BYTES}
 PLAIN = "format(datum.value, datum.value < 1000 ? '.4~g' : '.4~s')"
 _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
-_ABOUT_LENGTH, _LANE_LENGTH = 44, 24
+_ABOUT_LENGTH, _LANE_LENGTH = 56, 24
+"""So long that it fits a telephone."""
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _WIDEST, _ROOM = 2.0, 1.03
 """Beyond so many times the longest bar a whisker is cut, and where the axis ends."""
@@ -60,10 +61,16 @@ Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
 
-def drawn(chart: Chart, height: int = _LINE_HEIGHT, *, takes_clicks: bool = False) -> Spec:
+def drawn(
+    chart: Chart,
+    height: int = _LINE_HEIGHT,
+    *,
+    takes_clicks: bool = False,
+    letters: int = _ABOUT_LENGTH,
+) -> Spec:
     """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
-    lines and the band are stands over it; its title is the answer's question. A click tells what
-    the mark is `about`, where it takes clicks: without it is quicker."""
+    lines and the band are stands over it, in lines of so many letters. A click tells what the mark
+    is `about`, where it takes clicks: without it is quicker."""
     points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
     top = max((point.y for point in points), default=0.0)
     rows = [
@@ -90,7 +97,8 @@ def drawn(chart: Chart, height: int = _LINE_HEIGHT, *, takes_clicks: bool = Fals
         else f"Dashed: {rule.label}, {in_unit(rule.low, chart.y.unit)}."
         for rule in chart.rules
     ]
-    return sized([shown for shown in layers if shown["data"]["values"]], height, about)
+    lines = [part for line in about for part in textwrap.wrap(line, letters)]
+    return sized([shown for shown in layers if shown["data"]["values"]], height, lines)
 
 
 def _split(rows: Sequence[Spec]) -> tuple[list[Spec], list[Spec], list[Spec]]:
@@ -149,7 +157,8 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     key, faint = legend(names), {"condition": {"param": "shown", "value": 1}, "value": 0.1}
     own: Spec = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     own |= {"opacity": faint} if key else {}
-    shape = field("series:N", scale=scale(names, SHAPES), legend=key)
+    shapes = SHAPES + SHAPES[1:] + SHAPES[:1]  # a ninth line has the first one's colour
+    shape = field("series:N", scale=scale(names, shapes), legend=key)
     strokes = legend(dashed, orient="bottom", symbolSize=400, symbolStrokeWidth=2)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
@@ -166,9 +175,8 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     ]
 
 
-def sized(layers: Sequence[Spec], height: int, about: Iterable[str] = ()) -> Spec:
-    """A chart as wide as its page, with small lines over it, wrapped to fit a telephone."""
-    lines = [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)]
+def sized(layers: Sequence[Spec], height: int, lines: Sequence[str] = ()) -> Spec:
+    """A chart as wide as its page, with small lines over it."""
     look = {"fontSize": 11, "fontWeight": "normal", "anchor": "start", "offset": 8}
     return {
         **({"title": {"text": lines, **look}} if lines else {}),
@@ -249,7 +257,7 @@ def printable(part: Any) -> Any:
 def _rules(chart: Chart, value: str, look: Spec) -> Iterator[Spec]:
     """Bands, and dashed lines."""
     low = {value: field("low:Q", **look)}
-    for rule, color in zip(chart.rules, cycle((GREEN, GREY, PINK))):
+    for rule, color in zip(chart.rules, cycle((GREY, PINK, GREEN))):
         if rule.high is not None and rule.high > rule.low:
             band = {**low, f"{value}2": {"field": "high"}}
             yield layer([asdict(rule)], "rect", {"color": GREY, "opacity": 0.28}, **band)
