@@ -8,7 +8,6 @@ from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, Nothing
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.report.changes import left_out, page, select
 from hostbench.report.history import history_of
-from hostbench.store import triage
 
 
 def execute(
@@ -18,12 +17,10 @@ def execute(
     else 1 where a confirmed step to slower stayed, is recent, and has no triage entry, 3 where
     nothing could be judged."""
     stored = open_history(results, machine)
-    unread = list[str]()
-    if stored.folder:
-        triage.read(stored.folder, unread.append)
-    for text in unread:
-        warn(text)
-    chosen = select(history_of(stored), series, machine)
+    judged = history_of(stored, stored.warnings.append)
+    for warning in stored.warnings:  # also of triage
+        warn(warning)
+    chosen = select(judged, series, machine)
     if not chosen.series:
         left, asked = left_out(chosen), " or ".join([*series, *filter(None, [machine])])
         raise NothingMeasured(
@@ -31,7 +28,7 @@ def execute(
             f"{f': {left}' if left else '; `hostbench run` measures'}"
         )
     show_page(format, page(chosen, every=all, root=Path.cwd()))
-    if unread or stored.warnings:
+    if stored.warnings:
         return EXIT_FAILED
     if any(event.fails for event in chosen.events):
         return EXIT_REGRESSION

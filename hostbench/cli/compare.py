@@ -26,9 +26,8 @@ def execute(
     if machine is not None:
         runs = runs[runs["machine"] == machine]
     names = (LEVEL, a) if b is None else (a, b)
-    num_read = len(history.warnings)
     both = compared(history, *chosen(runs, names, lambda name: commit_of(Path.cwd(), name)))
-    for warning in history.warnings[num_read:]:  # of nights
+    for warning in history.warnings:  # also of nights
         warn(warning)
     again = " ".join(map(quote, ("hostbench", "compare", a, *([b] if b else []))))
     again += f" --results {quote(results)}" if results else ""

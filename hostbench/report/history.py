@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import msgpack, structs
 
-from hostbench.core.errors import HostbenchError
+from hostbench.core.errors import HostbenchError, Warn
 from hostbench.core.files import locked, write_atomic
 from hostbench.judge.causes import commits_of, ends_of
 from hostbench.judge.events import Event, assess
@@ -24,7 +24,7 @@ FORMAT = 12
 """To be raised by hand when what is judged, or how, changes."""
 
 
-def history_of(results: Results) -> History:
+def history_of(results: Results, warn: Warn = lambda text: None) -> History:
     """Everything that is stored, judged, with triage, which a table at a URL has none of. One
     process at a time judges; a folder that cannot be written is judged each time."""
     folder = results.beside / FOLDER
@@ -44,7 +44,7 @@ def history_of(results: Results) -> History:
                 for older in folder.glob("*.msgpack"):
                     if older != saved:
                         older.unlink(missing_ok=True)
-    entries = triage.read(results.folder).values() if results.folder else ()
+    entries = triage.read(results.folder, warn).values() if results.folder else ()
     events = (assess(event, entries) for event in history.events)
     return structs.replace(history, events=tuple(events))
 
