@@ -14,7 +14,7 @@ from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device, Step
 from hostbench.families import load
-from hostbench.measure.workload import DEVICES, Suite, Workload, check_family, workload
+from hostbench.measure.workload import DEVICES, Workload, check_family, workload
 from tests import series
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,17 +92,6 @@ def refused(axes: dict[str, tuple[AxisValue, ...]], **options: Any) -> str:
     with pytest.raises(ValueError, match=r"^test_workloads\.step: ") as error:
         check_family([suite], thorough=True)
     return str(error.value)
-
-
-def test_a_declaration_is_the_class_that_asv_finds() -> None:
-    suite = workload(axes=AXES, version="3")(step)
-    assert issubclass(suite, Suite) and suite.__doc__ == "A step for tests."
-    assert vars(suite)["params"] == ((*DEVICES,), (1, 2))
-    assert vars(suite)["param_names"] == ("device", "size") and vars(suite)["version"] == "3"
-    check_family([suite], thorough=True)
-    work = suite.declared
-    assert (work.name, work.version) == ("test_workloads.step", "3")
-    assert work.question == "A step for tests." and len(list(work.cases())) == 4
 
 
 def test_a_family_has_ranks_or_none() -> None:

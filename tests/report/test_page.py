@@ -1,8 +1,6 @@
 """A run as a page: text, Markdown, JSON, CSV and HTML. What is in a result file is data, never
 markup."""
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -197,11 +195,3 @@ def test_json_is_strict_and_whole(tmp_path: Path) -> None:
             "notes": list(answer.notes),
             "text": said,
         }
-
-
-def test_csv_has_a_row_for_each_case(tmp_path: Path) -> None:
-    rows = {
-        row["case"]: row for row in csv.DictReader(io.StringIO(shown(tmp_path, mixed(), "csv")))
-    }
-    assert len(rows) == 6
-    assert (rows[str(FINE)]["seconds"], rows[str(SKIPPED)]["seconds"]) == ("1.0", "")
