@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import socket
 import subprocess
 import sys
 from typing import NamedTuple
@@ -26,6 +27,13 @@ def hostbench(*words: object, code: int | None = EXIT_OK) -> Done:
     done = Done(ended, out.getvalue(), err.getvalue())
     assert code in (ended, None), f"{words} ended with {done}"
     return done
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+        return number
 
 
 def python(*words: str, **environ: str) -> Done:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import pytest
 from hostbench.report.page import page as page_of
 from hostbench.report.write import write
 from hostbench.store.results import Results
+from tests.commands import free_port
 from tests.fakes import histories
 
 pytestmark = pytest.mark.browser
@@ -49,9 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(results: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "hostbench", "dashboard", "--headless", "--port", str(port)]
     server = subprocess.Popen(
         [*command, "--results", str(results)],

@@ -15,7 +15,7 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_USAGE
-from tests.commands import hostbench
+from tests.commands import free_port, hostbench
 
 ROOT = Path(__file__).parent.parent.parent
 HANDSHAKE = (
@@ -27,10 +27,7 @@ HANDSHAKE = (
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-    return number
+    return free_port()
 
 
 @pytest.fixture

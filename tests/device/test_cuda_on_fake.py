@@ -23,7 +23,7 @@ from hostbench.facts import host
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
-from tests.fakes.builders import walked
+from tests.fakes.builders import declared_case, walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
@@ -38,8 +38,7 @@ def floor() -> Iterator[Machine]:
 
 
 def case_of(workload: str, **axes: object) -> Case:
-    wanted = {"device": "cuda", **axes}
-    return next(c for c in load()[workload].cases() if wanted.items() <= c.values.items())
+    return declared_case(load()[workload], **axes)
 
 
 def launched(*cases: Case) -> list[CaseRecord]:

@@ -64,6 +64,12 @@ def create_case(
     return Case(CREATE, axes)
 
 
+def declared_case(work: Workload, **axes: object) -> Case:
+    """The first one with these axes, on cuda where they name no device."""
+    wanted = {"device": "cuda", **axes}
+    return next(case for case in work.cases() if wanted.items() <= case.values.items())
+
+
 def header(**changes: Any) -> RunHeader:
     fields: dict[str, Any] = {
         "run_id": "20261121T120000Z-1a2b3c4d-0001",

@@ -20,6 +20,7 @@ from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
+from tests.fakes.builders import declared_case
 from tests.fakes.fake_cuda import Costs, Machine
 
 WORKS = load(("allocation",))
@@ -29,9 +30,8 @@ N = 16 * MIB
 
 def prepared(device: Device, name: str, **axes: Any) -> Prepared:
     work = WORKS[f"allocation.{name}"]
-    usual = {"device": "cuda", "nbytes": N} if "nbytes" in work.axes else {"device": "cuda"}
-    wanted = {**usual, **axes}
-    case = next(case for case in work.cases() if wanted.items() <= case.values.items())
+    usual = {"nbytes": N} if "nbytes" in work.axes else {}
+    case = declared_case(work, **{**usual, **axes})
     return prepare(work, device, Case(case.workload, case.values))
 
 

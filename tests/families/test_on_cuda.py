@@ -27,7 +27,7 @@ from hostbench.measure import evidence, measure
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import Workload, prepare
 from tests import own_project
-from tests.fakes.builders import walked
+from tests.fakes.builders import declared_case, walked
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
@@ -92,8 +92,7 @@ def stepped(
     """Waits inside one step, the seconds from its start to a synchronize, and the streams that it
     used."""
     work = WORKS[name]
-    wanted = {"device": "cuda", "memory": "pinned", **axes}
-    case = next(c for c in work.cases() if wanted.items() <= c.values.items())
+    case = declared_case(work, **{"memory": "pinned", **axes})
     sizes = {axis: nbytes for axis in case.values if axis.endswith("bytes")}
     if "batch_bytes" in sizes:
         sizes["batch_bytes"] = max(BATCH, nbytes)
@@ -155,8 +154,7 @@ def test_a_step_waits_as_often_as_its_name_says_and_uses_its_streams(floor: Mach
 def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Machine) -> None:
     """Each step from the third on waits for the compute of the one before the last."""
     work, device = WORKS["loading.loop"], CudaDevice()
-    way = {"num_workers": 0, "way": "non_blocking"}
-    case = next(case for case in work.cases() if way.items() <= case.values.items())
+    case = declared_case(work, num_workers=0, way="non_blocking")
     prepared = prepare(work, device, Case(work.name, {**case.values, "item_bytes": KIB}))
     counts = floor.gpus[0].counts
     waits = []

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from benchmarks.synchronization import DEPTHS, FREE, TRAPS, counted_steps
-from hostbench.core.case import Case
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
 from hostbench.device.base import Device
@@ -16,6 +15,7 @@ from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.measure import BRIEF, measure
 from hostbench.measure.workload import Workload, prepare
+from tests.fakes.builders import declared_case
 from tests.fakes.fake_cuda import Machine
 
 WORKS = load(("synchronization",))
@@ -24,13 +24,8 @@ SYNCS: dict[str, float] = dict.fromkeys(TRAPS, 1.0) | dict.fromkeys(FREE, 0.0)
 SYNCS["item_every_10"] = 0.1
 
 
-def case_of(work: Workload, **axes: object) -> Case:
-    wanted = {"device": "cuda", **axes}
-    return next(case for case in work.cases() if wanted.items() <= case.values.items())
-
-
 def findings(on: Device, /, work: Workload = LOOP, **axes: object) -> dict[str, FindingValue]:
-    return evidence.gather(on, prepare(work, on, case_of(work, **axes))).findings
+    return evidence.gather(on, prepare(work, on, declared_case(work, **axes))).findings
 
 
 def test_a_graph_costs_one_launch_a_step() -> None:
@@ -38,7 +33,7 @@ def test_a_graph_costs_one_launch_a_step() -> None:
 
     def step_s(trap: str) -> float:
         device = SimulatedDevice(slow)
-        prepared = prepare(LOOP, device, case_of(LOOP, trap=trap))
+        prepared = prepare(LOOP, device, declared_case(LOOP, trap=trap))
         return median(measure(device, prepared, BRIEF).end_to_end_s)
 
     slow = Link(launch_s=30e-6)
@@ -82,11 +77,11 @@ def test_a_wait_that_does_not_wait_fails_the_proof(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, wait = SimulatedDevice(), WORKS["synchronization.wait"]
-    prepared = prepare(wait, device, case_of(wait, way=way))
+    prepared = prepare(wait, device, declared_case(wait, way=way))
     assert prepared.verify is not None and prepared.verify() is None
     for name in ("wait_until", "spin"):
         monkeypatch.setattr(device, name, lambda *_: None)
-    broken = prepare(wait, device, case_of(wait, way=way))
+    broken = prepare(wait, device, declared_case(wait, way=way))
     assert broken.verify is not None
     assert broken.verify() == "it was back before the work was done"
 

@@ -26,6 +26,7 @@ from hostbench.runner.plan import cases_of_world, choose
 from hostbench.store.limits import with_limits
 from hostbench.store.points import case_rows
 from hostbench.store.runs import facts_by_when
+from tests.commands import free_port
 from tests.ranks.conftest import cases, culprit_of
 from tests.runner.test_faults import KILLED, only_run
 from tests.scratch import Scratch
@@ -54,12 +55,6 @@ start a 0 1
 """
 
 
-def port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     checkout: Scratch, results: Path
 ) -> None:
@@ -67,7 +62,11 @@ def test_who_fails_is_named_with_its_host_and_who_is_gone_ends_the_run(
     seed, host = random.randrange(2**16), socket.gethostname()
     kinds = cases("fine killed gone")
     words = (*MODULE, *kinds, "--launches=2", "--deadline=5", f"--results={results}")
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port(), "GLOO_SOCKET_IFNAME": "lo"}
+    where = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": f"{free_port()}",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     where |= {"SLURM_NTASKS": "2", "SEED": f"{seed}"}
     running = [
         checkout.start(*words, **where, SLURM_PROCID=rank, SLURM_LOCALID=rank) for rank in "01"
