@@ -23,7 +23,7 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
-from hostbench.families.question import TIME, Row, where
+from hostbench.families.question import Row
 from hostbench.judge.events import Event
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
@@ -164,22 +164,11 @@ def small_picture(
     measure and usual values, empty where there is nothing to draw; and what all of it shares.
     Four charts of vega's would take longer than the rest of the page."""
     picture = words.PICTURES[name]
-    every = rows_of_runs(store, keys, (picture.workload,))
-    x, rows = picture.x[0], every
-    for axis, usual in picture.usual.items():
-        sizes = {
-            value: len({row.axes.get(x) for row in where(rows, **{axis: value})}) for value in usual
-        }
-        longest = (max(usual, key=sizes.__getitem__),)
-        shown = usual if axis == "schedule" else longest
-        rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
-    measure = (pictures.measures_of(picture, rows) or [TIME])[0]
-    rows = pictures.drawn_rows(picture, rows, x, measure)
-    chart = pictures.chart(picture, rows, x, measure)
+    chart, shared = pictures.small(picture, rows_of_runs(store, keys, (picture.workload,)))
     if chart is None:
         return "", ""
     spec = drawn(chart, SMALL_HEIGHT, letters=SMALL_LETTERS)
-    return svg(spec, ink, SMALL[chart.mark]), words.shared(picture, rows)
+    return svg(spec, ink, SMALL[chart.mark]), shared
 
 
 @lru_cache(maxsize=16)

@@ -10,9 +10,8 @@ import pandas as pd
 from hostbench import families
 from hostbench.core.case import Case, read_case
 from hostbench.core.units import format_change, number_of
-from hostbench.families.question import Question, Rows
+from hostbench.families.question import Question
 from hostbench.report.changes import Cause
-from hostbench.report.kinds.base import varying
 
 PICTURES = families.pictures()
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
@@ -69,12 +68,6 @@ def case(text: str) -> str:
 def workload(name: str) -> str:
     """`H2D`; `pipeline`; `SortIntegerArray.time_argsort` of another project."""
     return asking(name.partition(".")[0]).word("workload", name)
-
-
-def shared(asking: Question, rows: Rows) -> str:
-    """`H2D 64MiB pinned`: the choices that all these rows share."""
-    differ = {*varying(rows)} | ({"workload"} if not asking.also else set())
-    return asking.name(rows[0], [axis for axis in rows[0].axes if axis not in differ])
 
 
 def commit8(commit: object) -> str:

@@ -86,15 +86,15 @@ with choices:
             rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
 rows = picture.drawn_rows(question, rows, x, measure)
-chart = picture.chart(question, rows, x, measure)
-if chart is None:
+if not rows:
     parts.empty("No point has a number in this unit: choose another one.")
+chart = picture.chart(question, rows, x, measure)
 how = "Click a bar for its trend."
 if chart.mark == "line":
     how = "Click an entry of the legend to see it alone, a point for its trend."
 if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
     how += f" More than {MOST_LINES} lines: choose fewer values."
-where = "; ".join(filter(None, (words.shared(question, rows), data.measured_in(rows))))
+where = "; ".join(filter(None, (picture.shared(question, rows), data.measured_in(rows))))
 st.caption(f"{words.plain(where)}. {how}", help=HELP)
 spec = charts.drawn(chart, 440, takes_clicks=True)
 point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x or 'case'}")

@@ -17,7 +17,7 @@ from hostbench.report import charts as vega
 from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.changes import causes
-from hostbench.report.page import drawn, picture_of
+from hostbench.report.picture import picture_of, small
 
 TOP, HEIGHT, RECENT = 6, 190, 30
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
@@ -88,7 +88,8 @@ def own_card(answer: Answer) -> None:
     st.markdown(plain(answer.verdict))
     key = str(newest["machine"]), str(newest["run_id"])
     rows = data.rows_of_runs(store, (key,), (answer.workload,))
-    if chart := drawn(picture_of(answer.workload), rows):
+    chart, _ = small(picture_of(answer.workload), rows)
+    if chart:
         parts.draw(vega.drawn(chart), f"{answer.question} {answer.verdict}")
 
 

@@ -30,10 +30,10 @@ from hostbench.judge import night as judge
 from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
 from hostbench.report import page as run_page
-from hostbench.report.answer import Chart
 from hostbench.report.blocks import Page
 from hostbench.report.comparison import Comparisons, between, compared, table
 from hostbench.report.nightly import Tonight
+from hostbench.report.picture import Chart
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.store import nights

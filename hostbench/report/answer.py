@@ -1,13 +1,12 @@
-"""The answer to one question about one run: a verdict and figures; and what a chart draws. Records;
-no pandas."""
+"""The answer to one question about one run: a verdict and figures. Records; no pandas."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hostbench.core import units
-from hostbench.families.question import Figure, FigureUnit
+from hostbench.families.question import Figure
 from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
@@ -95,54 +94,6 @@ class Ratio:
             words = difference(conclusion)
             link = " from" if conclusion.possible <= CLOSE else ", beside"
         return f"{words}{link} {self.to}" if self.to else words
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """How one direction of a chart is read."""
-
-    title: str
-    unit: FigureUnit = ""
-    is_log: bool = False
-    better: Literal["lower", "higher", ""] = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One mark. `x` is a number, or the name of a lane."""
-
-    x: float | str
-    y: float
-    series: str = ""
-    low: float | None = None
-    high: float | None = None
-    status: str = "ok"
-    text: str = ""
-    """What a pointer on the mark says."""
-    dash: str = ""
-    """Where it was measured, in a chart over several machines or runs."""
-    about: Mapping[str, str] = field(default_factory=dict)
-    """What a click on it tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A line that marks are held against at `low`, or a band up to `high`."""
-
-    label: str
-    low: float
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """What a chart draws; hostbench.report.charts draws it."""
-
-    mark: Literal["line", "bar"]
-    x: Axis
-    y: Axis
-    points: tuple[Point, ...]
-    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
-    from hostbench.report.answer import Answer, Chart
+    from hostbench.report.answer import Answer
+    from hostbench.report.picture import Chart
 
 
 class Title(str):

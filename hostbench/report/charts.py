@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from hostbench.core.units import GIB, KIB, MIB, one_line
 from hostbench.families.question import in_unit
-from hostbench.report.answer import Chart
+from hostbench.report.picture import Chart
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, "#8A6D00", "#5B6EE1", "#A33A3A", GREY)
@@ -56,7 +56,6 @@ _TIP = {"tooltip": [{"field": "text", "type": "nominal", "title": "case"}]}
 _WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
 GOES_ON: dict[str, Any] = {"size": 50, "filled": True, "opacity": 1, "color": GREY}
 """At the end of a whisker that is cut."""
-_FAILED: dict[str, Any] = {"shape": CROSS, "size": 150, "strokeWidth": 2.5}
 Spec: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
 
@@ -68,11 +67,11 @@ def drawn(
     takes_clicks: bool = False,
     letters: int = _ABOUT_LENGTH,
 ) -> Spec:
-    """Lines over x, or lying bars with their numbers; what failed is crossed out. What the dashed
-    lines and the band are stands over it, in lines of so many letters. A click tells what the mark
-    is `about`, where it takes clicks: without it is quicker."""
-    points = [point for point in chart.points if point.y > 0 or not chart.y.is_log]
-    top = max((point.y for point in points), default=0.0)
+    """Lines over x, or lying bars with their numbers. What the dashed lines are stands over it, in
+    lines of so many letters. A click tells what the mark is `about`, where it takes clicks: without
+    it is quicker."""
+    points = chart.points
+    top = max(point.y for point in points)
     rows = [
         {
             **asdict(replace(point, about={})),
@@ -89,30 +88,17 @@ def drawn(
     else:
         layers = _lines(chart, rows, top)
     marks = next(own for own in layers if own["mark"]["type"] in ("bar", "point"))
-    if points and takes_clicks:
+    if takes_clicks:
         clickable(marks, *points[0].about)
-    about = [
-        f"Band: {rule.label}."
-        if rule.high is not None and rule.high > rule.low
-        else f"Dashed: {rule.label}, {in_unit(rule.low, chart.y.unit)}."
-        for rule in chart.rules
-    ]
+    about = (f"Dashed: {what}, {in_unit(y, chart.y.unit)}." for what, y in chart.limits.items())
     lines = [part for line in about for part in textwrap.wrap(line, letters)]
     return sized([shown for shown in layers if shown["data"]["values"]], height, lines)
 
 
-def _split(rows: Sequence[Spec]) -> tuple[list[Spec], list[Spec], list[Spec]]:
-    """What is fine, what of it has an interval, what is not fine."""
-    good = [row for row in rows if row["status"] == "ok"]
-    known = [row for row in good if row["low"] is not None]
-    return good, known, [row for row in rows if row["status"] != "ok"]
-
-
 def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     """A lane for each, with its number at the end of it; dots where the axis has no zero."""
-    _, known, bad = _split(rows)
-    ends = [*(row["end"] for row in rows), *(rule.low for rule in chart.rules)]
-    look = _value(chart, max(ends, default=1.0), top)
+    known = [row for row in rows if row["low"] is not None]
+    look = _value(chart, max([*(row["end"] for row in rows), *chart.limits.values()]), top)
     order = list(dict.fromkeys(row["lane"] for row in rows))
     axis: Spec = {"labelExpr": "split(datum.value, '\\n')", "labelLimit": 0}
     axis |= {"labelPadding": 6, "ticks": False, "domain": False}
@@ -121,7 +107,6 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     number = {**lane, "x": {"value": {"expr": "width"}}, "text": field("number:N")}
     interval = {**lane, "x": field("low:Q", **look), "x2": {"field": "end"}}
     cut = [row for row in known if row["high"] > row["end"]]
-    pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
     names = list(dict.fromkeys(row["series"] for row in rows))
     hues = scale(names, PALETTE if len(names) > 1 else (BLUE,))
     color = field("series:N", scale=hues, legend=None)
@@ -129,21 +114,20 @@ def _bars(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     mark: Spec = {"size": 110, "filled": True} if chart.y.is_log else {"height": {"band": 0.66}}
     text = {"align": "left", "dx": 8, "fontSize": 11}
     return [
-        layer(rows, kind, mark, **at, **_TIP, color=color, opacity=pale),
+        layer(rows, kind, mark, **at, **_TIP, color=color),
         *_rules(chart, "x", look),
         layer(known, "rule", _WHISKER | {"color": GREY, "opacity": 1}, **interval),
         layer(
             cut, "point", GOES_ON | {"shape": "triangle-right"}, **lane, x=field("end:Q", **look)
         ),
         layer(rows, "text", text, **number),
-        layer(bad, "point", _FAILED | {"color": ORANGE}, **at),
     ]
 
 
 def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     """A line for each series, ticked at the numbers that there are; a dash for each place. A click
     on an entry of the legend shows it alone."""
-    good, known, bad = _split(rows)
+    known = [row for row in rows if row["low"] is not None]
     look = _value(chart, 0.0, top)
     axis = {"values": sorted({row["x"] for row in rows}), "grid": False}
     axis |= {"labelExpr": _LABELS.get(chart.x.unit, PLAIN)}
@@ -162,7 +146,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
     strokes = legend(dashed, orient="bottom", symbolSize=400, symbolStrokeWidth=2)
     dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
     dot = {"size": 60, "filled": True, "opacity": 1}
-    line = layer(good, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
+    line = layer(rows, "line", {"strokeWidth": 2}, **at, **own, strokeDash=dash)
     if key:
         alone = {"type": "point", "fields": ["series"]}
         line["params"] = [{"name": "shown", "select": alone, "bind": "legend"}]
@@ -170,8 +154,7 @@ def _lines(chart: Chart, rows: Sequence[Spec], top: float) -> list[Spec]:
         *_rules(chart, "y", look),
         line,
         layer(known, "rule", _WHISKER, **interval, **own),
-        layer(good, "point", dot, **at, **own, **_TIP, shape=shape),
-        layer(bad, "point", _FAILED, **at, **own, **_TIP),
+        layer(rows, "point", dot, **at, **own, **_TIP, shape=shape),
     ]
 
 
@@ -255,33 +238,25 @@ def printable(part: Any) -> Any:
 
 
 def _rules(chart: Chart, value: str, look: Spec) -> Iterator[Spec]:
-    """Bands, and dashed lines."""
-    low = {value: field("low:Q", **look)}
-    for rule, color in zip(chart.rules, cycle((GREY, PINK, GREEN))):
-        if rule.high is not None and rule.high > rule.low:
-            band = {**low, f"{value}2": {"field": "high"}}
-            yield layer([asdict(rule)], "rect", {"color": GREY, "opacity": 0.28}, **band)
-        else:
-            dashed = {"color": color, "strokeDash": [6, 4], "strokeWidth": 2}
-            yield layer([asdict(rule)], "rule", dashed, **low)
+    """A dashed line for each limit."""
+    for (label, number), color in zip(chart.limits.items(), cycle((GREY, PINK, GREEN))):
+        dashed = {"color": color, "strokeDash": [6, 4], "strokeWidth": 2}
+        rows = [{"label": label, "limit": number}]
+        yield layer(rows, "rule", dashed, **{value: field("limit:Q", **look)})
 
 
 def _value(chart: Chart, end: float, top: float) -> Spec:
     """How the values are read: to `end` where that is given. A share has all of its range, so that
-    nothing looks like something; bytes have steps of a power of two, for vega's are of ten."""
+    nothing looks like something."""
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
     room = _ROOM * end  # else a whisker to the edge looks cut
     up: Spec = {"domain": [0, room], "nice": False} if end else {"zero": True, "nice": True}
     axis["tickCount"] = 4 if end else 5
-    if chart.y.unit == "bytes":
-        step = 2.0 ** max(0, math.ceil(math.log2(max(end, top, 1.0) / 8)))
-        values = [step * number for number in range(9) if step * number <= (end or 8 * step)]
-        axis["values"], up = values, {"domain": [0, end or values[-1]], "nice": False}
     if chart.y.unit == "share":
         up = {"domain": [0, max(1.0, top)]}
-    if chart.y.is_log and top:
+    if chart.y.is_log:
         values = [n for own in chart.points for n in (own.y, own.low, own.high) if n and n > 0]
-        values += [rule.low for rule in chart.rules if rule.low > 0]
+        values += chart.limits.values()
         ticks = round_numbers(min(values), max(values))
         # one number alone lets nobody read the scale: then they are vega's
         axis = {"values": ticks} if len(ticks) > 1 else {"tickCount": 4}

@@ -20,11 +20,9 @@ from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.families import declared
-from hostbench.families.question import Picture, Rows, where
-from hostbench.report.answer import Chart, joined
+from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.kinds.base import varying
-from hostbench.report.picture import chart, drawn_rows, measures_of
+from hostbench.report.picture import Chart, picture_of, small
 from hostbench.report.questions import answers, rows_of
 from hostbench.store.points import gpu_name
 from hostbench.store.runs import facts_of
@@ -92,27 +90,12 @@ def charts(frame: pd.DataFrame) -> dict[str, dict[str, Chart]]:
     for family in dict.fromkeys(row.family for row in rows):
         names = dict.fromkeys(row.workload for row in rows if row.family == family)
         pictures = [own for own in families.pictures().values() if own.workload in names]
-        pictures = pictures or [picture_of(name) for name in names]
-        drawings = ((own.text, drawn(own, rows)) for own in pictures)
-        by_family[family] = {title: drawing for title, drawing in drawings if drawing}
+        for own in pictures or map(picture_of, names):
+            chart, shared = small(own, rows)
+            if chart:
+                title = f"{own.text}: {shared}" if shared else own.text
+                by_family.setdefault(family, {})[title] = chart
     return by_family
-
-
-def picture_of(workload: str) -> Picture:
-    """Of a workload that no picture is about, as of a project's own."""
-    words = families.words(workload.partition(".")[0])
-    return Picture(choice=workload, text=workload, workload=workload, words=words)
-
-
-def drawn(picture: Picture, rows: Rows) -> Chart | None:
-    """A picture at its usual choices, by the first of its axes that differs."""
-    rows = where(rows, workload=(picture.workload, *picture.also))
-    for axis, usual in picture.usual.items():
-        rows = where(rows, **{axis: usual}) or rows
-    x = next((axis for axis in picture.x if axis in varying(rows)), "")
-    for measure in measures_of(picture, rows)[:1]:
-        return chart(picture, drawn_rows(picture, rows, x, measure), x, measure)
-    return None
 
 
 def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:

@@ -336,7 +336,7 @@ def test_a_picture_of_bus_bandwidth_has_the_limit_of_the_bus() -> None:
     rows = [ranks(8, n * MIB, n * MIB * 1.75 / 350e9, **NVLINK) for n in (16, 64)]
     bus = families.pictures()["All-reduce"]
     drawn = chart(bus, rows, "nbytes", bus.measures[0])
-    assert drawn and [rule.low for rule in drawn.rules] == [pytest.approx(450)]
+    assert [*drawn.limits.values()] == [pytest.approx(450)]
 
 
 # whatever is stored

@@ -1,9 +1,8 @@
 """What all kinds of questions share: rows by their axes, an answer with the reasons of what has no
-number, and a chart of rows with the limits beside them."""
+number, and the limits of rates."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -11,10 +10,7 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.families import question
 from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
-from hostbench.report.answer import Answer, Axis, Chart, Point, Rule, ScreenLine, State
-
-_DECADE, _OCTAVES = 10, 4
-"""Numbers of an axis y, of an axis x, that span more are drawn by powers."""
+from hostbench.report.answer import Answer, ScreenLine, State
 
 
 def grouped(
@@ -137,79 +133,12 @@ def timed(label: str, row: Row, **more: Any) -> Figure:
     return Figure(name, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
 
 
-# ---- charts --------------------------------------------------------------------------------------
-
-
-def chart(
-    ask: Question,
-    rows: Rows,
-    y: Axis,
-    value: Callable[[Row], float | None],
-    *,
-    axes: Sequence[str],
-    x: str = "",
-    hues: Sequence[str] = (),
-    unnamed: str = "",
-    rules: Iterable[Rule] = (),
-) -> Chart | None:
-    """A mark for each row with a number, valid or not, named by its choices on `axes`: lines over
-    `x`, else a lane each, those with the same choices on `hues` alike. None where there is nothing
-    to draw."""
-    points = list[Point]()
-    for row, place in zip(rows, places(rows), strict=True):
-        number, name = value(row), ask.name(row, axes)
-        if number is None or row.seconds is None:
-            continue
-        low, high = row.ci_low_s, row.ci_high_s
-        if y.unit == "share":
-            low = high = None
-        elif y.unit != "s":  # the interval of a rate follows from that of its time
-            low, high = (number * row.seconds / end if end else None for end in (high, low))
-        lane = ", ".join(filter(None, (name, place))) or unnamed
-        at: float | str = float(row.axes[x]) if x else lane
-        line = (name or unnamed) if x else ask.name(row, hues)
-        about = {"machine": row.machine, "run_id": row.run_id, "case": row.case}
-        text = _text(ask, row, in_unit(number, y.unit))
-        points.append(Point(at, number, line, low, high, row.status, text, place, about))
-    if not points:
-        return None
-    is_wide = y.unit != "share" and _span([point.y for point in points]) > _DECADE
-    y = replace(y, is_log=is_wide or (y.is_log and bool(x)))
-    if not x:
-        return Chart("bar", Axis(""), y, tuple(points), tuple(rules))
-    is_log = _span([float(point.x) for point in points]) > _OCTAVES
-    along = Axis(question.axis_name(x), "bytes" if counts_bytes(x) else "", is_log=is_log)
-    return Chart("line", along, y, tuple(points), tuple(rules))
-
-
-def _text(ask: Question, row: Row, number: str) -> str:
-    """What a pointer says: the case, the number that is drawn and what it was made of."""
-    is_rate = number.endswith("GB/s")  # which may count other bytes than the stored one
-    rate = units.format_rate(row.gb_per_s) if row.gb_per_s and not is_rate else ""
-    numbers = dict.fromkeys(filter(None, (number, units.format_seconds(row.seconds or 0.0), rate)))
-    case = ask.name(row, row.axes) or row.function
-    return "; ".join(filter(None, (f"{case}: {', '.join(numbers)}", row.flags, row.run)))
-
-
-def places(rows: Rows) -> list[str]:
-    """The machine of each row, with its run if a machine has several; nothing if all are of one."""
-    runs = {(row.machine, row.run_id) for row in rows}
-    several = len(runs) > len({machine for machine, _ in runs})
-    names = [f"{row.machine}, {row.run}" if several else row.machine for row in rows]
-    return names if len(runs) > 1 else [""] * len(rows)
-
-
-def _span(numbers: Sequence[float]) -> float:
-    """The largest over the smallest; 0 where one is not positive."""
-    return max(numbers) / min(numbers) if min(numbers) > 0 else 0.0
-
-
 def limits(
     rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
-) -> tuple[list[Rule], list[str]]:
-    """The largest limit of these rows, unless a rate exceeds it, for a chart; the same and what is
-    published in words. Of the bytes that `rate` counts, not always the stored ones."""
-    rules, words, limited = list[Rule](), list[str](), list[tuple[float, float, Row]]()
+) -> tuple[tuple[str, float] | None, list[str]]:
+    """The largest limit of these rows, unless a rate exceeds it, as (what it is, GB/s); in words
+    that and what is published. Of the bytes that `rate` counts, not always the stored ones."""
+    largest, words, limited = None, list[str](), list[tuple[float, float, Row]]()
     for row in rows:
         number = rate(row) or 0.0
         times = number / row.gb_per_s if row.gb_per_s else 1.0
@@ -222,8 +151,8 @@ def limits(
             smallest = min(int(row.axes[size]) for *_, row in limited)
             since = f" from {units.format_bytes(smallest)} on"
         if max(number for _, number, _ in limited) < question.ABOVE * limit:
-            rules.append(Rule(f"limit{since}: {best.ceiling}", limit))
+            largest = f"limit{since}: {best.ceiling}", limit
             words.append(f"Limit{since}: {units.format_rate(limit)}, {best.ceiling}.")
     if published := next((row.published for row in rows if row.published), ""):
         words.append(f"Published: {published}.")
-    return rules, words
+    return largest, words
