@@ -46,30 +46,11 @@ def work(steps):
 def read(loss):
     bool(loss), int(loss), float(loss), [0, 1][loss.to(torch.int64)], loss.tolist(), loss.cpu()
     f"{{loss[0]:.3f}} {{loss}}", loss.nonzero(), loss.clone()
-"""
 
-COMMANDED = f"""
-{QUICKLY}
-import sys
-import torch
-
-class Plain(torch.optim.Optimizer):
-    # torch's own ones import its compiler when they first step, which takes seconds
-    def add_param_group(self, group):
-        self.param_groups.append(group)
-
-    def step(self):
-        pass
-
-model = torch.nn.Linear(8, 8)
-optimizer = Plain(model.parameters(), {{}})
-for _ in range(int(sys.argv[1])):
-    loss = model(torch.ones(2, 8).to("cpu")).sum()
-    loss.backward()
-    optimizer.step()
-    loss.item()
-print(__name__, sys.argv[1:], __file__.endswith("train.py"))
-sys.exit(int(sys.argv[2]))
+if __name__ == "__main__":
+    work(int(sys.argv[1]))
+    print(__name__, sys.argv[1:], __file__.endswith("train.py"))
+    sys.exit(int(sys.argv[2]))
 """
 
 FORKING = f"""
@@ -251,7 +232,7 @@ def test_the_command(
     us."""
     monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     script, kept = tmp_path / "train.py", tmp_path / "kept"
-    script.write_text(COMMANDED)
+    script.write_text(TRAIN)
     assert idle("--format", "json", "--keep", kept, "--", sys.executable, script, "8", "7") == 7
     output = capfd.readouterr()
     report = json.loads(output.out)
