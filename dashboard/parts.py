@@ -48,13 +48,14 @@ TITLES = {
     "before_s": "before (s)",
     "after_s": "after (s)",
     "gb_per_s": "rate (GB/s)",
+    "detects": "detectable",
 }
 COLUMNS: dict[str, Any] = {
     name: st.column_config.NumberColumn(TITLES.get(name), format="%.4g")
     for name in (*TITLES, "low", "high", "time")
 }
 COLUMNS |= {"num_samples": "samples", "run_id": "run", "started_at": "started"}
-COLUMNS |= {"committed_at": "committed", "detects": "detectable"}
+COLUMNS["committed_at"] = "committed"
 """How these columns of a table are drawn."""
 
 
@@ -110,7 +111,7 @@ def _filters(store: Store) -> None:
     names = sorted(data.machines(store))
     check_link("machine", names)
     if len(names) > 1:
-        look: Any = {"key": "machine", "bind": "query-params", "width": 340}
+        look: Any = {"key": "machine", "bind": "query-params", "width": 340, "select_all": False}
         st.multiselect("Machines", names, placeholder="all machines", **look)
     st.selectbox("Time range", list(RANGES), key="range", bind="query-params", width=140)
     counts = data.history(store).counts
@@ -286,7 +287,9 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     rows = rows.dropna(axis="columns", how="all")
     texts = rows.select_dtypes(["object", "string"]).columns
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
-    columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
+    columns = {
+        name: st.column_config.NumberColumn(TITLES.get(name), format="percent") for name in percent
+    }
     look |= {"column_config": COLUMNS | columns, "placeholder": ""}
     return st.dataframe(rows, hide_index=True, **look)
 

@@ -50,7 +50,7 @@ def format_change(effect: float | None) -> str:
     """A relative change: `+12.3%`; from 1000 % on the factor, `x75`; `-` for none."""
     if effect is None:
         return "-"
-    return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
+    return f"{round(effect, 3) + 0.0:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
 
 
 def format_interval(low: float | None, high: float | None) -> str:
