@@ -21,7 +21,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from hostbench.core.arrays import Floats
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import format_seconds, number_of
 from hostbench.judge import moderated
 from hostbench.judge.changepoint.detector import judge, log_seconds, relative
@@ -184,8 +184,8 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     observed = replace(
         observed,
         effect=relative(_height(first, second)),
-        before=math.exp(np.median(first)),
-        after=math.exp(np.median(second)),
+        before=math.exp(median(first.tolist())),
+        after=math.exp(median(second.tolist())),
         spread=max(relative(float(side.max() - side.min())) for side in (first, second)),
     )
     if sides.interleaved is None:
@@ -238,7 +238,7 @@ def _logs(seconds: Sequence[float]) -> Floats:
 
 
 def _height(first: Floats, second: Floats) -> float:
-    return float(np.median(second) - np.median(first))
+    return median(second.tolist()) - median(first.tolist())  # numpy is slow for so few
 
 
 def _decided(comparison: Comparison, limit: float) -> Comparison:

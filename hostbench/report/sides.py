@@ -321,7 +321,8 @@ def _levels(
                 failing.add(key)
             last = own[~np.isnan(numbers[own])][-SEARCHED_RUNS:]  # arrays, no frame: many series
             if len(last) and (not first.is_level or order[last[-1]] >= len(runs) - LEVEL_RUNS):
-                moved = runs.index[order[last]].isin(confirmed.get((case, version), []))
+                blamed = confirmed.get((case, version), ())
+                moved = runs.index[order[last]].isin(blamed) if blamed else ()
                 levels[key] = {
                     "older": int(is_turned),
                     "before": numbers[last].tolist(),
