@@ -6,6 +6,7 @@ CUDA's rules on a virtual clock; memory is counted and not packed; the profiler 
 enqueued; the sums of nccl are gloo's.
 """
 
+import importlib.util
 import json
 import sys
 import warnings
@@ -23,7 +24,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from hostbench.core.units import MIB
 from hostbench.device import cuda as cuda_device
-from hostbench.device.cuda import CudaDevice
+from hostbench.device.cuda import CudaDevice, CudaEvent, CudaStream
 from hostbench.facts.nvml import open_nvml
 from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Gpu, Node, Queue
 from tests.fakes.fake_cuda.tensors import CudaTensor, Machine, Mode
@@ -48,18 +49,21 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
         # Sharing out many small operations among busy cores costs more than it saves.
         stack.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
-        for base, theirs in (
-            (_StreamBase, _torch.cuda.Stream),
-            (_EventBase, _torch.cuda.Event),
-            (_GraphBase, _torch.cuda.CUDAGraph),
-        ):
-            stack.callback(setattr, theirs, "__bases__", theirs.__bases__)
-            theirs.__bases__ = (type(base.__name__, (base,), {"machine": machine}),)
 
         def put(owner: Any, **values: Any) -> None:
             for name, value in values.items():
                 patch.setattr(owner, name, value, raising=False)
 
+        bases = (
+            ("_CudaStreamBase", _StreamBase),
+            ("_CudaEventBase", _EventBase),
+            ("_CUDAGraph", _GraphBase),
+        )
+        put(_torch._C, **{n: type(n, (own,), {"machine": machine}) for n, own in bases})
+        put(_torch.cuda, **_built_on_these_bases())
+        for own, base in ((CudaStream, _torch.cuda.Stream), (CudaEvent, _torch.cuda.Event)):
+            body = {n: it for n, it in vars(own).items() if n not in ("__dict__", "__weakref__")}
+            put(cuda_device, **{own.__name__: type(own.__name__, (base,), body)})
         patch.setitem(sys.modules, "pynvml", counting)
         open_nvml.cache_clear()
         stack.callback(open_nvml.cache_clear)
@@ -102,6 +106,18 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
         put(dist, **_nccl(machine))
         with Mode(machine):
             yield machine
+
+
+def _built_on_these_bases() -> dict[str, Any]:
+    """Name -> class of torch's own, made again: in a build for CUDA theirs are built on C's."""
+    classes = dict[str, Any]()
+    for name, wanted in {"streams": ("Stream", "Event"), "graphs": ("CUDAGraph", "graph")}.items():
+        spec = importlib.util.find_spec(f"torch.cuda.{name}")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        classes |= {own: getattr(module, own) for own in wanted}
+    return classes
 
 
 class _StreamBase:
