@@ -46,6 +46,7 @@ def screen(
     rows = rows_of(frame)
     answers = answers_of(rows)
     why = busy(facts_of(run.facts_before), facts_of(run.facts.get("during", {})))
+    why = why or "; ".join(run.disturbed_launches()[:1])
     pairs = [*_rest(rows, answers)]
     if run.header.profile == "quick":
         pairs.append(("in a full run", f"more sizes and questions: {command}"))
