@@ -36,7 +36,7 @@ from hostbench.report.history import history_of, with_subjects
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
 from hostbench.report.sides import LEVEL, Key, chosen
-from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, around, chart
+from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, around, chart, units_of
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
@@ -223,6 +223,16 @@ def trends(
             MOST_DRAWN // len(series),
         )
     return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def small_trend(
+    store: Store, case: str, group: str, time_range: str, ink: str, _rows: pd.DataFrame
+) -> str:
+    """One series over its commits as an SVG."""
+    unit, series = units_of([_rows])[0], ((case, group),)
+    _, spec = trends(store, series, unit, "commit date", time_range, [_rows], SMALL_HEIGHT)
+    return svg(spec, ink, SMALL["line"])
 
 
 @lru_cache(maxsize=32)

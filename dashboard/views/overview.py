@@ -14,12 +14,11 @@ from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.judge.history import Series
 from hostbench.report import charts as vega
-from hostbench.report import trend
 from hostbench.report.answer import Answer
 from hostbench.report.changes import causes
 from hostbench.report.picture import picture_of, small
 
-TOP, HEIGHT, RECENT = 6, 190, 30
+TOP, RECENT = 6, 30
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 store = data.opened()
@@ -102,10 +101,8 @@ def trend_card(own: Series) -> None:
     if rows.empty:
         st.caption("no run with a date")
         return
-    series, unit = ((own.case, own.group),), trend.units_of([rows])[0]
-    _, spec = data.trends(store, series, unit, "commit date", parts.time_range(), [rows], HEIGHT)
-    if parts.chart(spec, f"trend {own.id}", f"{own.id}: {own.points} runs"):
-        parts.go("trend", case=own.case)
+    svg = data.small_trend(store, own.case, own.group, parts.time_range(), parts.ink(), rows)
+    parts.picture(svg, f"{own.id}: {own.points} runs")
     choices = words.case(own.case).removeprefix(name).strip()
     st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
 
