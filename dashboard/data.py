@@ -204,6 +204,7 @@ def trends(
     time_range: str,
     _rows: Sequence[pd.DataFrame],
     height: int = TALL,
+    most: int = MOST_DRAWN,
 ) -> tuple[dict[str, Trend], Spec]:
     """These series (case, group) by their id, over DATES, and their chart; the rows of each are
     those of the time range."""
@@ -220,7 +221,7 @@ def trends(
             DATES[by],
             events_of(store, case, group),
             detectable.get(name),
-            MOST_DRAWN // len(series),
+            most // len(series),
         )
     return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
 
@@ -231,7 +232,8 @@ def small_trend(
 ) -> str:
     """One series over its commits as an SVG."""
     unit, series = units_of([_rows])[0], ((case, group),)
-    _, spec = trends(store, series, unit, "commit date", time_range, [_rows], SMALL_HEIGHT)
+    by, look = "commit date", (SMALL_HEIGHT, MOST_DRAWN // 4)
+    _, spec = trends(store, series, unit, by, time_range, [_rows], *look)
     return svg(spec, ink, SMALL["line"])
 
 

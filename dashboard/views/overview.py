@@ -115,8 +115,11 @@ if not parts.newest(store, [own.workload for own in with_card]):
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}
     ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))
-    first = {own.case.partition("[")[0]: own for own in reversed(ranked) if own.points}
-    cards = [partial(trend_card, own) for own in ranked if own in first.values()]
+    first = dict[str, Series]()
+    for own in ranked:
+        if own.points:
+            first.setdefault(own.case.partition("[")[0], own)
+    cards = [partial(trend_card, own) for own in first.values()]
 for column, draw in zip(st.columns(min(4, max(2, len(cards)))), cards, strict=False):
     with column.container(border=True, height="stretch"):
         draw()
