@@ -27,7 +27,7 @@ flags                    unexpected findings and shortfalls, separated by "; "
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -135,31 +135,20 @@ def case_rows(run: Run) -> list[FrameRow]:
 
 def _case_row(records: list[CaseRecord], launches: int) -> FrameRow:
     """One failed or skipped launch decides; the times of a failed proof are kept, to be shown
-    struck out. Of a finding what all launches agree on, or the median of numbers, else None; of a
-    proof the worst outcome."""
+    struck out."""
     records = sorted(records, key=lambda record: record.launch)
     rank = {"failed": 0, "skipped": 1}
     bad = min((r for r in records if r.status in rank), key=lambda r: rank[r.status], default=None)
     last = bad or records[-1]
     is_shown = bad is None or (bad.reason or "").startswith(PROOF_FAILED)
     times = {r.launch: r.seconds for r in records if r.seconds is not None and is_shown}
-    findings, proofs = dict[str, list[Any]](), dict[str, str]()
-    # a failure counts more than what could not be shown, and that more than a pass
-    order = ("passed", "unavailable", "failed")
+    findings = dict[str, list[Any]]()
     for record in records:
         for name, value in record.measurement.findings.items():
             findings.setdefault(name, []).append(value)
-        for name, outcome in record.measurement.proofs.items():
-            both = (proofs.get(name, outcome), outcome)
-            proofs[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
     agreed = {name: _together(values) for name, values in findings.items()}
     flags = ["oversubscribed"] if agreed.get("oversubscribed") is True else []
-    for name, expected in last.expected.items():
-        known = [value for value in findings.get(name, ()) if isinstance(value, bool)]
-        if 0 < sum(known) < len(known):
-            flags.append(f"unexpected: {name} is True in {sum(known)} of {len(known)} launches")
-        elif agreed.get(name) not in (None, expected):
-            flags.append(f"unexpected: {name} is {agreed[name]}")
+    flags += _unexpected(last, findings, agreed)
     if last.status == "ok" and len(times) < launches:
         flags.append(f"{len(times)} of {launches} launches")
     peaks = [record.measurement.memory.get("peak_allocated") for record in records]
@@ -173,32 +162,64 @@ def _case_row(records: list[CaseRecord], launches: int) -> FrameRow:
         "unit": "seconds",
         "nbytes": last.nbytes,
         "findings": agreed,
-        "proofs": proofs,
+        "proofs": _worst_proofs(records),
         "peak_memory_bytes": max((peak for peak in peaks if peak is not None), default=None),
         "flags": "; ".join(flags),
         **axes_of(last.case),
     }
-    if not times:
-        return row
+    return {**row, **_times(times, last.nbytes), **_clocks(records, times)} if times else row
+
+
+def _times(times: dict[int, float], nbytes: int | None) -> FrameRow:
+    """Of the seconds of each launch."""
     seconds = [*times.values()]
     middle, (low, high) = median(seconds), median_interval(seconds)
-    for clock in ("call_s", "device_s"):
-        samples = [getattr(r.measurement, clock) for r in records if r.launch in times]
-        medians = [median(own) for own in samples if own]
-        row[clock] = median(medians) if medians else None
-    return row | {
+    return {
         "seconds": middle,
         "ci_low_s": low if math.isfinite(low) else None,
         "ci_high_s": high if math.isfinite(high) else None,
         "q25_s": quantile(seconds, 0.25),
         "q75_s": quantile(seconds, 0.75),
         "num_samples": len(seconds),
-        "gb_per_s": last.nbytes / middle / GB if last.nbytes and middle > 0 else None,
+        "gb_per_s": nbytes / middle / GB if nbytes and middle > 0 else None,
         "launches": times,
     }
 
 
+def _clocks(records: list[CaseRecord], times: dict[int, float]) -> FrameRow:
+    """The other two clocks, of the launches that have a time."""
+    row: FrameRow = {}
+    for clock in ("call_s", "device_s"):
+        samples = [getattr(r.measurement, clock) for r in records if r.launch in times]
+        medians = [median(own) for own in samples if own]
+        row[clock] = median(medians) if medians else None
+    return row
+
+
+def _worst_proofs(records: list[CaseRecord]) -> dict[str, str]:
+    """A failure counts more than what could not be shown, and that more than a pass."""
+    order, proofs = ("passed", "unavailable", "failed"), dict[str, str]()
+    for record in records:
+        for name, outcome in record.measurement.proofs.items():
+            both = (proofs.get(name, outcome), outcome)
+            proofs[name] = max(both, key=lambda text: order.index(text.partition(":")[0]))
+    return proofs
+
+
+def _unexpected(
+    last: CaseRecord, findings: Mapping[str, list[Any]], agreed: Mapping[str, Any]
+) -> Iterator[str]:
+    """Findings that are not what the case declares."""
+    for name, expected in last.expected.items():
+        known = [value for value in findings.get(name, ()) if isinstance(value, bool)]
+        if 0 < sum(known) < len(known):
+            yield f"unexpected: {name} is True in {sum(known)} of {len(known)} launches"
+        elif agreed.get(name) not in (None, expected):
+            yield f"unexpected: {name} is {agreed[name]}"
+
+
 def _together(values: list[Any]) -> Any:
+    """What all launches agree on, or the median of numbers, else None."""
     if all(value == values[0] for value in values):
         return values[0]
     are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
