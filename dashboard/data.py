@@ -231,9 +231,16 @@ def small_trend(
     store: Store, case: str, group: str, time_range: str, ink: str, _rows: pd.DataFrame
 ) -> str:
     """One series over its commits as an SVG."""
-    unit, series = units_of([_rows])[0], ((case, group),)
-    by, look = "commit date", (SMALL_HEIGHT, MOST_DRAWN // 4)
-    _, spec = trends(store, series, unit, by, time_range, [_rows], *look)
+    _, spec = trends(
+        store,
+        ((case, group),),
+        units_of([_rows])[0],
+        "commit date",
+        time_range,
+        [_rows],
+        SMALL_HEIGHT,
+        MOST_DRAWN // 4,
+    )
     return svg(spec, ink, SMALL["line"])
 
 

@@ -49,13 +49,14 @@ with choices:
     having = parts.runs(store, about)
     keys = zip(having["machine"], having["run_id"], strict=True)
     named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
-    each = "each" if len(names) <= parts.MOST_MACHINES else str(parts.MOST_MACHINES)
+    is_all = len(names) <= parts.MOST_MACHINES
+    newest = "each machine" if is_all else f"{parts.MOST_MACHINES} machines"
     picked = st.multiselect(
         "Runs",
         list(named),
         key="run",
         bind="query-params",
-        placeholder=f"the newest of {each} machine{'s' * each.isdigit()}",
+        placeholder=f"the newest of {newest}",
         max_selections=8,
         select_all=False,
         width=300,

@@ -31,7 +31,9 @@ def fatal_reason(error: BaseException) -> str | None:
     error for the process group. The causes behind `error` count as well.
     """
     link: BaseException | None = error
-    while link is not None:
+    seen = set[int]()
+    while link is not None and id(link) not in seen:  # a chain may come back to itself
+        seen.add(id(link))
         text = str(link)
         names = {
             kind.__name__ for kind in type(link).__mro__ if kind.__module__.split(".")[0] == "torch"

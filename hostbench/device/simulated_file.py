@@ -88,7 +88,7 @@ class Simulation(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
             "host": {"cpu_model": "Simulated CPU"},
             "nvml": {"num_gpus": 1},
             "gpu0": {"name": "Simulated GPU"},
-            GROUP: {name: value for name, value in asdict(self.link).items()},
+            GROUP: asdict(self.link),
         }
 
 

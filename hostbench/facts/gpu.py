@@ -58,9 +58,9 @@ def nvidia_hardware(
     def names_of(nvml: Nvml) -> tuple[str, ...]:
         gpus = nvml.handles()
         open_ones = [gpu for gpu in gpus if not isinstance(gpu, Unknown)]
-        names = [nvml.read(["nvmlDeviceGetName"], gpu) for gpu in open_ones]
-        told = [UNNAMED if isinstance(name, Unknown) else str(name) for name in names]
-        return tuple(told) or (UNNAMED,) * len(gpus)
+        facts = [nvml.read(["nvmlDeviceGetName"], gpu) for gpu in open_ones]
+        names = [UNNAMED if isinstance(fact, Unknown) else str(fact) for fact in facts]
+        return tuple(names) or (UNNAMED,) * len(gpus)
 
     try:
         names = asking(names_of, library)()

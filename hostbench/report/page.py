@@ -175,14 +175,20 @@ def header(run: Run) -> tuple[str, str]:
     planned = max(header.launches, run.measured_launches)
     of = f"{run.measured_launches} of " if run.measured_launches < planned else ""
     launches = f"{of}{planned} launch{'es' * (planned != 1)}{'' if run.is_whole else ', partial'}"
-    is_busy = busy(facts, facts_of(run.facts.get("during", {}))) or run.disturbed_launches()
     how = (
         f"commit {header.commit[:8]}" if header.commit else "no commit",
         launches + (f", {took_s:.0f} s" if run.records else ""),
-        "machine busy" if is_busy else "machine quiet",
+        "machine busy" if why_busy(run) else "machine quiet",
         header.scratch and f"{header.scratch}: not in the history",
     )
     return " · ".join(filter(None, what)), " · ".join(filter(None, how))
+
+
+def why_busy(run: Run) -> str:
+    """What disturbed the machine before or while it measured, else a launch; empty where nothing
+    did."""
+    why = busy(facts_of(run.facts_before), facts_of(run.facts.get("during", {})))
+    return why or next(iter(run.disturbed_launches()), "")
 
 
 _FIGURES = ("time", "device", "rate", "async", "spread")

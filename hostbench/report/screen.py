@@ -15,14 +15,12 @@ import pandas as pd
 
 from hostbench.core.records import Run
 from hostbench.core.units import format_factor, number_of, one_line
-from hostbench.facts.record import busy
 from hostbench.families.question import Row
 from hostbench.report.answer import Answer, ScreenLine, factor, interval
-from hostbench.report.page import header
+from hostbench.report.page import header, why_busy
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
 from hostbench.report.write import STYLES, StyledLine, draw
-from hostbench.store.runs import facts_of
 
 WIDTH = 100
 MOST_LEARNT = 3
@@ -45,12 +43,10 @@ def screen(
     measures all."""
     rows = rows_of(frame)
     answers = answers_of(rows)
-    why = busy(facts_of(run.facts_before), facts_of(run.facts.get("during", {})))
-    why = why or "; ".join(run.disturbed_launches()[:1])
     pairs = [*_rest(rows, answers)]
     if run.header.profile == "quick":
         pairs.append(("in a full run", f"more sizes and questions: {command}"))
-    if why:
+    if why := why_busy(run):
         quiet = "on a quiet machine launches agree more, fewer are undecided"
         pairs.append(("busy", f"{why}: {quiet}"))
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
