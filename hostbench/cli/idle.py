@@ -17,7 +17,7 @@ from hostbench.idle.child import recorded
 from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.report import idle_report
 from hostbench.idle.trace import Trace, read_trace
-from hostbench.idle.words import advice_table, blocks, overhead
+from hostbench.idle.words import advice_table, blocks
 from hostbench.report.blocks import Page
 
 _ENDINGS = (".json", ".json.gz")
@@ -58,12 +58,9 @@ def execute(
 
 def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()) -> int:
     steps_s = [{"free_s": own.free_s, "recorded_s": own.recorded_s} for own in processes]
-    notes = [
-        overhead(own.free_s, own.recorded_s) for own in processes if own.free_s and own.recorded_s
-    ][:1]
     report = idle_report(_read(files))
     page = Page(
-        blocks=lambda: [*blocks(report), *(notes if len(report.devices) else ())],
+        blocks=lambda: [*blocks(report, processes)],
         table=lambda: advice_table(report.advice),
         document=lambda: {**report.document(), "recorded_steps": steps_s},
     )
@@ -72,27 +69,25 @@ def _show(format: str, files: Sequence[Path], processes: Sequence[RecordedProces
 
 
 def _read(paths: Sequence[Path]) -> list[Trace]:
-    """Each once, and of a folder the traces in it: another file there is named in a warning, and
-    left out. Raises UsageError, DataError."""
-    traces: dict[Path, Trace] = {}
+    """Of a folder the traces in it: another file there is named in a warning, and left out. Raises
+    UsageError, DataError."""
+    traces = list[Trace]()
     count = on_reading()
     for path in paths:
         files = [path]
         if path.is_dir():
             files = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
         for file in files:
-            if file.resolve() in traces:
-                continue
             count(file)
             try:
-                traces[file.resolve()] = read_trace(file)
+                traces.append(read_trace(file))
             except (DataError, UsageError) as error:
                 if file == path:
                     raise
                 warn(f"left out: {error}")
     if not traces:
         raise UsageError(f"no trace of PyTorch's profiler (.json or .json.gz) is in {paths[0]}")
-    return list(traces.values())
+    return traces
 
 
 def _why_nothing(processes: Sequence[RecordedProcess], warmup: int) -> str:
@@ -100,12 +95,8 @@ def _why_nothing(processes: Sequence[RecordedProcess], warmup: int) -> str:
         return "no Python process of the command imported torch, or none ended by itself"
     if errors := [process.error for process in processes if process.error]:
         return errors[0]
-    if steps := max(process.steps for process in processes):
-        return (
-            f"it made {number_of(steps, 'step')} of an optimizer, and recording begins after "
-            f"{warmup}: --warmup {max(0, steps // 2)}"
-        )
+    steps = number_of(max(process.steps for process in processes), "step")
     return (
-        "no optimizer made a step, and it ended within 20 s of CUDA's start (without a GPU: of "
-        "torch's import): --warmup 0 records from the start"
+        f"it made {steps} of an optimizer, and recording begins after {warmup} (without any, 20 s "
+        "after CUDA was started): --warmup 0 records from the start"
     )

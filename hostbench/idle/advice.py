@@ -7,19 +7,9 @@ from typing import Any
 import pandas as pd
 
 from hostbench.core.units import format_bytes, format_seconds, number_of
-from hostbench.idle.causes import (
-    CAUSES,
-    HOST_LATE,
-    LAUNCH_BOUND,
-    LAUNCH_S,
-    OTHER,
-    QUEUED,
-    SLOW_LAUNCH,
-)
+from hostbench.idle.causes import CAUSES, HOST_LATE, LAUNCH_BOUND, OTHER, QUEUED, SLOW_LAUNCH
 from hostbench.idle.trace import KERNEL
 
-_TINY_S = 5e-6
-"""A kernel shorter than the launch of the next cannot keep a device busy."""
 _SPOKEN = dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), ".item()")
 """Operations by what a program calls."""
 _REMEDIES = (
@@ -48,15 +38,18 @@ _REMEDIES = (
 _PIN = "pin the source (pin_memory=True of the DataLoader): from pageable memory it is not async"
 _LOADER = "the next batch was not there: more workers, prefetch_factor, less work for each item"
 _ALLOCATION = "memory was allocated or freed: keep buffers, and shapes, from step to step"
-_LATE = "the host did something else: move it to a thread, or enqueue the next step before it"
-_LAUNCHES = "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
-_SLOW_LAUNCH = "the first use of a kernel loads its code: warm up; or another thread is in CUDA"
-_QUEUED = "the device takes some time from one kernel to the next: fewer and larger kernels"
-_HELD_UP = "a stream waits for another's event, the device starts up, or the trace lacks work"
 _OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
 _READ_LATER = "read results into pinned memory on a side stream, or one step later"
-_NO_LAUNCH = "record more steps, with ProfilerActivity.CPU and CUDA: the calls tell the causes"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
+_REMEDY_OF_CAUSE = {
+    HOST_LATE: "the host did something else: move it to a thread, or enqueue the next step first",
+    LAUNCH_BOUND: (
+        "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
+    ),
+    SLOW_LAUNCH: "the first use of a kernel loads its code: warm up; or another thread is in CUDA",
+    QUEUED: "short gaps: fewer and larger kernels; long ones: a stream waits for another's event",
+    OTHER: "record more steps, with ProfilerActivity.CPU and CUDA: the calls tell the causes",
+}
 
 Costly = tuple[float, str, str]
 """Seconds that something costs, what it is, and what helps."""
@@ -69,11 +62,8 @@ def of_wait(wait: Mapping[str, Any], num_steps: int) -> Costly:
         where = f"{wait['file']}:{wait['line']} ({wait['function']})"
     call, count, num_in_steps = wait["call"], wait["count"], wait["num_in_steps"]
     times = number_of(count, "time", "times")
-    if num_steps and num_in_steps:
-        times = f"{num_in_steps / num_steps:.3g} a step"
-    if num_steps and num_in_steps < count:
-        outside = f"{number_of(count - num_in_steps, 'time', 'times')} outside the steps"
-        times = f"{times} and {outside}" if num_in_steps else outside
+    if num_steps:
+        times = f"{num_in_steps / num_steps:.3g} a step, {times} in all"
     what = f"{where}: {_SPOKEN.get(call, call)}"
     if wait["nbytes"]:
         size = format_bytes(wait["nbytes"] / count)
@@ -100,21 +90,12 @@ def of_idleness(idle: pd.DataFrame, work: pd.DataFrame) -> Iterator[Costly]:
     allocating_s = min(late_s - loading_s, idle["allocating_s"].sum())
     yield loading_s, "host late: waiting for the DataLoader", _LOADER
     yield allocating_s, "host late: allocating memory", _ALLOCATION
-    yield late_s - loading_s - allocating_s, CAUSES[HOST_LATE], _LATE
+    seconds[HOST_LATE] = late_s - loading_s - allocating_s
     kernel_s = work.loc[work["kind"] == KERNEL, "seconds"]
-    size = f"median kernel {format_seconds(kernel_s.median())}" if len(kernel_s) else "no kernels"
-    tiny = f"{(kernel_s < _TINY_S).sum() / max(1, len(kernel_s)):.0%} under"
-    what = f"launch-bound: the device waits for each launch; {size}, {tiny} "
-    yield seconds.get(LAUNCH_BOUND, 0.0), what + format_seconds(_TINY_S), _LAUNCHES
-    long = f"longer than {format_seconds(LAUNCH_S)}"
-    slow_s = seconds.get(SLOW_LAUNCH, 0.0)
-    yield slow_s, f"slow launch: launch calls {long}", _SLOW_LAUNCH
-    queued_s = idle.loc[idle["cause"] == QUEUED, "seconds"]
-    held_s = queued_s[queued_s > LAUNCH_S].sum()  # something held the work up
-    what = f"queued {long}: the launch had returned, and the work did not begin"
-    yield held_s, what, _HELD_UP
-    yield queued_s.sum() - held_s, f"gaps between queued kernels; {size}", _QUEUED
-    yield seconds.get(OTHER, 0.0), "other: the trace lacks the launch of some work", _NO_LAUNCH
+    size = f"; median kernel {format_seconds(kernel_s.median())}" if len(kernel_s) else ""
+    for cause, remedy in _REMEDY_OF_CAUSE.items():
+        more = size if cause in (LAUNCH_BOUND, QUEUED) else ""
+        yield seconds.get(cause, 0.0), CAUSES[cause] + more, remedy
 
 
 def remedy_of(call: str) -> str:

@@ -1,11 +1,12 @@
 """What `hostbench idle` says: a page, a table, a document."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from hostbench.core.units import format_seconds, format_share, number_of
 from hostbench.idle.causes import CAUSES
+from hostbench.idle.recording import RecordedProcess
 from hostbench.idle.report import MOSTLY, IdleReport, records
 from hostbench.report.blocks import Block, Column, Heading, Table
 
@@ -47,24 +48,26 @@ _LIKELY_COLUMNS = (
 )
 
 
-def blocks(report: IdleReport) -> Iterator[Block]:
-    """The page: of devices, else of the lines that would wait for one."""
+def blocks(report: IdleReport, processes: Sequence[RecordedProcess] = ()) -> Iterator[Block]:
+    """The page: of devices, and what recording them cost; else of the lines that would wait for
+    one."""
     yield from report.warnings
-    yield from _idleness(report) if len(report.devices) else _likely_waits(report)
+    if not len(report.devices):
+        yield from _likely_waits(report)
+        return
+    yield from _idleness(report)
+    for process in processes[:1]:
+        if process.free_s and process.recorded_s:
+            free, recorded = format_seconds(process.free_s), format_seconds(process.recorded_s)
+            yield (
+                f"A step took {free} before the recording and {recorded} in it. The profiler slows "
+                "the host: host late, launch-bound and slow launch are overestimated."
+            )
 
 
 def advice_table(advice: pd.DataFrame) -> Table:
     columns = (*_COST_COLUMNS, Column(("what",), "what"), _REMEDY)
     return Table(columns, records(advice))
-
-
-def overhead(free_s: float, recorded_s: float) -> str:
-    """What recording cost."""
-    free, recorded = format_seconds(free_s), format_seconds(recorded_s)
-    return (
-        f"A step took {free} before the recording and {recorded} in it. The profiler slows the "
-        "host: host late, launch-bound and slow launch are overestimated."
-    )
 
 
 def _likely_waits(report: IdleReport) -> Iterator[Block]:
