@@ -8,7 +8,6 @@ and the same commit measured again. No files: the facts of runs are asked for.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -30,24 +29,8 @@ CERTAIN = 1
 
 FactsOf = Callable[[StoredFile], RunFacts]
 """Empty where none are stored."""
-
-
-class _Differences(NamedTuple):
-    """What differs between two runs: possible causes, the likeliest first; hostbench's own
-    parameters, as `launches 10 -> 20`; and whether both sides have facts."""
-
-    facts: Sequence[Difference] = ()
-    measuring: Sequence[str] = ()
-    are_known: bool = False
-
-    @property
-    def any(self) -> bool:
-        return bool(self.facts or self.measuring)
-
-    @property
-    def label(self) -> Label:
-        """Of what was not the code."""
-        return "measurement changed" if self.measuring and not self.facts else "environment"
+Differences = Sequence[Difference] | None
+"""Facts that differ between two runs, the likeliest first; None where both have none to compare."""
 
 
 class Explainer:
@@ -56,8 +39,8 @@ class Explainer:
     def __init__(
         self, judged: Sequence[JudgedGrid], runs: Mapping[str, StoredFile], facts_of: FactsOf
     ) -> None:
-        self._judged, self._runs = judged, runs
-        self._facts = cache(lambda run_id: facts_of(runs[run_id]))
+        self._judged = judged
+        self._facts = cache(lambda run_id: facts_of(runs[run_id]) if run_id in runs else {})
 
     def explain(self, event: Event, own: JudgedGrid) -> Event:
         """An event of `own`, which is one of those that were judged, with its cause."""
@@ -73,44 +56,36 @@ class Explainer:
             evidence += _beside(event, own)
             is_own = event.case and "machine moved" not in {piece.kind for piece in evidence}
             of_same_facts = UNCHANGED if is_own else 0
-        evidence += (Evidence("fact", str(fact)) for fact in differ.facts)
-        evidence += (Evidence("measuring", text) for text in differ.measuring)
-        if not differ.are_known:
+        evidence += (Evidence("fact", str(fact)) for fact in differ or ())
+        if differ is None:
             evidence.append(Evidence("no facts"))
-        elif not differ.any:
+        elif not differ:
             evidence.append(Evidence("same facts", weight=of_same_facts))
-        label = _weighed(event, evidence, differ) if commits else differ.label
+        label = _weighed(event, evidence, differ) if commits else "environment"
         evidence.sort(key=lambda piece: (-abs(piece.weight), -piece.weight))  # first for the code
         return structs.replace(event, cause=label, evidence=tuple(evidence), commits=commits)
 
-    def _across(self, event: Event) -> tuple[_Differences, tuple[Commit, ...]]:
+    def _across(self, event: Event) -> tuple[Differences, tuple[Commit, ...]]:
         """What differs across an event, and the commits that landed: between the two points beside
         a step whose place is known to a point, where they are of one commit and something differs;
         else between those that it lies among."""
         last, first = event.last, event.first
         if last is not None and event.slack <= CERTAIN and last.commit == first.commit:
             differ = self._differences(last, first)
-            if differ.any:
+            if differ:
                 return differ, ()
         return self._differences(event.around[0], event.around[-1]), commits_of(event)
 
-    def _differences(self, old: RunPoint, new: RunPoint) -> _Differences:
-        if not {old.run_id, new.run_id} <= self._runs.keys():
-            return _Differences()
-        before, after = self._runs[old.run_id], self._runs[new.run_id]
-        how = ((name, getattr(before, name), getattr(after, name)) for name in ("launches", "by"))
-        measuring = [f"{name} {was} -> {now}" for name, was, now in how if was != now]
+    def _differences(self, old: RunPoint, new: RunPoint) -> Differences:
         first, second = self._facts(old.run_id), self._facts(new.run_id)
-        if not (first.get("before") and second.get("before")):
-            return _Differences(measuring=measuring)
-        return _Differences(facts=possible(first, second), measuring=measuring, are_known=True)
+        return possible(first, second) if first.get("before") and second.get("before") else None
 
-    def _elsewhere(self, event: Event, own: JudgedGrid, differ: _Differences) -> Iterator[Evidence]:
+    def _elsewhere(self, event: Event, own: JudgedGrid, differ: Differences) -> Iterator[Evidence]:
         """Other machines: those where the same series moved the same way at the same commits; those
         of them to which the same fact came, which is no evidence for the code; and those whose same
         series passed these commits and could have shown such a step."""
         start, end = _span(event, own)
-        changed = {(fact.name, fact.after) for fact in differ.facts}
+        changed = {(fact.name, fact.after) for fact in differ or ()}
         moved, shared, passed = list[str](), list[str](), list[str]()
         for other in self._judged:
             if other.grid.machine == event.machine or event.case not in other.row_of:
@@ -124,8 +99,8 @@ class Explainer:
                 for e in near
             ]
             if any(same):
-                facts = self._across(near[same.index(True)])[0].facts if changed else ()
-                is_shared = any((fact.name, fact.after) in changed for fact in facts)
+                facts = self._across(near[same.index(True)])[0] if changed else ()
+                is_shared = any((fact.name, fact.after) in changed for fact in facts or ())
                 (shared if is_shared else moved).append(other.grid.group)
             elif not near and _could_show(event, other, start, end):
                 passed.append(other.grid.group)
@@ -162,18 +137,18 @@ def ends_of(event: Event) -> tuple[str, str | None]:
     return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
 
 
-def _weighed(event: Event, evidence: Sequence[Evidence], differ: _Differences) -> Label:
+def _weighed(event: Event, evidence: Sequence[Evidence], differ: Differences) -> Label:
     """Commits landed: was it them, or the environment? Without facts slight evidence alone says
     nothing."""
     kinds, weights = {piece.kind for piece in evidence}, [piece.weight for piece in evidence]
     is_machine, balance = not event.case, sum(weights)
-    if is_machine and not differ.any:
+    if is_machine and not differ:
         return "code" if "elsewhere" in kinds else "machine-wide"
     if "machine moved" in kinds:
         return "code" if balance > 0 else "machine-wide"
-    if not balance or not (differ.are_known or max(map(abs, weights)) >= PLAIN):
+    if not balance or (differ is None and max(map(abs, weights)) < PLAIN):
         return "machine-wide" if is_machine else "unknown"
-    return "code" if balance > 0 else differ.label
+    return "code" if balance > 0 else "environment"
 
 
 # ---- what else moved, and what did not ----------------------------------------------------------
@@ -182,23 +157,21 @@ def _weighed(event: Event, evidence: Sequence[Evidence], differ: _Differences) -
 def _beside(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
     """The machine's other series that moved the same way, or only the other way, of those with
     points on both sides; and whether it has an event of its own that can have begun there."""
-    (along, num), against = event.moved or (0, 0), 0
+    along, num = event.moved or (0, 0)
+    touched = along
     if event.case:
         near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
         steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
         if any(not e.case for e in steps):
             yield Evidence("machine moved", weight=-PLAIN)
         others = [e for e in steps if e.case not in ("", event.case)]
-        alike = {e.case for e in others if e.effect * event.effect > 0}
-        along, against = len(alike), len({e.case for e in others} - alike)
+        along = len({e.case for e in others if e.effect * event.effect > 0})
+        touched = len({e.case for e in others})
         first, last = own.ends
         num = int(((first < event.index) & (last >= event.index)).sum()) - 1
-    touched = along + against
     if num >= MIN_SERIES and touched < MANY * num:
         weight = PLAIN if touched <= FEW * num else SLIGHT
         yield Evidence("others stayed", f"{num - touched} of {num}", weight)
-        if against:
-            yield Evidence("others against", str(against))
     if along > 0 and along >= MANY * num:
         yield Evidence("others moved", f"{along} of {num}", -PLAIN)
 

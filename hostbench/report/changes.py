@@ -34,7 +34,6 @@ WORDS = {
     "same facts": "same driver, torch and hardware",
     "no facts": "facts are not stored for both sides",
     "fact": "{text}",
-    "measuring": "measured otherwise: {text}",
     "elsewhere": "also on {text}",
     "same fact elsewhere": "also on {text}, where the same fact changed",
     "passed": "{text} passed these commits without it",
@@ -42,7 +41,6 @@ WORDS = {
     "again stayed": "{text} older points measured again since then have not moved",
     "again moved": "{text} older points measured again since then have moved as well",
     "others stayed": "{text} {series} did not move",
-    "others against": "{text} {series} moved the other way",
     "others moved": "{text} {series} moved with it",
     "machine moved": "the machine has an event of its own there; this goes beyond it",
 }
@@ -278,7 +276,7 @@ def what(event: Event) -> str:
         workload = f"{event.case.partition('[')[0]} " * event.why.startswith("version ")
         return workload + event.why
     facts = [evidence.text for evidence in event.evidence if evidence.kind == "fact"]
-    if facts and event.cause in ("environment", "measurement changed"):
+    if facts and event.cause == "environment":
         return facts[0]
     return f"commit {event.first.commit[:8]}"
 

@@ -42,8 +42,7 @@ _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 _REFUSED = re.compile(r"[\[\]^|\\]")
 """Characters of a path that the library takes for none of a URL: it panics."""
 _SHARED = "machine commit run_id hardware torch driver scratch source".split()
-_OF_HEADER = ("started_at", "launches", "by")
-"""Fields of a StoredFile: those of its points, and of a run's header."""
+"""Fields of a StoredFile that are those of its points."""
 
 
 def folder_of(results: Path) -> Path:
@@ -215,7 +214,7 @@ class _Update:
         facts = runs.facts_by_when(run.facts)
         about = {
             **{name: rows[0].get(name) for name in _SHARED},
-            **{name: getattr(run.header, name) for name in _OF_HEADER},
+            "started_at": run.header.started_at,
             "first_us": int(epoch_s(run.header.started_at) * 1e6),
             "rows": len(rows),
             "identity": identity(facts.get("before", {})),

@@ -36,8 +36,6 @@ class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When its first point began, in microseconds since the epoch."""
     started_at: str = ""
     """Of a run alone, as all that follows."""
-    launches: int = 0
-    by: str = ""
     identity: dict[str, str] = {}
     """What makes it another machine (hostbench.facts.differences.identity)."""
 

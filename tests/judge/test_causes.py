@@ -36,10 +36,7 @@ def the_step(found: JudgedGrid, case: int | None = None) -> Event:
 
 
 def explained(
-    *histories: JudgedGrid,
-    driver: DriverOf = the_same,
-    launches: Callable[[str], int] = lambda run_id: 10,
-    event: Event | None = None,
+    *histories: JudgedGrid, driver: DriverOf = the_same, event: Event | None = None
 ) -> Event:
     """An event, else the one step, of the first history."""
 
@@ -48,7 +45,7 @@ def explained(
         return {"before": {"nvml": {"driver": version}}} if version else {}
 
     ids = {column.run_id for own in histories for column in own.grid.columns}
-    runs = {id: StoredFile(run_id=id, launches=launches(id)) for id in ids}
+    runs = {id: StoredFile(run_id=id) for id in ids}
     own = histories[0]
     return Explainer(histories, runs, facts).explain(event or the_step(own), own)
 
@@ -63,8 +60,6 @@ def one_machine() -> Iterator[tuple[str, Event]]:
     found = judged([NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)], by_day)
     yield "the same commit and a new driver", explained(found, driver=new_from(60))
     yield "the same commit and the same facts", explained(found)
-    more = lambda run_id: 20 if run_id >= "run0060" else 10  # noqa: E731
-    yield "the same commit and more launches", explained(found, launches=more)
     here = judged(nightly(120), step())
     yield "the same facts and new commits", explained(here)
     yield "new commits and a new driver; one series moved", explained(here, driver=new_from(60))
