@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import join
 
-from hostbench.cli.output import on_reading, show_page, warn
+from hostbench.cli.output import show_page, warn
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -72,18 +72,14 @@ def _read(paths: Sequence[Path]) -> list[Trace]:
     """Of a folder the traces in it: another file there is named in a warning, and left out. Raises
     UsageError, DataError."""
     traces = list[Trace]()
-    count = on_reading()
     for path in paths:
-        files = [path]
-        if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
-        for file in files:
-            count(file)
+        if not path.is_dir():
+            traces.append(read_trace(path))
+            continue
+        for file in sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS)):
             try:
                 traces.append(read_trace(file))
             except (DataError, UsageError) as error:
-                if file == path:
-                    raise
                 warn(f"left out: {error}")
     if not traces:
         raise UsageError(f"no trace of PyTorch's profiler (.json or .json.gz) is in {paths[0]}")

@@ -1,11 +1,8 @@
 """What every command says: results on standard output, warnings on stderr."""
 
-import math
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,8 +13,6 @@ from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.units import one_line
 from hostbench.report.blocks import Page
 from hostbench.report.write import write
-
-_LINE_EVERY_S = 5.0
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -48,21 +43,6 @@ def warn(text: str) -> None:
 def drop_output() -> None:
     """Nobody reads it any more: neither the next line nor Python's flush at exit complains."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def on_reading() -> Callable[[Path], None]:
-    """To be told of each file that is read: says now and then how far that has come."""
-    num, last_s = 0, math.inf
-
-    def count(path: Path) -> None:
-        nonlocal num, last_s
-        num, now_s = num + 1, time.monotonic()
-        last_s = min(last_s, now_s)  # the first file, not the imports before it
-        if now_s - last_s >= _LINE_EVERY_S:
-            last_s = now_s
-            warn(f"reading: {num} files, now {path}")
-
-    return count
 
 
 def write_file(path: Path, data: bytes) -> None:

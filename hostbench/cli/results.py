@@ -1,11 +1,10 @@
 """What `--results` names. To find the folder takes no pandas, which takes half a second."""
 
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hostbench.cli.output import on_reading, warn
+from hostbench.cli.output import warn
 from hostbench.core.asv_config import CONFIG, asv_results, project_root
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.files import is_url
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
 
 
 def results_folder(named: str | None) -> Path:
-    """`--results`, or the results of the project whose folder that is (what its asv.conf.json
-    names, else `results` or `.asv/results`); else the one that the nearest asv.conf.json names,
-    else ./results.
+    """`--results`, or the results of the project whose folder that is, as its asv.conf.json names
+    them; else those that the nearest asv.conf.json names, else ./results.
 
     It need not be there yet. Raises UsageError for what is no folder and cannot become one.
     """
@@ -26,12 +24,7 @@ def results_folder(named: str | None) -> Path:
         if is_url(named):
             raise UsageError(f"{named} is a table; this command needs a folder of files")
         folder = _checked(Path(named).absolute())
-        below = [folder, folder / "results", folder / ".asv" / "results"]
-        if (folder / CONFIG).is_file():
-            folder = asv_results(folder)
-        else:
-            folder = next((own for own in below if any(own.glob("*/machine.json"))), folder)
-        return _checked(folder)
+        return _checked(asv_results(folder)) if (folder / CONFIG).is_file() else folder
     return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
 
 
@@ -48,7 +41,7 @@ def open_history(named: str | None, machine: str | None = None) -> "Results":
     Raises NothingMeasured where it is not there, or has nothing of the machine."""
     from hostbench.store.results import Results
 
-    history = Results(named if named and is_url(named) else stored_results(named), on_reading())
+    history = Results(named if named and is_url(named) else stored_results(named))
     for warning in history.warnings:
         warn(warning)
     check_machine(machine, history.machines())
@@ -66,11 +59,9 @@ def check_machine(name: str | None, stored: Sequence[str]) -> None:
 
 def _checked(path: Path) -> Path:
     try:
-        why = None if stat.S_ISDIR(path.stat().st_mode) else "it is a file"
-    except FileNotFoundError:
-        why = "it is a link to nothing" if path.is_symlink() else None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-    if why:
-        raise UsageError(f"{path} is not a results folder: {why}; name a folder with --results")
+        is_other = not path.is_dir() and (path.exists() or path.is_symlink())
+    except OSError:  # a name that is too long, a folder that is not ours to look into
+        is_other = True
+    if is_other:
+        raise UsageError(f"{path} is not a results folder; name one with --results")
     return path

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -35,8 +35,6 @@ from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, ResultTable
 
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
-OnFile = Callable[[Path], None]
-"""Is called with each file that is about to be read: a large tree takes minutes."""
 _OF_ASV = r"[0-9a-f]{8}-.*\.json"
 """How asv's files of a commit are named."""
 _REFUSED = re.compile(r"[\[\]^|\\]")
@@ -59,9 +57,7 @@ def elsewhere(results: str) -> Path:
     return folder
 
 
-def open_table(
-    results: Path, rebuild: bool = False, on_file: OnFile = lambda path: None
-) -> tuple[ResultTable, list[str]]:
+def open_table(results: Path, rebuild: bool = False) -> tuple[ResultTable, list[str]]:
     """The table of a results folder as it is now, and warnings of what belongs to no file in it; a
     damaged table is made anew, and a folder without results gets none beside it.
 
@@ -71,7 +67,7 @@ def open_table(
         raise UsageError(f"there is no results folder {results}; name one with --results")
     warnings = list[str]()
     files, folder = list_files(results, warnings.append), folder_of(results)
-    update = _Update(results, files, on_file, warnings.append)
+    update = _Update(results, files, warnings.append)
     if files and not _REFUSED.search(str(folder)):
         with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
             return _opened(update, folder, rebuild), warnings
@@ -132,8 +128,8 @@ def _entries(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[t
 class _Update:
     """What a table lacks of a folder."""
 
-    def __init__(self, results: Path, files: dict[str, Stat], on_file: OnFile, warn: Warn) -> None:
-        self._results, self._files, self._on_file, self._warn = results, files, on_file, warn
+    def __init__(self, results: Path, files: dict[str, Stat], warn: Warn) -> None:
+        self._results, self._files, self._warn = results, files, warn
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
@@ -179,7 +175,6 @@ class _Update:
         just been archived: the archive is read the next time."""
         path, warnings = self._results / file, list[str]()
         own, about, facts = None, dict[str, Any](), None
-        self._on_file(path)
         try:
             if file.endswith(journal.SUFFIX):
                 own, about, facts = self._of_run(file, journal.read(path), warnings.append)

@@ -67,14 +67,14 @@ class Results:
     Raises UsageError where there is no such folder, no such table.
     """
 
-    def __init__(self, where: Path | str, on_file: index.OnFile = lambda path: None) -> None:
+    def __init__(self, where: Path | str) -> None:
         self.folder: Path | None = None if is_url(where) else Path(where)
         """None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(where)
         if self.folder is None:
             self._take(open_url(self._url), [])
         else:
-            self._take(*index.open_table(self.folder, on_file=on_file))
+            self._take(*index.open_table(self.folder))
 
     def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
         self._table = table

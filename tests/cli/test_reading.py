@@ -1,12 +1,10 @@
-"""Reading a large tree says how far it has come, and keeps what it worked out from file to file."""
+"""What reading says of asv's files alone, of a URL, and of a library that is missing."""
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from hostbench.cli import output
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
 from tests import asv_project
 from tests.commands import hostbench, python
@@ -18,28 +16,6 @@ COMMITS = [f"{number:08x}" * 5 for number in range(3)]
 def results(tmp_path: Path) -> Path:
     asv_project.write(tmp_path / "results", COMMITS, ["shelf"])
     return tmp_path / "results"
-
-
-def test_a_large_tree_is_read_with_plain_lines_and_a_small_one_without_a_word(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """After more than five seconds, from its first file on."""
-    times = iter((100.0, 200.0))
-    with monkeypatch.context() as patch:
-        patch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(times)))
-        count = output.on_reading()
-        count(results)
-        assert capsys.readouterr().err == ""
-        count(results)
-        assert "reading: 2 files" in capsys.readouterr().err
-    words = ("changes", "--results", results)
-    assert "reading" not in hostbench(*words, code=EXIT_NOTHING_MEASURED).err
-    monkeypatch.setattr(output, "_LINE_EVERY_S", 0.0)
-    asv_project.write(results, COMMITS, ["shelf"], seed=2)
-    again = hostbench(*words, code=EXIT_NOTHING_MEASURED).err
-    lines = [line for line in again.splitlines() if "reading: " in line]
-    assert len(lines) == len(COMMITS)
-    assert f"reading: 3 files, now {results / 'shelf'}" in lines[-1]
 
 
 def test_a_report_of_asvs_files_says_what_reads_them(results: Path) -> None:

@@ -37,16 +37,6 @@ def test_every_format_names_the_run(form: str, results: Path) -> None:
         assert (row["case"], float(row["seconds"])) == (str(copy_case()), 0.5)
 
 
-@pytest.mark.parametrize("below", ["results", ".asv/results"])
-def test_a_project_without_asvs_configuration_has_its_results_too(
-    tmp_path: Path, below: str
-) -> None:
-    (tmp_path / below / "box").mkdir(parents=True)
-    assert results_folder(str(tmp_path)) == tmp_path
-    (tmp_path / below / "box" / "machine.json").write_text("{}")
-    assert results_folder(str(tmp_path)) == tmp_path / below
-
-
 def test_a_projects_folder_means_its_results(tmp_path: Path) -> None:
     (tmp_path / "asv.conf.json").write_text('{"results_dir": "measured"}')
     assert results_folder(str(tmp_path)) == tmp_path / "measured"
