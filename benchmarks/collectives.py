@@ -160,39 +160,40 @@ def first(device: Device, num_ranks: int, stage: str) -> Prepared:
     import torch.distributed as dist
 
     if stage == "rendezvous":
-        return _rendezvous(device, num_ranks)
+        return _rendezvous(num_ranks)
     mine, groups = _code().Exchange("all_reduce", 4 * KIB), []
 
     def init() -> None:
         groups.append(dist.new_group(backend=mine.group.backend))
 
-    def before(*, makes_group: bool = stage == "first") -> None:
-        """Once all are done with the last group: who waits for a peer that has left fails."""
+    def end_groups() -> None:
+        """Once all are done with the last one: who waits for a peer that has left fails."""
         mine.group.barrier()
         while groups:
             dist.destroy_process_group(groups.pop())
+
+    def before() -> None:
+        end_groups()
         mine.refill()
-        if makes_group:
+        if stage == "first":
             init()
 
     def verify() -> str | None:
         if stage == "init":
             sum_up()
         mine.group.synchronize()
-        wrong = mine.first_wrong()
-        before(makes_group=False)
-        return wrong
+        end_groups()
+        return mine.verify()
 
     sum_up = mine.group.counted("all_reduce", lambda: dist.all_reduce(mine.result, group=groups[0]))
     step = init if stage == "init" else sum_up
     return Prepared(step=step, before=before, verify=verify, one_stream=False)
 
 
-def _rendezvous(device: Device, num_ranks: int) -> Prepared:
+def _rendezvous(num_ranks: int) -> Prepared:
     """Each rank connects to rank 0's store, writes its key, and waits for the keys of all."""
     import torch.distributed as dist
 
-    from hostbench import rank_group
     from hostbench.ranks.launch import VARIABLE
 
     rank, clients, number, store_class = dist.get_rank(), [], 0, dist.TCPStore  # type: ignore[attr-defined]
@@ -200,10 +201,7 @@ def _rendezvous(device: Device, num_ranks: int) -> Prepared:
     os.environ.setdefault("RES_OPTIONS", "timeout:1")
     host = os.environ["MASTER_ADDR"] if VARIABLE in os.environ else "127.0.0.1"
     server = store_class(host, 0, is_master=True, wait_for_workers=False) if rank == 0 else None
-    port = [server.port if server else 0]
-    rank_group().counted(
-        "broadcast", lambda: dist.broadcast_object_list(port, device=device.torch_device)
-    )()
+    port = _code().gathered(server.port if server else 0)[0]
 
     def keys() -> list[str]:
         return [f"{number}/{other}" for other in range(num_ranks)]
@@ -211,7 +209,7 @@ def _rendezvous(device: Device, num_ranks: int) -> Prepared:
     def join() -> None:
         nonlocal number
         number += 1
-        clients.append(store_class(host, port[0], wait_for_workers=False))
+        clients.append(store_class(host, port, wait_for_workers=False))
         clients[0].set(keys()[rank], "joined")
         clients[0].wait(keys())
 

@@ -14,11 +14,11 @@ import torch.distributed as dist
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue
 from hostbench.core.samples import median
+from hostbench.core.units import number_of
 from hostbench.families.operations import OPERATIONS, Operation, Pieces, nccl_sends
 from hostbench.measure.measure import Prepared, reading
 from hostbench.ranks.rank import rank_group
 
-ODD_BLOCK = 263  # elements of a rank's block, and one more is left over: what the small check has
 LATE_S = 0.02  # how late a rank comes to a barrier that is checked
 LAST_STEPS = 20  # of which arrivals are looked at: those that were timed last
 _barriers = count()
@@ -56,10 +56,8 @@ class Pattern:
         num, times = self.num_ranks, self.times
         is_power = num & (num - 1) == 0 and float(num) ** times * self.prime <= _LARGEST
         if self.prime <= num or (times > 1 and not is_power):
-            name = str(self.dtype).removeprefix("torch.")
-            sums = f"{times} sums in a row are" if times > 1 else "a sum is"
-            ranks = "a small power of two of ranks, not" if times > 1 else "fewer ranks than"
-            raise Unavailable(f"cannot be checked: {sums} exact in {name} only over {ranks} {num}")
+            sums = f"{number_of(times, 'sum')} over {num} ranks"
+            raise Unavailable(f"cannot be checked: {sums} would not be exact in {self.dtype}")
 
     @property
     def prime(self) -> int:
@@ -78,7 +76,7 @@ class Pattern:
         return buffer
 
     def first_wrong(self, buffer: torch.Tensor, pieces: Pieces) -> str | None:
-        """The first element that is not what the pieces say; every element is compared."""
+        """The first element that is not what the pieces say, of all."""
         for part, expected, start in self._parts(buffer, pieces):
             wrong = part != expected
             if wrong.any():
@@ -112,14 +110,13 @@ class Exchange:
     before one check. `row`: of an operation that OPERATIONS does not have.
 
     Before each sample `result` holds another rank's share in place of each that it should get, so
-    that doing nothing fails; of an operation in place the rank's own, which is not the sum. Raises
-    Unavailable where the type holds no exact sums.
+    that doing nothing fails; of an operation in place the rank's own, which is not the sum.
     """
 
     def __init__(
         self, name: str, nbytes: int, dtype: str = "float32", times: int = 1, row: Any = None
     ) -> None:
-        self.name, self.dtype, self.group, self.nbytes = name, dtype, rank_group(), nbytes
+        self.name, self.group, self.nbytes = name, rank_group(), nbytes
         self.row: Operation = row or OPERATIONS[name]
         rank, num, kind = self.group.rank, self.group.num_ranks, getattr(torch, dtype)
         self.size = rank, num, nbytes // kind.itemsize
@@ -140,22 +137,12 @@ class Exchange:
     def refill(self) -> None:
         self.result.copy_(self._stale)
 
-    def first_wrong(self) -> str | None:
-        """None where every element is right, or none is defined on this rank."""
-        return self.pattern.first_wrong(self.result, self.expected) if self.expected else None
-
     def verify(self) -> str | None:
-        """The first element that is wrong; else that of one more call, untimed, of a count that no
-        number of ranks divides, which all ranks make whatever each has found. Of a barrier, whether
-        it is left before all have come."""
+        """The first element that is wrong; None where each is right, or none is defined on this
+        rank. Of a barrier, whether it is left before all have come."""
         if self.name == "barrier":
             return left_early(self.group.counted(self.name, self.call))
-        num_elements = ODD_BLOCK * self.group.num_ranks + 1
-        odd = Exchange(self.name, num_elements * self.given.itemsize, self.dtype, row=self.row)
-        self.group.counted(self.name, odd.call)()
-        self.group.synchronize()
-        wrong = odd.first_wrong()
-        return self.first_wrong() or (wrong and f"of {num_elements} elements {wrong}")
+        return self.pattern.first_wrong(self.result, self.expected) if self.expected else None
 
     def prepared(self, step: Callable[[], object] | None = None, **options: Any) -> Prepared:
         """The operation, or a step with one in it, its check, and what is documented to be sent."""
@@ -180,18 +167,15 @@ def gathered(mine: Any) -> list[Any]:
 
 
 def left_early(barrier: Callable[[], object]) -> str | None:
-    """Each rank writes into the group's store that it is there, and enters; each is late once, of
-    many ranks eight of them. Who leaves must read there that all are."""
-    rank, num_ranks = dist.get_rank(), dist.get_world_size()
-    store, is_early = dist.distributed_c10d._get_default_store(), False
-    for late in range(0, num_ranks, -(-num_ranks // 8)):
-        number = next(_barriers)
-        keys = [f"hostbench/barrier/{number}/{other}" for other in range(num_ranks)]
-        time.sleep(LATE_S * (rank == late))
-        store.add(keys[rank], 1)  # which waits for the store's answer, as `set` does not
-        barrier()
-        is_early |= not store.check(keys)
-    return "it was left before all ranks had entered it" if is_early else None
+    """Each rank writes into the group's store that it is there, and enters, the last one late. Who
+    leaves must read there that all are."""
+    rank, last, number = dist.get_rank(), dist.get_world_size() - 1, next(_barriers)
+    store = dist.distributed_c10d._get_default_store()
+    keys = [f"hostbench/barrier/{number}/{other}" for other in range(last + 1)]
+    time.sleep(LATE_S * (rank == last))
+    store.add(keys[rank], 1)  # which waits for the store's answer, as `set` does not
+    barrier()
+    return None if store.check(keys) else "it was left before all ranks had entered it"
 
 
 @cache

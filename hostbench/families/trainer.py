@@ -227,20 +227,14 @@ class Trainer:
 
     def prepared(self, step: Callable[[], None] | None = None) -> Prepared:
         """With all proofs: of `step`, where it is more than the own one."""
-        step, checks = step or self.step, dict[str, Callable[[], str | None]]()
-        sends = partial(sent, self.way.sends(self.shape, self.num, self.synced))
-        if self.num > 1:  # one process has nobody to agree with, or to send to
-            checks = {"replicas": self.disagree}
-        checks |= {"memory": self.wrong_memory, "parity": self.differs}
+        checks = {"memory": self.wrong_memory, "parity": self.differs}
+        if self.num > 1 and self.way.shared != KINDS:  # else nobody has what another one has
+            checks = {"replicas": self.disagree, **checks}
         return Prepared(
-            step=step, proofs=checks, findings=self.held, sends=sends, sends_exactly=self.num > 1,
-            one_stream=False,
+            step=step or self.step, proofs=checks, findings=self.held, one_stream=False,
+            sends=partial(sent, self.way.sends(self.shape, self.num, self.synced)),
+            sends_exactly=self.num > 1,
         )  # fmt: skip
-
-    def wholes(self) -> list[Tensor]:
-        """Every parameter, put together from all ranks where it is split."""
-        whole = [p.full_tensor() if isinstance(p, DTensor) else p for p in self.model.parameters()]
-        return [parameter.detach() for parameter in whole]
 
     def momenta(self) -> list[Tensor]:
         states = getattr(self.optimizer, "optim", self.optimizer).state.values()
@@ -264,22 +258,12 @@ class Trainer:
         return None if held["held_by_formula"] else f"{held} of {self.shape.nbytes} bytes"
 
     def disagree(self) -> str | None:
-        """After all steps that were timed every rank has the same parameters; where each holds a
-        part of its own, the same outputs for the same rows, for it computes with what the others
-        send it. Compared are the sums of their bits as whole numbers. Raises Unavailable where
-        each computes on rows of its own alone."""
-        if self.way.shared != KINDS:
-            mine, what = self.wholes(), "parameters"
-        else:
-            if self.way.data == "sequence":
-                raise Unavailable("each rank computes a part of the rows, which parity sees")
-            rows, what = batches(self.shape, self.num, self.where)[0][0], "outputs"
-            outputs = self.module(rows if self.way.data == "all" else rows.chunk(self.num)[0])
-            outputs.sum().backward()  # FSDP2 gives up what it has gathered
-            mine = [outputs]
-        every = gathered([int(t.detach().float().view(torch.int32).sum()) for t in mine])
+        """After all steps that were timed every rank has the same parameters. Compared are the sums
+        of their bits as whole numbers."""
+        parameters = [parameter.detach().float() for parameter in self.model.parameters()]
+        every = gathered([int(values.view(torch.int32).sum()) for values in parameters])
         odd = [rank for rank, sums in enumerate(every) if sums != every[0]]
-        return f"ranks {odd} have other {what} than rank 0" if odd else None
+        return f"ranks {odd} have other parameters than rank 0" if odd else None
 
     def differs(self) -> str | None:
         """Steps from whole numbers give what one process gets on all ranks' rows, bit for bit.
@@ -295,9 +279,11 @@ class Trainer:
         for changed in STEPS:
             self.use(batches(self.shape, self.num, self.where, changed))
             self.step()
-        names = [name for name, _ in self.model.named_parameters()]
-        wrong = [int((a != b).sum()) for a, b in zip(self.wholes(), expected, strict=True)]
-        odd = [f"{num} of {name}" for name, num in zip(names, wrong, strict=True) if num]
+        odd: list[str] = []
+        for (name, own), whole in zip(self.model.named_parameters(), expected, strict=True):
+            values = own.full_tensor() if isinstance(own, DTensor) else own
+            if num := int((values != whole).sum()):
+                odd.append(f"{num} of {name}")
         return f"numbers that differ from one process: {', '.join(odd)}" if odd else None
 
 
