@@ -68,9 +68,8 @@ def _expects(
     and where a copy is long beside the enqueueing of an observed one."""
     if schedule in ("serial", "default_stream"):
         return {"overlapped": False}
-    is_alone = schedule.endswith("_only")
     is_sure = device == "cuda" and memory == "pinned" and batch_bytes >= 4 * MIB
-    return {"overlapped": True} if is_sure and not is_alone else {}
+    return {"overlapped": True} if is_sure and not schedule.endswith("_only") else {}
 
 
 def _workload(*batch_bytes: int, axes: dict[str, tuple[str, ...]], **options: Any) -> Any:
@@ -88,13 +87,11 @@ def _workload(*batch_bytes: int, axes: dict[str, tuple[str, ...]], **options: An
 
 class Loop:
     """The loop over batches that copies and computes, written in many ways: the same batches,
-    buffers and checks for every way, so that nothing but the way differs. All end without waiting:
-    the one synchronize is the timer's. What each batch was computed on is noted in a loop of its
-    own after the timing, for the notes are work, too.
+    buffers, streams and checks for every way, so that nothing but the way differs. All end without
+    waiting: the one synchronize is the timer's.
 
-    Batches on the host, buffers on the device that take turns, streams, and the compute of a
-    batch: in proportion to its copy from the same memory alone. `returns`: results are copied out,
-    too. `memory_bound`: the compute adds to a large buffer, and multiplies no matrices.
+    `returns`: results are copied out, too. `memory_bound`: the compute adds to a large buffer, and
+    multiplies no matrices.
     """
 
     def __init__(
@@ -107,6 +104,8 @@ class Loop:
         returns: bool = False,
         memory_bound: bool = False,
     ) -> None:
+        from hostbench.measure.measure import reading
+
         self.device, self.batch_bytes, self.memory = device, nbytes, memory
         host_buffer = partial(device.host_buffer, nbytes, pinned=memory == "pinned")
         self.sources = [host_buffer() for _ in range(NUM_BATCHES)]
@@ -123,13 +122,8 @@ class Loop:
         self.is_noting = False
         known, what = _SECONDS.setdefault(device, {}), (nbytes, memory)
         if what not in known:
-            samples = []
-            for _ in range(_CALIBRATION_LOOPS):
-                start_s = device.now()
-                self.copy_only()
-                device.synchronize()
-                samples.append((device.now() - start_s) / NUM_BATCHES)
-            known[what] = median(samples)
+            loop = partial(reading, self.copy_only, 1, device.now, device.synchronize)
+            known[what] = median(loop()[0] for _ in range(_CALIBRATION_LOOPS)) / NUM_BATCHES
         seconds = compute_to_copy * known[what]
         self.compute = self._adding(seconds) if memory_bound else device.compute(seconds)
         device.synchronize()

@@ -39,25 +39,14 @@ def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[
 
 
 def _expects(
-    device: str,
-    blocking: bool,
-    memory: str = "pinned",
-    cache: str = "warm",
-    num_tensors: int = 1,
-    direction: str = "h2d",
-    **_: Any,
+    device: str, blocking: bool, memory: str = "pinned", cache: str = "warm", **_: Any
 ) -> dict[str, bool]:
-    """A call returns early when it may and can: on CUDA not where it blocks, nor to pageable
-    memory. Nothing is declared from pageable memory, of which CUDA's documentation says that it may
-    wait; nor where the caches are cold, for whether CUDA's allocations wait for the device is
-    nothing to build on; nor of a thousand calls, which may fill CUDA's queue, and then wait for it.
-
-    On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
-    """
-    is_staged = device == "cuda" and memory == "pageable" and direction == "h2d"
-    if (is_staged and not blocking) or cache == "cold" or num_tensors > 1:
-        return {}
-    return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
+    """To the device: a call returns early when it may. Nothing is declared of one that need not
+    wait from pageable memory, of which CUDA's documentation says that it may wait; nor where the
+    caches are cold, for whether CUDA's allocations wait for the device is nothing to build on. On
+    the cpu device a stream is a worker thread, so that a non_blocking copy needs no pinning."""
+    is_staged = device == "cuda" and memory == "pageable" and not blocking
+    return {} if is_staged or cache == "cold" else {"asynchronous": not blocking}
 
 
 def _workload(*sizes: int, **options: Any) -> Any:
@@ -132,7 +121,9 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
 
 @_plain_copy(
     "device_to_host",
-    expects=partial(_expects, direction="d2h"),
+    expects=lambda device, blocking, memory, **_: {  # to pageable memory CUDA always waits
+        "asynchronous": not blocking and (memory != "pageable" or device == "cpu")
+    },
     quick=lambda nbytes, memory, **_: nbytes == QUICK_SIZES[-1] and memory in MEMORY,
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
@@ -240,12 +231,7 @@ def host_to_all(device: Device, nbytes: int, num_devices: int) -> Prepared:
 
 
 def _anew(
-    device: Device,
-    source: Any,
-    make: Callable[[], Any],
-    cache: str,
-    target: Any = None,
-    **more: Any,
+    device: Device, source: Any, make: Any, cache: str, target: Any = None, **more: Any
 ) -> Prepared:
     """A step that makes a buffer and drops the one before; `cold` drops the caches before each
     sample. What arrived is looked for in `target`, or else in the buffer made last."""
@@ -262,8 +248,6 @@ def _anew(
     def verify() -> str | None:
         return _wrong(device, (keep[0] if target is None else target, source))
 
-    if cache == "cold":
-        drop()  # refused at once where there are no caches
     before = drop if cache == "cold" else None
     return Prepared(step=step, verify=verify, before=before, **more)
 
@@ -330,6 +314,7 @@ MANY = (1000 * 4 * KIB, 1000 * 64 * KIB)
 @_workload(
     *MANY,
     axes={"num_tensors": (1, 1000), "memory": MEMORY, "blocking": BLOCKING},
+    expects={},  # a thousand calls may fill CUDA's queue, and then wait for it
     baseline={**SYNC_PAGEABLE, "num_tensors": 1},
     link="host_to_device",
 )
@@ -429,13 +414,12 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     return _copies(device, (target, source), step=step, copies=copies, to_second_device=True)
 
 
-def _conversion(expects: Callable[..., dict[str, bool]], **options: Any) -> Any:
+def _conversion(**options: Any) -> Any:
     return _workload(
         *FEW_SIZES[1:3],
-        axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING},
-        expects=expects, baseline=SYNC_PAGEABLE,
+        axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING}, expects={},
         link=lambda direction, **_: "host_to_device" if direction == "h2d" else "device_to_host",
-        **options,
+        baseline=SYNC_PAGEABLE, **options,
     )  # fmt: skip
 
 
@@ -448,14 +432,7 @@ def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Any
     return device.typed(source, "float32"), target
 
 
-def _gathered(direction: str, memory: str, **axes: Any) -> dict[str, bool]:
-    """What the host gathers is pageable, whatever its source was."""
-    memory = "pageable" if direction == "h2d" else memory
-    expected = _expects(memory=memory, direction=direction, **axes)
-    return {**expected, "pageable": memory == "pageable"}
-
-
-@_conversion(_gathered)
+@_conversion()
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """Every second float32 of a buffer, copied dense. Timed: gathering and copying.
 
@@ -466,18 +443,11 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     return _copy(device, device.typed(target, "float32"), source, blocking=blocking)
 
 
-def _expects_of_cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
-    """A copy that blocks is cast on the host, into or from pageable memory."""
-    expected = _expects(blocking=blocking, memory=memory, **axes)
-    return {**expected, "pageable": blocking or memory == "pageable"}
-
-
 CAST = _conversion(
-    _expects_of_cast,
     # the link carries half of the bytes where the cast comes before it (Copy.cu)
     crosses=lambda nbytes, direction, blocking, **_: (
         nbytes / 2 if blocking == (direction == "h2d") else nbytes
-    ),
+    )
 )
 
 
