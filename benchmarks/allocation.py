@@ -73,11 +73,10 @@ def part(device: Device, nbytes: int, part: Any) -> Prepared:
     if part == "host_memory":
         new = device.creator("empty", nbytes, on_host=True)
         return Prepared(step=lambda: device.touch(new()))
-    source = device.host_buffer(nbytes, pinned=False)
     if part != "copy":
-        numbers = device.typed(source, "float32")
+        numbers = device.creator("empty", nbytes, on_host=True)()
         return Prepared(step=lambda: device.fill(numbers, part))
-    target = device.buffer(nbytes)
+    source, target = device.host_buffer(nbytes, pinned=False), device.buffer(nbytes)
     device.fill_pattern(source, seed=1)
     device.fill_pattern(target, seed=2)
     return Prepared(

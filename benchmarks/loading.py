@@ -145,7 +145,7 @@ class FedLoop:
             moved = device.move(batch, blocking=False)
             self.copied.record()
         with device.on(self.computes):
-            self.computes.wait(self.copied)
+            self.computes.wait_event(self.copied)
             self._use(moved)
             device.keep_for(moved, self.computes)
 

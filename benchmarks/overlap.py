@@ -196,11 +196,11 @@ class Loop:
             slot = batch % 2
             with self.device.on(copies):
                 if batch >= 2:
-                    copies.wait(self.computed[slot])
+                    copies.wait_event(self.computed[slot])
                 target = self._copy(batch)
                 self.copied[slot].record()
             with self.device.on(computes):
-                computes.wait(self.copied[slot])
+                computes.wait_event(self.copied[slot])
                 self._use(batch, target)
                 self.computed[slot].record()
 
@@ -210,11 +210,11 @@ class Loop:
         start, *ends = self.fetched[:3]
         start.record()
         for stream in self.streams[:2]:
-            stream.wait(start)
+            stream.wait_event(start)
         self.copy_stream()
         for stream, end in zip(self.streams[:2], ends, strict=True):
             end.record(stream)
-            captured.wait(end)
+            captured.wait_event(end)
 
     def round_robin(self) -> None:
         """As many streams as buffers: batch N on stream N modulo these, in order on each."""
@@ -231,7 +231,7 @@ class Loop:
                 target = self.device.move(source, blocking=False)
                 self.copied[slot].record()
             with self.device.on(computes):
-                computes.wait(self.copied[slot])
+                computes.wait_event(self.copied[slot])
                 self._use(batch, target)
                 self.device.keep_for(target, computes)
 
@@ -256,7 +256,7 @@ class Loop:
         def bring(batch: int) -> None:
             with self.device.on(ins):
                 if batch >= self.slots:
-                    ins.wait(self.fetched[batch % self.slots])
+                    ins.wait_event(self.fetched[batch % self.slots])
                 self._copy(batch)
                 self.copied[batch % self.slots].record()
 
@@ -266,11 +266,11 @@ class Loop:
             if batch + 1 < NUM_BATCHES:
                 bring(batch + 1)
             with self.device.on(computes):
-                computes.wait(self.copied[slot])
+                computes.wait_event(self.copied[slot])
                 self._use(batch, self.targets[slot])
                 self.computed[slot].record()
             with self.device.on(outs):
-                outs.wait(self.computed[slot])
+                outs.wait_event(self.computed[slot])
                 self._fetch(batch)
                 self.fetched[slot].record()
 

@@ -418,6 +418,7 @@ def _conversion(**options: Any) -> Any:
     return _workload(
         *FEW_SIZES[1:3],
         axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING}, expects={},
+        needs=lambda **axes: [*_needs(**axes), "tensors of torch"],
         link=lambda direction, **_: "host_to_device" if direction == "h2d" else "device_to_host",
         baseline=SYNC_PAGEABLE, **options,
     )  # fmt: skip
@@ -425,11 +426,13 @@ def _conversion(**options: Any) -> Any:
 
 def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Any, Any]:
     """(source of twice the bytes, as float32; target of all the bytes)."""
+    import torch
+
     if direction == "h2d":
         source, target = _host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
     else:
         source, target = device.buffer(2 * nbytes), _host_memory(device, nbytes, memory)
-    return device.typed(source, "float32"), target
+    return source.view(torch.float32), target
 
 
 @_conversion()
@@ -440,7 +443,7 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     """
     wide, target = _ends(device, nbytes, direction, memory)
     source = wide[::2]
-    return _copy(device, device.typed(target, "float32"), source, blocking=blocking)
+    return _copy(device, target.view(source.dtype), source, blocking=blocking)
 
 
 CAST = _conversion(
@@ -452,10 +455,12 @@ CAST = _conversion(
 
 
 def _cast(
-    device: Device, dtype: Any, nbytes: int, direction: str, memory: str, blocking: bool
+    device: Device, dtype: str, nbytes: int, direction: str, memory: str, blocking: bool
 ) -> Prepared:
+    import torch
+
     source, target = _ends(device, nbytes // 2, direction, memory)
-    return _copy(device, device.typed(target, dtype), source, blocking=blocking)
+    return _copy(device, target.view(getattr(torch, dtype)), source, blocking=blocking)
 
 
 @CAST

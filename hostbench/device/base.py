@@ -28,7 +28,6 @@ Buffer = Any
 """Bytes on the host or the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
 
 Fill = Literal["empty", "zeros", "randn", "full", "arange"]
-DType = Literal["uint8", "float16", "bfloat16", "float32"]
 Route = Literal["peer", "staged", "through_host"]
 """To a second device: directly, by the driver's way, by pinned host memory."""
 Memory = Literal["pageable", "pinned", "device"]
@@ -150,12 +149,9 @@ class Device(Protocol):
         """Touched memory of a second device. Raises Unavailable where that, or the way, is not."""
         raise self.refusal("second device")
 
-    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
-        """The same memory seen as `dtype`."""
-
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         """Write values that depend on `seed`, and wait until they are there: any bytes, or whole
-        numbers below 2048 where the buffer is typed as floats (exact in float16 too)."""
+        numbers below 2048 where the buffer is of floats (exact in float16 too)."""
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         """Whether two buffers, wherever they are, hold equal values now. Does not synchronize."""
@@ -215,8 +211,7 @@ class Device(Protocol):
             step()
         end.record()
         self.synchronize()
-        seconds: float = end.seconds_since(start)
-        return seconds / count
+        return self.seconds_between(start, end) / count
 
     def device_times(self, step: Step) -> list[float]:
         """Several of `event_time`, after one to warm up. A short step is repeated in between."""
@@ -243,8 +238,8 @@ class Device(Protocol):
         """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
 
     def stream(self) -> Any:
-        """A new stream, an ordered queue of the device's work. `wait(event)`: everything enqueued
-        from now on waits for it, the host does not. `synchronize()`: the host waits until all that
+        """A new stream, an ordered queue of the device's work. `wait_event(event)`: what comes
+        after it waits for that, the host does not. `synchronize()`: the host waits until all that
         was enqueued so far has finished."""
 
     @contextmanager
@@ -263,8 +258,11 @@ class Device(Protocol):
     def event(self, *, timing: bool = True, blocking: bool = False) -> Any:
         """A new event, a mark in a stream. `record(stream=None)` enqueues it, on the current stream
         where none is named; `synchronize()`: the host waits until it has been reached; `query()`:
-        whether it has, without waiting; `seconds_since(earlier)`: device seconds between two that
-        have. `blocking`: who synchronizes with it sleeps, and does not spin."""
+        whether it has, without waiting. `blocking`: who synchronizes with it sleeps, and does not
+        spin."""
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Device seconds from one event to a later one, both of which have been reached."""
 
     def loader(self, loading: Loading) -> Any:
         """A DataLoader; `reset` closes it. To iterate it is an epoch of host buffers, a batch each,

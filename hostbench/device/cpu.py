@@ -67,9 +67,6 @@ class CpuEvent:
     def query(self) -> bool:
         return not self._reached.locked()
 
-    def seconds_since(self, earlier: "CpuEvent") -> float:
-        return self._stamp_s - earlier._stamp_s
-
 
 class CpuStream:
     """An ordered queue of callables, run by one daemon thread of that name."""
@@ -87,7 +84,7 @@ class CpuStream:
         self._num_enqueued += 1
         self._tasks.put(task)
 
-    def wait(self, event: CpuEvent) -> None:
+    def wait_event(self, event: CpuEvent) -> None:
         self.enqueue(partial(_wait, event._reached))  # of the mark as it is recorded now
 
     def synchronize(self) -> None:
@@ -217,6 +214,9 @@ class CpuDevice(TorchDevice):
         if blocking:
             self.require("events that put the host to sleep")
         return CpuEvent(self)
+
+    def seconds_between(self, start: CpuEvent, end: CpuEvent) -> float:
+        return end._stamp_s - start._stamp_s
 
     def synchronize(self) -> None:
         """Wait for all streams also when one failed: its error must not come up in a later case."""

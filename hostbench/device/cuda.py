@@ -11,8 +11,7 @@ import os
 import re
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -55,19 +54,6 @@ _NVLINK_SENT_KIB = (138, 0xFFFFFFFF)
 """NVML's NVLINK_THROUGHPUT_DATA_TX: data without headers, by this scope of all links together."""
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
-
-
-class CudaStream(torch.cuda.Stream):
-    """torch's. Streams do not wait for the default stream unless told to by an event."""
-
-    wait = torch.cuda.Stream.wait_event
-
-
-class CudaEvent(torch.cuda.Event):
-    """torch's."""
-
-    def seconds_since(self, earlier: torch.cuda.Event) -> float:
-        return float(earlier.elapsed_time(self)) / 1e3
 
 
 class CudaDevice(TorchDevice):
@@ -193,7 +179,7 @@ class CudaDevice(TorchDevice):
         if empty is not None:
             empty()
 
-    def keep_for(self, buffer: Buffer, stream: CudaStream) -> None:
+    def keep_for(self, buffer: Buffer, stream: Any) -> None:
         buffer.record_stream(stream)
 
     def memory_stats(self) -> dict[str, int]:
@@ -279,23 +265,20 @@ class CudaDevice(TorchDevice):
         readings = [self.event_time(spin) for _ in range(_CALIBRATION_READINGS)]
         return _CALIBRATION_CYCLES / median(readings)
 
-    def stream(self) -> CudaStream:
-        return CudaStream(self.torch_device)  # type: ignore[no-untyped-call]
+    def stream(self) -> Any:
+        return _cuda.Stream(self.torch_device)
 
-    @contextmanager
-    def on(self, stream: CudaStream) -> Iterator[None]:
-        with torch.cuda.stream(stream):
-            yield
+    def on(self, stream: Any) -> Any:
+        return torch.cuda.stream(stream)
 
-    def this_stream(self) -> CudaStream:
-        stream: Any = torch.cuda.current_stream(self.torch_device)
-        names = "stream_id", "device_index", "device_type"
-        same: CudaStream = CudaStream(**{name: getattr(stream, name) for name in names})  # type: ignore[no-untyped-call]
-        return same
+    def this_stream(self) -> Any:
+        return _cuda.current_stream(self.torch_device)
 
-    def event(self, *, timing: bool = True, blocking: bool = False) -> CudaEvent:
-        event: CudaEvent = CudaEvent(enable_timing=timing, blocking=blocking)  # type: ignore[no-untyped-call]
-        return event
+    def event(self, *, timing: bool = True, blocking: bool = False) -> Any:
+        return _cuda.Event(enable_timing=timing, blocking=blocking)
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        return float(start.elapsed_time(end)) / 1e3
 
     def graph(self, work: Step) -> Step:
         """As in torch's guide, but captured on the stream that `work` was warmed up on, so that

@@ -4,9 +4,7 @@ The host has one clock. Enqueueing costs it `launch_s` (events are free), a sync
 once the awaited work has finished. A stream runs its work in order. A copy needs a copy engine
 (one, or one for each direction), compute the compute engine, which takes work in the order of
 enqueueing, whatever stream it is from. A pageable copy is staged while the host waits: never
-asynchronous, as on CUDA. Memory that is not dense is gathered first, on the side that it is on; a
-cast runs on the host when the copy blocks and on the device when it does not; what the host casts
-or gathers is pageable (pytorch, aten/src/ATen/native/cuda/Copy.cu).
+asynchronous, as on CUDA.
 
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
@@ -23,17 +21,7 @@ from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
-from hostbench.device.base import (
-    Device,
-    DType,
-    Fill,
-    HostRead,
-    Memory,
-    Route,
-    Step,
-    lacking,
-    learned,
-)
+from hostbench.device.base import Device, Fill, HostRead, Memory, Route, Step, lacking, learned
 from hostbench.device.loading import Loading
 from hostbench.device.simulated_file import Link, Simulation
 
@@ -41,7 +29,6 @@ __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
-_SIZES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
 """Launches before and after the host has read; what else reads needs none."""
 
@@ -56,8 +43,6 @@ class SimulatedBuffer:
     on_host: bool
     pinned: bool = False
     device: int = 0
-    dtype: str = "uint8"
-    is_dense: bool = True
     writes: list[tuple[float, float, Any]] = field(default_factory=list)
 
     def write(self, token: Any, start_s: float, end_s: float | None = None) -> None:
@@ -74,15 +59,8 @@ class SimulatedBuffer:
         return None
 
     def __getitem__(self, part: slice) -> "SimulatedBuffer":
-        """A view; of each step-th element it is not dense."""
-        size = _SIZES[self.dtype]
-        nbytes = size * len(range(*part.indices(self.nbytes // size)))
-        return replace(self, nbytes=nbytes, is_dense=self.is_dense and part.step in (None, 1))
-
-    def new(self, like: "SimulatedBuffer", dtype: str) -> "SimulatedBuffer":
-        """A dense one for these elements as `dtype`, where `like` is."""
-        nbytes = self.nbytes // _SIZES[self.dtype] * _SIZES[dtype]
-        return SimulatedBuffer(nbytes, like.on_host, device=like.device, dtype=dtype)
+        """A view of these bytes."""
+        return replace(self, nbytes=len(range(*part.indices(self.nbytes))))
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +70,7 @@ class SimulatedStream:
     device: Any
     free_s: float = 0.0
 
-    def wait(self, event: Any) -> None:
+    def wait_event(self, event: Any) -> None:
         self.free_s = max(self.free_s, event.at_s)
 
     def synchronize(self) -> None:
@@ -114,9 +92,6 @@ class SimulatedEvent:
 
     def query(self) -> bool:
         return bool(self.at_s <= self.device.host_s)
-
-    def seconds_since(self, earlier: "SimulatedEvent") -> float:
-        return self.at_s - earlier.at_s
 
 
 class SimulatedDevice(Device):
@@ -164,9 +139,6 @@ class SimulatedDevice(Device):
     def second_buffer(self, nbytes: int, route: Route) -> SimulatedBuffer:
         self.require("second device")
         return SimulatedBuffer(nbytes, on_host=False, device=1)
-
-    def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:
-        return replace(buffer, dtype=dtype)
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
@@ -247,37 +219,6 @@ class SimulatedDevice(Device):
     # ---- copies
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
-        if not source.is_dense:
-            source = self._converted(source, source.new(source, source.dtype))
-        cast_on_host = blocking and (source.on_host or target.on_host)
-        if source.dtype == target.dtype:
-            self._copy_bytes(target, source, blocking=blocking)
-        elif source.on_host == cast_on_host:  # the cast comes first
-            cast = self._converted(source, source.new(source, target.dtype))
-            self._copy_bytes(target, cast, blocking=blocking)
-        else:
-            between = source.new(target, source.dtype)
-            self._copy_bytes(between, source, blocking=blocking)
-            self._converted(between, target)
-
-    def _converted(self, source: SimulatedBuffer, into: SimulatedBuffer) -> SimulatedBuffer:
-        """The source gathered or cast, on the side it is on; a cache had the memory for it."""
-        nbytes = max(source.nbytes, into.nbytes)
-        self.spend(self.link.alloc_s)
-        if source.on_host:
-            start_s = self.host_s
-            self.spend(nbytes / self.link.host_bytes_per_s)
-            end_s = self.host_s
-        else:
-            seconds = nbytes / self.link.device_bytes_per_s
-            start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        into.write(partial(source.token, start_s), start_s, end_s)
-        return into
-
-    def _copy_bytes(
-        self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
-    ) -> None:
-        """As they are, by an engine."""
         link, nbytes, into = self.link, source.nbytes, source.on_host
         pageable = (source.on_host or target.on_host) and not (source if into else target).pinned
         if not source.on_host and not target.on_host:
@@ -314,6 +255,9 @@ class SimulatedDevice(Device):
     def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
         return SimulatedEvent(self)
 
+    def seconds_between(self, start: SimulatedEvent, end: SimulatedEvent) -> float:
+        return end.at_s - start.at_s
+
     def loader(self, loading: Loading) -> "SimulatedLoader":
         return SimulatedLoader(self, loading)
 
@@ -321,7 +265,7 @@ class SimulatedDevice(Device):
         self.host_s = max(self.host_s, event.at_s)
 
     def counter(self) -> SimulatedBuffer:
-        counter = self.buffer(_SIZES["float32"])
+        counter = self.buffer(4)
         counter.write(0, self.host_s)
         return counter
 
@@ -340,7 +284,7 @@ class SimulatedDevice(Device):
         def read() -> Any:
             for _ in range(before):
                 self.enqueue("compute", 0.0)
-            self._copy_bytes(host, counter, blocking=True)
+            self.copy(host, counter, blocking=True)
             for _ in range(after):
                 self.enqueue("compute", 0.0)
             return learned(how, host.token(self.host_s))

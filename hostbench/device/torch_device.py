@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device.base import Buffer, Device, DType, Fill, HostRead, Memory, Step
+from hostbench.device.base import Buffer, Device, Fill, HostRead, Memory, Step
 from hostbench.device.loading import NUM_ITEMS, Loading
 
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
@@ -24,9 +24,6 @@ TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
 _LEARNING_RATE = 1e-9
 FULL = 1.0
 """What `full` writes."""
-_DTYPES: dict[str, torch.dtype] = {
-    name: getattr(torch, name) for name in ("uint8", "float16", "bfloat16", "float32")
-}
 _BLOCK_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
 _STEP, _SEED_STEP = 2654435761, 40503 << 16  # odd, so that neighbours and seeds have nothing alike
 
@@ -120,9 +117,6 @@ class TorchDevice(Device):
 
     def touch(self, buffer: Buffer) -> None:
         buffer.view(torch.uint8)[:: mmap.PAGESIZE].zero_()
-
-    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
-        return buffer.view(_DTYPES[dtype])
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         """From arithmetic on the side where the buffer lies: nothing crosses a link for it. Bytes,

@@ -110,7 +110,7 @@ def test_a_fill_in_place_and_each_device_write_the_same(
         return write()
 
     gpu = CudaDevice()
-    buffer = cpu.typed(cpu.host_buffer(4 * 1000, pinned=False), "float32")
+    buffer = cpu.creator("empty", 4 * 1000, on_host=True)()
     buffer.fill_(-3.0)
     seeded(partial(cpu.fill, buffer, fill))
     assert torch.equal(buffer, seeded(cpu.creator(fill, 4 * 1000, on_host=True)))

@@ -32,10 +32,10 @@ def test_a_missing_event_fails_the_data_proof(
     that was there before; copies overwrite what it still has to read."""
     device = SimulatedDevice()
     loop = Loop(device, SIZE, "pinned", returns=schedule == "three_streams")
-    prepared, wait = loop.prepared(schedule), SimulatedStream.wait
+    prepared, wait = loop.prepared(schedule), SimulatedStream.wait_event
     assert verified(device, prepared) is None
     monkeypatch.setattr(
-        SimulatedStream, "wait", lambda s, event: s is loop.streams[deaf] or wait(s, event)
+        SimulatedStream, "wait_event", lambda s, event: s is loop.streams[deaf] or wait(s, event)
     )
     said = str(verified(device, prepared))
     assert "computed on other data" in said or "came back as other data" in said

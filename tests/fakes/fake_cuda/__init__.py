@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from hostbench.core.units import MIB
 from hostbench.device import cuda as cuda_device
-from hostbench.device.cuda import CudaDevice, CudaEvent, CudaStream
+from hostbench.device.cuda import CudaDevice
 from hostbench.facts.nvml import open_nvml
 from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Gpu, Node, Queue
 from tests.fakes.fake_cuda.tensors import CudaTensor, Machine, Mode
@@ -61,9 +61,6 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
         )
         put(_torch._C, **{n: type(n, (own,), {"machine": machine}) for n, own in bases})
         put(_torch.cuda, **_built_on_these_bases())
-        for own, base in ((CudaStream, _torch.cuda.Stream), (CudaEvent, _torch.cuda.Event)):
-            body = {n: it for n, it in vars(own).items() if n not in ("__dict__", "__weakref__")}
-            put(cuda_device, **{own.__name__: type(own.__name__, (base,), body)})
         patch.setitem(sys.modules, "pynvml", counting)
         open_nvml.cache_clear()
         stack.callback(open_nvml.cache_clear)
