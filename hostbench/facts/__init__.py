@@ -46,7 +46,8 @@ def collect(
     host = {
         row.name: Unknown(row.why) if value is None else value
         for row in rows_of("host")
-        for value in [read(root) for read in row.read if callable(read)]
+        if callable(row.read)
+        for value in [row.read(root)]
     }
     hashes = torch_state.uuid_hashes if torch_state else ()
     return {

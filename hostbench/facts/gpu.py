@@ -26,7 +26,7 @@ class Hardware:
 
     num_gpus: int
     seen_by: str | None = None
-    """`nvml`, `proc`, `dev` or `pci`; None where none is visible."""
+    """`nvml`, `proc` or `pci`; None where none is visible."""
     names: tuple[str, ...] = ()
     """Model names where the source tells them."""
     why: str | None = None
@@ -57,10 +57,10 @@ def nvidia_hardware(
 
     def names_of(nvml: Nvml) -> tuple[str, ...]:
         gpus = nvml.handles()
-        open_ones = [gpu for gpu in gpus if not isinstance(gpu, Unknown)]
-        facts = [nvml.read(["nvmlDeviceGetName"], gpu) for gpu in open_ones]
-        names = [UNNAMED if isinstance(fact, Unknown) else str(fact) for fact in facts]
-        return tuple(names) or (UNNAMED,) * len(gpus)
+        names = [
+            nvml.read("nvmlDeviceGetName", gpu) for gpu in gpus if not isinstance(gpu, Unknown)
+        ]
+        return tuple(map(str, names)) or (UNNAMED,) * len(gpus)
 
     try:
         names = asking(names_of, library)()
@@ -74,10 +74,8 @@ def nvidia_hardware(
 def _shown_by_kernel(root: Path, why: str) -> Hardware:
     drivers = sorted((root / "proc/driver/nvidia/gpus").glob("*"))
     names = [read_fields(folder / "information").get("Model") or UNNAMED for folder in drivers]
-    nodes = [UNNAMED for _ in (root / "dev").glob("nvidia[0-9]*")]
-    for seen_by, models in (("proc", names), ("dev", nodes)):
-        if models:
-            return Hardware(num_gpus=len(models), seen_by=seen_by, names=tuple(models), why=why)
+    if names:
+        return Hardware(num_gpus=len(names), seen_by="proc", names=tuple(names), why=why)
     num_pci = sum(
         read_text(device / "vendor") == "0x10de"
         and (read_text(device / "class") or "").startswith("0x03")  # a display or 3D controller
@@ -137,6 +135,5 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
 
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
     """These facts of the driver, or of a GPU, whose handle may be why it has none."""
-    if handle and isinstance(handle[0], Unknown):
-        return {row.name: handle[0] for row in rows}
-    return {row.name: nvml.read(row.read, *handle, why=row.why) for row in rows}
+    lost = next((own for own in handle if isinstance(own, Unknown)), None)
+    return {row.name: lost or nvml.read(row.read, *handle, why=row.why) for row in rows if row.read}

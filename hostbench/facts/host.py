@@ -6,7 +6,7 @@ serial numbers or a user's paths.
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,31 +99,16 @@ def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
 
 
 def cpu_quota_cores(root: Path) -> float | None:
-    """The tightest CPU quota in cores over this process's cgroup and its parents, or None."""
+    """The tightest CPU quota in cores over this process's cgroup (v2) and its parents, or None."""
+    # Inside a container this path often does not exist: the mount itself is the container's folder.
+    inner = Path((read_text(root / "proc/self/cgroup") or "").removeprefix("0::").strip("/"))
     quotas = []
-    for folder in _cgroups(root, ""):
-        quota, _, period = (read_text(folder / "cpu.max") or "").partition(" ")
-        if quota.isdigit() and period.isdigit() and int(period):
+    for folder in (inner, *inner.parents):
+        limit = root / "sys/fs/cgroup" / folder / "cpu.max"
+        quota, _, period = (read_text(limit) or "").partition(" ")
+        if ".." not in folder.parts and quota.isdigit() and period.isdigit() and int(period):
             quotas.append(int(quota) / int(period))
-    for folder in _cgroups(root, "cpu"):
-        quota_us, period_us = (read_int(folder / f"cpu.cfs_{of}_us") for of in ("quota", "period"))
-        if quota_us and period_us and quota_us > 0:
-            quotas.append(quota_us / period_us)
     return min(quotas, default=None)
-
-
-def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """This process's folder of a v1 controller (or of v2, for ""), and its parents. Inside a
-    container that path often does not exist: the mount itself is the container's folder."""
-    inner = Path()
-    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controller in controllers.split(","):
-            inner = Path(path.strip("/"))
-            break
-    for part in (inner, *inner.parents):
-        if ".." not in part.parts:
-            yield root / "sys/fs/cgroup" / controller / part
 
 
 def cache_bytes(root: Path) -> int | None:
@@ -160,18 +145,13 @@ def virtualized(root: Path) -> bool | None:
 
 
 def container(root: Path) -> str:
-    """The container's kind: by what it mounts, else by a word in the first process's cgroup."""
-    cgroups = read_text(root / "proc/1/cgroup") or ""
-    signs = [
-        ("kubernetes", (root / "var/run/secrets/kubernetes.io").exists()),
-        ("podman", (root / "run/.containerenv").exists()),
-        ("kubernetes", "kubepods" in cgroups),
-        *((kind, kind in cgroups) for kind in ("docker", "containerd")),
-        ("podman", "libpod" in cgroups),
-        ("lxc", "lxc" in cgroups),
-        ("docker", (root / ".dockerenv").exists()),
-    ]
-    return next((kind for kind, is_there in signs if is_there), "none seen")
+    """The container's kind, by what it mounts."""
+    signs = {
+        "kubernetes": "var/run/secrets/kubernetes.io",
+        "podman": "run/.containerenv",
+        "docker": ".dockerenv",
+    }
+    return next((kind for kind, path in signs.items() if (root / path).exists()), "none seen")
 
 
 # ---- whose CPU time it was ----------------------------------------------------------------------

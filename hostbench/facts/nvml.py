@@ -4,12 +4,11 @@ Every call answers with a Fact: what this GPU, driver or VM refuses is unknown w
 call never returns where the driver is stuck: whoever cannot wait for ever asks by `asking`.
 """
 
-import ctypes
 import hashlib
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,20 +24,17 @@ Call = str | Callable[..., Any]
 Field = int | tuple[int, int]
 """A field id, or a field id with its scope (most often a link)."""
 
-FUNCTION_NOT_FOUND = 13
-
 _REASONS = {
     3: "not supported by this GPU or VM",
     4: "no permission: run as root, or ask the administrator",
     9: "the NVIDIA driver is not loaded: run nvidia-smi as root or load the kernel module",
     12: "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs "
     "and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-    FUNCTION_NOT_FOUND: "this driver is too old for it: upgrade the driver",
+    13: "this driver is too old for it: upgrade the driver",
     15: "the GPU is lost: reset it or restart the machine, and look at `dmesg`",
     16: "the GPU needs a reset: `nvidia-smi --gpu-reset` while nothing uses it, or restart the "
     "machine",
     18: "driver and NVML library differ in version: restart the machine after the driver upgrade",
-    25: "this driver does not know this version of the call: upgrade the driver",
     999: "NVML fails without a reason: in a container, start it again, as systemd's daemon-reload "
     "takes its GPUs away; else look at `dmesg`",
 }
@@ -115,31 +111,17 @@ class Nvml:
         except Exception as error:
             return Unknown(self.reason(error))
 
-    def read(self, calls: Sequence[Call], *arguments: Any, why: str = "") -> Fact:
-        """The first of these calls that GPU, driver and pynvml answer; the last refusal is the
-        reason, or `why` where the answer is none."""
-        fact: Any = None
-        for call in calls:
-            fact = self.ask(call, *arguments)
-            if not isinstance(fact, Unknown):
-                break
-        if isinstance(fact, bytes):
-            fact = fact.decode(errors="replace")
+    def read(self, call: Call, *arguments: Any, why: str = "") -> Fact:
+        """As `ask`; `why` where the answer is none."""
+        fact: Any = self.ask(call, *arguments)
         return Unknown(why or "NVML answered nothing") if fact is None or fact == "" else fact
 
     def reason(self, error: Exception) -> str:
-        """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
+        """Why a call failed, in words. What pynvml makes of a driver that lacks the newest version
+        of a call, and of a call that it lacks itself, is no NVMLError."""
         if isinstance(error, self.library.NVMLError):
-            code = int(getattr(error, "value", -1))
-            return _REASONS.get(code, f"NVML: {error}")
-        # What pynvml makes of FUNCTION_NOT_FOUND in some calls is no NVMLError.
-        if isinstance(error, getattr(self.library, "NVMLLibraryMismatchError", ())):
-            return _REASONS[FUNCTION_NOT_FOUND]
-        if isinstance(error, AttributeError):
-            return "this nvidia-ml-py lacks the call: upgrade nvidia-ml-py"
-        if isinstance(error, ctypes.ArgumentError | ValueError | TypeError):
-            return f"nvidia-ml-py refuses its own argument: {error}"
-        raise error
+            return _REASONS.get(int(getattr(error, "value", -1)), f"NVML: {error}")
+        return f"driver and nvidia-ml-py do not fit: {type(error).__name__}: {error}"
 
     def handles(self) -> list[Any]:
         """Of each GPU that the driver shows the handle, or the Unknown that says why there is
@@ -161,7 +143,7 @@ class Nvml:
             slices = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot) for slot in slots]
             for device in (gpu, *slices):
                 if not isinstance(device, Unknown):
-                    uuid = self.read(["nvmlDeviceGetUUID"], device)
+                    uuid = self.read("nvmlDeviceGetUUID", device)
                     yield index, uuid if isinstance(uuid, Unknown) else bare(str(uuid))
 
     def index_of(self, uuid: str) -> int:
@@ -249,12 +231,6 @@ def slot(library: Any, handle: Any, name: str) -> int | None:
     writes the address as `00000000:18:00.0`."""
     match = _PCI_ADDRESS.fullmatch(str(library.nvmlDeviceGetPciInfo(handle).busId).lower())
     return match and read_int(PCI_DEVICES / f"{int(match[1], 16):04x}{match[2]}" / name)
-
-
-def numa_node(library: Any, handle: Any) -> str | None:
-    """Of its slot; a virtual machine says -1."""
-    node = slot(library, handle, "numa_node")
-    return None if node is None or node < 0 else str(node)
 
 
 def num_other(processes: Any) -> int:

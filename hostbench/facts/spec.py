@@ -44,10 +44,9 @@ class Spec:
     group: FactGroup
     """`gpu` stands for `gpu0`, `gpu1`, ..."""
     name: str
-    read: tuple[Call, ...] = field(default=(), repr=False)
+    read: Call | None = field(default=None, repr=False)
     """Takes the root folder (host), NVML (nvml) or NVML and a handle (gpu); a text names a function
-    of NVML. Of several the first that is not refused answers. Without one, the module that fills
-    the group reads it with others."""
+    of NVML. Without one, the module that fills the group reads it with others."""
     why: str = ""
     """The reason where `read` answers None."""
     moved: HasMoved | None = differs
@@ -63,7 +62,7 @@ def _cuda_version(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _fact(group: FactGroup, name: str, *read: Call, **options: Any) -> Spec:
+def _fact(group: FactGroup, name: str, read: Call | None = None, **options: Any) -> Spec:
     return Spec(group=group, name=name, read=read, **options)
 
 
@@ -84,7 +83,6 @@ ROWS = (
     _gpu("mig", lambda n, h: switch(n.nvmlDeviceGetMigMode(h)[0])),
     _nvml("num_gpus", "nvmlDeviceGetCount"),
     _host("num_usable_cores", lambda r: host.usable_cores(len(os.sched_getaffinity(0)), r)),
-    _gpu("numa_nodes", nvml.numa_node, why=_NO_SLOT),
     _gpu("uuid_sha256", lambda n, h: nvml.hash_uuid(n.nvmlDeviceGetUUID(h))),
     # software
     _nvml("driver", "nvmlSystemGetDriverVersion"),
@@ -121,7 +119,6 @@ ROWS = (
     # what moves while it runs
     _gpu(
         "throttle_reasons",
-        lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksEventReasons(h)),
         lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
         volatile=True,
         moved=lambda old, new: set(slowing(old)) != set(slowing(new)),
@@ -132,7 +129,6 @@ ROWS = (
     _gpu(
         "num_other_processes",
         lambda n, h: nvml.num_other(n.nvmlDeviceGetComputeRunningProcesses(h)),
-        lambda n, h: nvml.num_other(n.nvmlDeviceGetComputeRunningProcesses_v2(h)),
         volatile=True,
     ),
     # read together by `watch`
@@ -140,7 +136,6 @@ ROWS = (
     _host("steal_share", volatile=True, moved=by(absolute=0.05)),
     _gpu(
         "temperature_c",
-        lambda n, h: n.nvmlDeviceGetTemperatureV(h, 0),
         lambda n, h: n.nvmlDeviceGetTemperature(h, 0),
         volatile=True,
         moved=by(absolute=15),
@@ -152,11 +147,7 @@ ROWS = (
     _host("num_logical_cores", lambda _: os.cpu_count(), why=_SILENT),
     _host("memory_bytes", lambda _: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
     _host("cache_bytes", host.cache_bytes, why=_SILENT),
-    _gpu(
-        "memory_bytes",
-        lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total,
-        lambda n, h: n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2).total,
-    ),
+    _gpu("memory_bytes", lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total),
     _gpu("memory_bus_width_bits", "nvmlDeviceGetMemoryBusWidth"),
     _gpu("memory_clock_max_mhz", lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _MEMORY)),
     _gpu("pcie_gpu_max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
@@ -167,13 +158,13 @@ ROWS = (
     _gpu("c2c_max_mb_per_s", nvml.c2c_mb_per_s, why="no active C2C link"),
     # never a cause
     _software("asv", moved=None),
-    _gpu("cuda_index", moved=None),
     _host("load_average_1min", lambda _: os.getloadavg()[0], moved=None),
     _gpu(
         "ecc_uncorrected_lifetime_total",
         lambda n, h: int(n.nvmlDeviceGetTotalEccErrors(h, 1, 1)),
         moved=None,
     ),
+    _gpu("cuda_index", moved=None),
 )
 
 LINK_BYTES = (

@@ -77,7 +77,7 @@ def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnos
         remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
     elif mute:
         remedy = mute[0]
-    elif hardware.seen_by in ("dev", "proc") and hardware.why:
+    elif hardware.seen_by == "proc" and hardware.why:
         remedy = hardware.why
     elif hardware.seen_by == "pci":
         remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"

@@ -102,15 +102,6 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path: Path) -> None:
     [
         ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, "num_usable_cores", 2),
         (
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/box\n",
-                "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "300000",
-                "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
-            },
-            "num_usable_cores",
-            3,
-        ),
-        (
             {"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"},
             "num_usable_cores",
             5,
@@ -119,7 +110,6 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path: Path) -> None:
         ({"proc/cpuinfo": "CPU part\t: 0xd4f\n"}, "virtualized", None),
         ({"proc/cpuinfo": "CPU part\t: 0xd4f\n"}, "cpu_model", "Neoverse-V2"),
         ({".dockerenv": ""}, "container", "docker"),
-        ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "container", "kubernetes"),
     ],
 )
 def test_quotas_virtual_machines_and_containers(

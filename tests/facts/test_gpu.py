@@ -37,7 +37,7 @@ def test_a_healthy_gpu() -> None:
     assert facts["nvml"]["confidential_computing"] == "off"
     values = facts["gpu0"]
     unread = {name for name, fact in values.items() if isinstance(fact, Unknown)}
-    assert unread == {"c2c_max_mb_per_s", "pci_device_max_width", "numa_nodes"}
+    assert unread == {"c2c_max_mb_per_s", "pci_device_max_width"}
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -94,11 +94,10 @@ def test_the_fake_has_the_real_names() -> None:
     assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == 198
     assert pynvml.NVML_FI_DEV_NVLINK_GET_SPEED == 164
     assert pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW == 172
-    assert FakeNvml().nvmlMemory_v2 == pynvml.nvmlMemory_v2
     assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
 
 
-# facts of more than one call, and of older drivers
+# facts of more than one call
 
 
 def test_nvlinks_are_summed_one_way() -> None:
@@ -120,35 +119,22 @@ def test_c2c_is_summed_over_its_links() -> None:
     assert value("c2c_enabled") == "off"
 
 
-def test_an_older_call_answers_what_the_newer_one_refuses() -> None:
-    older = FakeGpu(errors={"nvmlDeviceGetTemperatureV": fake.NOT_SUPPORTED})
-    assert value("temperature_c", older) == 31
-    calls = ("TemperatureV", "Temperature")
-    denied = FakeGpu(errors={f"nvmlDeviceGet{call}": fake.NO_PERMISSION for call in calls})
-    assert "no permission" in str(gpu(denied)["temperature_c"])
-
-
-def test_other_processes_are_counted_also_by_an_old_driver() -> None:
+def test_other_processes_are_counted() -> None:
     """Some calls raise what is no NVMLError where the driver lacks their newest version."""
-    pids = (os.getpid(), 10, 11)
-    assert value("num_other_processes", FakeGpu(pids=pids)) == 2
-    older = {"nvmlDeviceGetComputeRunningProcesses": fake.NVMLLibraryMismatchError()}
-    assert value("num_other_processes", FakeGpu(errors=older, pids=pids)) == 2
-    oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
-    assert "driver is too old" in str(value("num_other_processes", FakeGpu(errors=oldest)))
+    assert value("num_other_processes", FakeGpu(pids=(os.getpid(), 10, 11))) == 2
+    older = {"nvmlDeviceGetComputeRunningProcesses": RuntimeError("no such version")}
+    assert "do not fit: RuntimeError" in str(value("num_other_processes", FakeGpu(errors=older)))
 
 
 def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "PCI_DEVICES", tmp_path)
     device = tmp_path / "0000:18:00.0"
     device.mkdir()
-    (device / "numa_node").write_text("0\n")
     (device / "max_link_width").write_text("16\n")
-    assert (value("numa_nodes"), value("pci_device_max_width")) == ("0", 16)
-    (device / "numa_node").write_text("-1\n")
+    assert value("pci_device_max_width") == 16
     (device / "max_link_width").unlink()
     none = Unknown("sysfs does not show the GPU's PCI slot")
-    assert gpu()["numa_nodes"] == gpu()["pci_device_max_width"] == none
+    assert gpu()["pci_device_max_width"] == none
     mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})
     assert gpu(mute)["pci_device_max_width"] == Unknown(NOT_HERE)
 
@@ -196,10 +182,6 @@ def test_hardware_by_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "sys/bus/pci/devices/0000:1a:00.0/driver").symlink_to(drivers)
     by_pci = nvidia_hardware(tmp_path, missing, {})
     assert (by_pci.num_gpus, by_pci.seen_by, by_pci.names) == (1, "pci", ())
-    put(tmp_path / "dev/nvidia0")
-    put(tmp_path / "dev/nvidiactl")
-    by_dev = nvidia_hardware(tmp_path, missing, {})
-    assert (by_dev.num_gpus, by_dev.seen_by) == (1, "dev")
     put(tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information", "Model: NVIDIA H200\n")
     by_proc = nvidia_hardware(tmp_path, missing, {})
     assert (by_proc.seen_by, by_proc.names) == ("proc", ("NVIDIA H200",))
@@ -255,7 +237,7 @@ def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
 # NVML that does not return: it is waited for, and the kernel is asked instead
 
 
-@pytest.fixture(params=["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetTemperatureV"])
+@pytest.fixture(params=["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetTemperature"])
 def stuck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNvml]:
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.1)
     library = FakeNvml(hangs=request.param)
@@ -264,15 +246,15 @@ def stuck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_the_kernel_is_asked_where_nvml_hangs(stuck: FakeNvml, tmp_path: Path) -> None:
-    put(tmp_path / "dev/nvidia0")
+    put(tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information", "Model: NVIDIA H200\n")
     torch = TorchState(installed=True, importable=True, cuda_works=True, devices=("NVIDIA H200",))
     facts = collect(tmp_path, stuck, environ={}, torch_state=torch)
     assert facts["nvml"]["driver"] == Unknown(nvml.STUCK)
     said = findings(facts, nvidia_hardware(tmp_path, FakeNvml(), {}), torch)
     assert [each.remedy for each in said if "no NVML" in each.text] == [nvml.STUCK]
-    if stuck.hangs != "nvmlDeviceGetTemperatureV":
+    if stuck.hangs != "nvmlDeviceGetTemperature":
         hardware = nvidia_hardware(tmp_path, stuck, {})
-        assert (hardware.num_gpus, hardware.seen_by, hardware.why) == (1, "dev", nvml.STUCK)
+        assert (hardware.num_gpus, hardware.seen_by, hardware.why) == (1, "proc", nvml.STUCK)
 
 
 ENDS = """

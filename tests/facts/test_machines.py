@@ -30,8 +30,7 @@ class Machine:
     def __init__(self, name: str, root: Path) -> None:
         self.root, self.nvml = root, fake_nvml.machine(name)
         if name == "library_missing":
-            (root / "dev").mkdir()
-            (root / "dev/nvidia0").touch()
+            (root / "proc/driver/nvidia/gpus/0000:18:00.0").mkdir(parents=True)
         uuids = UUIDS.get(name, (FakeGpu().uuid,))
         hashes = tuple(map(hash_uuid, uuids))
         self.torch = TorchState(installed=True, importable=True, uuid_hashes=hashes)

@@ -78,7 +78,7 @@ def test_what_readings_add_up_to(readings: list[FakeGpu], clock: Fact, reasons: 
 
 
 def test_load_by_bytes_where_the_reasons_are_not_told() -> None:
-    silent = {f"nvmlDeviceGetCurrentClocks{word}Reasons": 3 for word in ("Event", "Throttle")}
+    silent = {"nvmlDeviceGetCurrentClocksThrottleReasons": 3}
     library = FakeNvml(gpus=(FakeGpu(errors=silent, counter_bits=32),))
     library.copy((1 << 32) - 100)
     library.loads[0].busy = False
@@ -97,8 +97,8 @@ def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     library, written = FakeNvml(gpus=(SLEEPY,)), dict[str, Any]()
     with watching(written.__setitem__, GPU0, 1, library):
         library.copy(64 * MIB)
-        num = library.asked["nvmlDeviceGetTemperatureV"]
-        while library.asked["nvmlDeviceGetTemperatureV"] < num + 2:  # one at least under load
+        num = library.asked["nvmlDeviceGetTemperature"]
+        while library.asked["nvmlDeviceGetTemperature"] < num + 2:  # one at least under load
             time.sleep(0.001)
     assert not [each for each in threading.enumerate() if each.name == "hostbench-nvml"]
     assert written["during"]["gpu0"]["pcie_generation"] == 5
@@ -114,7 +114,7 @@ def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyP
     wrong = watched(FakeNvml(), GPU0, fail)
     assert wrong["gpu0"]["temperature_c"] == Unknown("ZeroDivisionError: odd")
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
-    library, written = FakeNvml(hangs="nvmlDeviceGetTemperatureV"), dict[str, Any]()
+    library, written = FakeNvml(hangs="nvmlDeviceGetTemperature"), dict[str, Any]()
     with watching(written.__setitem__, GPU0, 1, library):
         assert library.hung.wait(60)
     assert written["during"]["gpu0"]["pcie_width"] == Unknown(nvml.STUCK)

@@ -31,11 +31,6 @@ class NVMLError(Exception):
         self.value = value
 
 
-class NVMLLibraryMismatchError(Exception):
-    """What pynvml raises where it calls the newest version of a function and the driver has none:
-    no NVMLError."""
-
-
 class Union(ctypes.Union):
     """c_nvmlValue_t."""
 
@@ -109,8 +104,6 @@ class FakeNvml:
     opened: int = 0  # as often as it was initialised
     loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))  # by GPU
     NVMLError: type[NVMLError] = NVMLError
-    NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
-    nvmlMemory_v2: int = 0x02000028
 
     def copy(self, into: int = 0, out_of: int = 0, gpu: int = 0) -> None:
         """As if copies of so many bytes over that GPU's link ran now."""
@@ -189,7 +182,7 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetUUID": lambda load, gpu: gpu.uuid,
     "nvmlDeviceGetPciInfo": lambda load, gpu: SimpleNamespace(busId="00000000:18:00.0"),
     "nvmlDeviceGetVbiosVersion": lambda load, gpu: "96.00.A5.00.01",
-    "nvmlDeviceGetMemoryInfo": lambda load, gpu, version=0: SimpleNamespace(total=150_754_820_096),
+    "nvmlDeviceGetMemoryInfo": lambda load, gpu: SimpleNamespace(total=150_754_820_096),
     "nvmlDeviceGetMemoryBusWidth": lambda load, gpu: 6144,
     "nvmlDeviceGetMaxClockInfo": lambda load, gpu, clock: (1980, 3201)[clock == 2],
     "nvmlDeviceGetClockInfo": lambda load, gpu, clock: (
@@ -210,8 +203,8 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetEccMode": lambda load, gpu: [1, 1],
     "nvmlDeviceGetTotalEccErrors": lambda load, gpu, kind, counter: 0,
     "nvmlDeviceGetEnforcedPowerLimit": lambda load, gpu: 700_000,
-    "nvmlDeviceGetTemperatureV": lambda load, gpu, sensor: 44 if load.busy else 31,
-    "nvmlDeviceGetCurrentClocksEventReasons": lambda load, gpu: (
+    "nvmlDeviceGetTemperature": lambda load, gpu, sensor: 44 if load.busy else 31,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": lambda load, gpu: (
         gpu.throttle_bits & ~0x1 if load.busy else gpu.throttle_bits
     ),
     "nvmlDeviceGetComputeRunningProcesses": lambda load, gpu: [
@@ -224,12 +217,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
     ),
 }
 """Functions of one GPU: its load, the GPU itself and the arguments after the handle in."""
-for _older, _newer in (
-    ("Temperature", "TemperatureV"),
-    ("CurrentClocksThrottleReasons", "CurrentClocksEventReasons"),
-    ("ComputeRunningProcesses_v2", "ComputeRunningProcesses"),
-):
-    DEVICE[f"nvmlDeviceGet{_older}"] = DEVICE[f"nvmlDeviceGet{_newer}"]
 
 MIG_UUID = "MIG-aaaaaaaa-1111-2222-3333-444444444444"
 
@@ -238,11 +225,7 @@ def _refusing(code: int, names: str) -> dict[str, Any]:
     return {f"nvmlDeviceGet{name}": code for name in names.split()}
 
 
-_OLD_DRIVER = FakeGpu(
-    errors=_refusing(
-        FUNCTION_NOT_FOUND, "TemperatureV CurrentClocksEventReasons MemoryBusWidth C2cModeInfoV"
-    )
-)
+_OLD_DRIVER = FakeGpu(errors=_refusing(FUNCTION_NOT_FOUND, "MemoryBusWidth C2cModeInfoV"))
 _VGPU = FakeGpu(
     name="NVIDIA A40-48Q",
     virtualization=2,
@@ -255,9 +238,7 @@ _VGPU = FakeGpu(
 _SLICE = FakeGpu(
     mig=True,
     mig_uuids=(MIG_UUID,),
-    errors=_refusing(
-        NO_PERMISSION, "MemoryInfo ComputeRunningProcesses ComputeRunningProcesses_v2"
-    ),
+    errors=_refusing(NO_PERMISSION, "MemoryInfo ComputeRunningProcesses"),
     field_errors={TX: NOT_SUPPORTED, RX: NOT_SUPPORTED},
 )
 _OF_MACHINES: dict[str, dict[str, Any]] = {
