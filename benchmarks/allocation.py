@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from hostbench import DEVICES, KIB, MIB, Device, Prepared, suite, workload
@@ -161,8 +162,8 @@ def _conf(device: str, setting: str, **_: Any) -> dict[str, str]:
 
 
 def demands() -> list[tuple[int, int]]:
-    """(number of a tensor, its bytes where it is allocated, 0 where it ends): from nothing to
-    nothing, the same in every run, and fragmenting.
+    """(number of a tensor, its bytes where it is allocated, less than 0 where it ends): from
+    nothing to nothing, the same in every run, and fragmenting.
 
     Each batch, of varying length, allocates two tensors in each of 6 layers, one in
     proportion to its length and one to the square of it, and frees them in the opposite order, as a
@@ -171,11 +172,12 @@ def demands() -> list[tuple[int, int]]:
     """
     rng = random.Random(1)
     changes: list[tuple[int, int]] = []
-    staying: list[int] = []
+    staying: list[tuple[int, int]] = []
 
-    def allocate(nbytes: int) -> int:
+    def allocate(nbytes: int) -> tuple[int, int]:
+        """What ends it."""
         changes.append((len(changes), nbytes))
-        return len(changes) - 1
+        return len(changes) - 1, -nbytes
 
     for _ in range(NUM_BATCHES):
         length = round(2 ** rng.uniform(6.0, 10.0))  # from 64 to 1024
@@ -183,20 +185,15 @@ def demands() -> list[tuple[int, int]]:
         for _ in range(6):
             own += [allocate(length * 64 * KIB), allocate(length * length // 2 * 4)]
         staying.append(allocate(length * 8 * KIB))
-        changes += [(number, 0) for number in reversed(own)]
+        changes += reversed(own)
         if len(staying) > 24:
-            changes.append((staying.pop(rng.randrange(len(staying))), 0))
-    return [*changes, *((number, 0) for number in staying)]
+            changes.append(staying.pop(rng.randrange(len(staying))))
+    return changes + staying
 
 
 def peak_bytes() -> int:
     """The most that is asked for at once."""
-    held: dict[int, int] = {}
-    peak = 0
-    for number, nbytes in demands():
-        held[number] = nbytes
-        peak = max(peak, sum(held.values()))
-    return peak
+    return max(accumulate(nbytes for _, nbytes in demands()))
 
 
 @workload(
@@ -215,7 +212,7 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     for at once.
     """
     empty = partial(device.creator, "empty", on_host=False)
-    wanted = [(number, empty(nbytes) if nbytes else None) for number, nbytes in demands()]
+    wanted = [(number, empty(nbytes) if nbytes > 0 else None) for number, nbytes in demands()]
     held: dict[int, Any] = {}
     device.drop_caches()
     if room == "tight":

@@ -63,16 +63,12 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     """
     every = known()
     for name in families or ():
-        if name in every:
-            if every[name].broken:
-                raise UsageError(every[name].broken)
-        elif name.partition(".")[0] in every:
-            raise UsageError(
-                f"{name!r} is not a family; --case {name!r} chooses workloads or cases"
-            )
-        else:
-            hint = did_you_mean(name, every)
-            raise UsageError(f"unknown family {name!r}{hint}; there are: {', '.join(every)}")
+        if name not in every:
+            hint, names = did_you_mean(name, every), ", ".join(every)
+            why = f"unknown family {name!r}{hint}; there are: {names}"
+            raise UsageError(f"{why}; --case chooses workloads or cases")
+        if every[name].broken:
+            raise UsageError(every[name].broken)
     works = REGISTRY.values()
     wanted = every if families is None else families
     return {work.name: work for name in wanted for work in works if work.family == name}

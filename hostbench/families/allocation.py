@@ -41,16 +41,11 @@ def _parts(whole: Row, rows: Rows) -> dict[str, Row | None]:
 
 
 def _wholes(rows: Rows) -> Rows:
-    """Of each fill measured alone the whole, at the largest size where most parts have a number."""
-    fills = dict.fromkeys(row.axes["part"] for row in question.where(rows, PART))
-    wholes = []
-    for fill in fills:
-        sizes = question.valid(question.where(rows, CREATE, fill=fill, place="cpu_then_move"))
-        if sizes:
-            num = {row.case: sum(map(bool, _parts(row, rows).values())) for row in sizes}
-            best = max(sizes, key=lambda row: (num[row.case], int(row.axes["nbytes"])))
-            wholes.append(replace(best, workload=PART))
-    return wholes
+    """Of each fill that is measured alone the whole, at the same size."""
+    alone = {(row.axes["part"], row.axes["nbytes"]) for row in question.where(rows, PART)}
+    moved = question.valid(question.where(rows, CREATE, place="cpu_then_move"))
+    wholes = [row for row in moved if (row.axes["fill"], row.axes["nbytes"]) in alone]
+    return [replace(row, workload=PART) for row in wholes]
 
 
 def _shares(whole: Row, rows: Rows) -> Iterator[Figure]:

@@ -37,30 +37,16 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 }
 
 
-# The shortest loops that copy and compute, from their parts alone: the bounds of NVIDIA's
-# simpleMultiCopy sample, with the ends added.
-
-
-def ideal_s(copy_s: float, compute_s: float, num_batches: int = NUM_BATCHES) -> float:
-    """With one copy engine: the first copy, then the longer of the two for each further batch, then
-    the last compute.
-
-    `copy_s` and `compute_s` are the whole loop's copies and computes alone.
+def ideal_s(in_s: float, compute_s: float, out_s: float = 0.0) -> float:
+    """The shortest loop, from its copies in, computes and copies out alone, with an engine for
+    each: none can be done sooner than all of its work, after what has to come before the first
+    piece and before what has to follow the last. Without copies out that is the bound of NVIDIA's
+    simpleMultiCopy sample with the ends added: the first copy, then the longer of the two for each
+    further batch, then the last compute.
     """
-    one_copy, one_compute = copy_s / num_batches, compute_s / num_batches
-    return one_copy + (num_batches - 1) * max(one_copy, one_compute) + one_compute
-
-
-def ideal_round_trip_s(
-    in_s: float, out_s: float, compute_s: float, num_batches: int = NUM_BATCHES
-) -> float:
-    """Copy in, compute, copy out, with a copy engine for each direction: no engine can be done
-    sooner than all of its work, after what has to come before the first piece and before what has
-    to follow the last. The three are the whole loop's parts alone.
-    """
-    one_in, one_out, one_compute = (part / num_batches for part in (in_s, out_s, compute_s))
+    one_in, one_compute, one_out = (part / NUM_BATCHES for part in (in_s, compute_s, out_s))
     return max(
-        one_in + compute_s + one_out, in_s + one_compute + one_out, one_in + one_compute + out_s
+        in_s + one_compute + one_out, one_in + compute_s + one_out, one_in + one_compute + out_s
     )
 
 
@@ -121,7 +107,7 @@ QUESTIONS = (
     Parts(
         text="Do copies in, computes and copies out run at once?", workload="overlap.round_trip",
         ways=("three_streams",), parts=("copy_in_only", "copy_out_only", "compute_only"),
-        ideal=ideal_round_trip_s, **LOOPS,
+        ideal=lambda in_s, out_s, compute_s: ideal_s(in_s, compute_s, out_s), **LOOPS,
     ),
 )  # fmt: skip
 PICTURES = (
