@@ -136,26 +136,3 @@ def test_numbers_that_are_none(tree: Path, results: list[Any], read_as: list[Any
     rows, warnings = read(tree)
     assert warnings == []
     assert list(values(rows, "sorting.Sorting.time_sort").values()) == read_as
-
-
-@pytest.mark.parametrize(
-    "date", [None, "today", 9_999_999_999_999, 10**30, -(10**400), math.inf, True, [1]]
-)
-def test_a_date_that_is_none(tree: Path, date: object) -> None:
-    change(result_file(tree), lambda data: data.update(date=date))
-    rows, warnings = read(tree)
-    assert (len(rows), warnings) == (22, [])
-    assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
-
-
-def test_a_long_parameter_stays_text(tree: Path) -> None:
-    """Python would take a hundred times its bytes to read it."""
-    long = "[" * 40 + "1," * 600 + "]" * 40
-
-    def edit(data: dict[str, Any]) -> None:
-        data["results"]["sorting.Sorting.time_sort"][1][0] = [long, "7"]
-
-    change(result_file(tree), edit)
-    rows, warnings = read(tree)
-    first = rows[~rows["commit"].str.startswith(SECOND)]
-    assert warnings == [] and {long, 7} <= set(first["n"])
