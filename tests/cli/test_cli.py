@@ -7,7 +7,6 @@ import io
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -86,7 +85,8 @@ sys.exit(code)
     [
         (("run", "transfers"), ("'transfers'", "transfer, ")),
         ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
-        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "list")),
+        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "it is 1KiB, 4KiB", "list")),
+        ((*SIMULATED, "--case", "transfer[size=9]"), ("has no axis 'size'", "device, nbytes,")),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
         (
             (*SIMULATED, "--case", "transfer[device=cpu]"),
@@ -178,19 +178,6 @@ def test_what_ends_a_command_has_its_exit_code(
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
     err = hostbench("list", code=code).err
     assert err.startswith(message) and (err == message or message == "Traceback")
-
-
-def test_sigterm_while_the_answer_is_given(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run is archived by then."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def terminated(*_: object, **__: object) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("hostbench.cli.measuring.screen", terminated)
-    said = hostbench(*QUICK, code=EXIT_FAILED)
-    assert case_rows(only(results)) and said.err.endswith("hostbench: interrupted\n")
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 Change = Callable[[int, CaseRecord], CaseRecord]
@@ -304,25 +291,6 @@ def test_a_clock_that_is_set_while_it_measures(
     out = hostbench(*QUICK).out
     assert steps_s and only(results).is_whole
     assert int(re.findall(r" 8 launches, (\d+) s · ", out)[0]) < 3600
-
-
-@pytest.mark.parametrize(("conf", "scratch"), [(False, "no asv.conf.json"), (True, "no git repo")])
-def test_without_git_a_run_is_scratch(
-    conf: bool, scratch: str, stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if conf:
-        (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
-    monkeypatch.setattr(measure, "MIN_LAUNCHES", 1)
-    monkeypatch.setattr(measure, "Launcher", launcher(lambda _, one: one))
-    case = "transfer[nbytes=64KiB,memory=pageable]"
-    hostbench("run", "--launches", "1", "--case", case)
-    header = only(results).header
-    assert header.commit is None
-    assert scratch in str(header.scratch)
-    assert "nogit" in header.run_id
-
-
-# The whole program
 
 
 # list and the rest

@@ -135,12 +135,6 @@ def test_workloads_that_cannot_be_imported_are_named(root: Path) -> None:
     assert "wrote: asv.conf.json" in said.out and "steps.py" not in said.out
 
 
-def test_asvs_own_benchmarks_are_not_taken_for_workloads(root: Path) -> None:
-    put(root, "benchmarks/old.py", "raise SystemExit('nobody may import this')")
-    hostbench("init")
-    assert [*load(("steps",))] == ["steps.train"]
-
-
 def link_out(root: Path, name: str) -> None:
     (root / name).symlink_to(root.parent, target_is_directory=True)
 
