@@ -15,15 +15,6 @@ from hostbench.core.errors import BrokenError, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
 
 
-def test_it_writes_and_replaces(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "er" / "file"
-    write_atomic(path, b"one")
-    assert path.read_bytes() == b"one"
-    write_atomic(path, b"")
-    assert path.read_bytes() == b""
-    assert [p.name for p in path.parent.iterdir()] == ["file"]
-
-
 @pytest.mark.parametrize(
     ("place", "call", "error"),
     [
@@ -51,13 +42,6 @@ def test_a_write_that_fails_or_is_killed_leaves_the_old_file(
         assert isinstance(caught.value, BrokenError if is_full else UsageError)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_the_remedy_is_the_callers(tmp_path: Path) -> None:
-    (tmp_path / "folder").write_bytes(b"")
-    for path in (tmp_path / "folder" / "file", Path("/"), Path()):
-        with pytest.raises(UsageError, match="; try another"):
-            write_atomic(path, b"new", "try another")
 
 
 def test_a_link_in_place_of_the_temporary_file_is_no_trap(
