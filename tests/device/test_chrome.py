@@ -24,23 +24,6 @@ def write(path: Path, document: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("packed", (False, True))
-@pytest.mark.parametrize("is_list", (False, True))
-def test_events_and_rank(tmp_path: Path, packed: bool, is_list: bool) -> None:
-    """A packed file is known by its content."""
-    document = EVENTS if is_list else {"distributedInfo": {"rank": 3}, "traceEvents": EVENTS}
-    path = write(tmp_path / "trace.json", document)
-    if packed:
-        path.write_bytes(gzip.compress(path.read_bytes()))
-    trace = read_chrome(path)
-    assert [(one.name, one.args and one.args.nbytes) for one in trace.events] == [
-        ("k0", 0),
-        ("k1", 1),
-        ("k2", 2),
-    ]
-    assert (trace.rank, trace.num_left_out) == (None if is_list else 3, 0)
-
-
 def k5(**more: Any) -> str:
     return json.dumps(event(5, **more))
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hostbench.core.errors import Unavailable, UsageError
+from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
-from hostbench.device import NAMES, open_device
-from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice, CpuStream
 from hostbench.measure.measure import BRIEF, Prepared, measure
 
@@ -31,15 +29,6 @@ def gate(stream: CpuStream) -> threading.Event:
     opened = threading.Event()
     stream.enqueue(lambda: None if opened.wait(WAIT_S) else pytest.fail("nobody opened the gate"))
     return opened
-
-
-def test_devices_are_opened_by_name() -> None:
-    simulated: Device = open_device("simulated")
-    assert simulated.name == "simulated"
-    with pytest.raises(UsageError) as caught:
-        open_device("tpu")
-    assert "'tpu'" in str(caught.value)
-    assert all(name in str(caught.value) for name in NAMES)
 
 
 @pytest.mark.parametrize("nbytes", [0, KIB, 3 * MIB + 5])
@@ -85,15 +74,6 @@ def test_a_blocking_copy_waits_and_another_does_not(device: CpuDevice) -> None:
     assert done.wait(WAIT_S)
     blocking.join()
     assert device.same_values(source, target)
-
-
-def test_streams_run_side_by_side(device: CpuDevice) -> None:
-    """The second stream opens the gate that holds the first: in one thread it would hang."""
-    first, second = device.stream(), device.stream()
-    opened = gate(first)
-    second.enqueue(opened.set)
-    first.synchronize()
-    assert opened.is_set()
 
 
 def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
