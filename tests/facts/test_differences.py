@@ -57,8 +57,3 @@ def test_under_load_counts_more_than_before() -> None:
     assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
     causes = possible(run(5, "idle", 1980), run(4, "power-cap", 1500))
     assert [one.name for one in causes] == ["pcie_generation", "throttle_reasons", "sm_clock_mhz"]
-
-
-def test_what_has_no_row_is_no_cause() -> None:
-    """Facts of older archives, and those that nothing reads."""
-    assert changed(host={"hypervisor": "KVM"}, gpu0={"energy_total_mj": 99}) == []

@@ -12,7 +12,7 @@ import pytest
 
 from hostbench.facts import collect, nvml
 from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml, throttle_words
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml
 from hostbench.facts.record import Fact, Group, Unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.doctor import findings
@@ -78,12 +78,6 @@ def test_pynvml_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(NvmlUnavailable, match="pip install nvidia-ml-py"):
         open_nvml()
-
-
-def test_throttle_bits_in_words() -> None:
-    assert throttle_words(0) == "none"
-    assert throttle_words(0x4 | 0x40) == "power-cap,hardware-thermal"
-    assert throttle_words(0x1000) == "unknown-0x1000"
 
 
 def test_the_fake_has_the_real_names() -> None:

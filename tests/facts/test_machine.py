@@ -78,15 +78,6 @@ def test_the_entry_holds_text_that_never_changes():
     assert set(asv_machine_entry("box", {}).values()) == {"box", "unknown"}
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "ram"), [(int(125.6 * GIB), "128 GiB"), (int(0.4 * GIB), "1 GiB")]
-)
-def test_ram_is_what_is_installed(nbytes, ram):
-    facts = machine()
-    facts["host"]["memory_bytes"] = nbytes
-    assert asv_machine_entry("box", facts)["ram"] == ram
-
-
 def test_registering_keeps_the_others(tmp_path):
     path = tmp_path / "folder" / ".asv-machine.json"
     entry = asv_machine_entry("box", machine())

@@ -1,6 +1,5 @@
 """Facts of the software, and what torch says of itself in a process of its own."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -54,12 +53,6 @@ def test_torch_is_told_or_unknown() -> None:
     assert software.software_facts(torch_state=failed)["torch_nccl"] == Unknown(
         "libcudart is missing"
     )
-
-
-def test_the_probe_reads_the_last_line() -> None:
-    answer = {"installed": True, "importable": True, "version": "2.9", "devices": ["A"], "new": 1}
-    state = probe_torch(code=f"print('noise'); print({json.dumps(json.dumps(answer))})")
-    assert state == TorchState(installed=True, importable=True, version="2.9", devices=("A",))
 
 
 @pytest.mark.parametrize(
