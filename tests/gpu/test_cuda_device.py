@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from hostbench.core.samples import median
-from hostbench.core.units import KIB, MIB, format_bytes, format_seconds
-from hostbench.device.base import Buffer, HostRead, learned
+from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.device.base import HostRead, learned
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 
@@ -22,56 +22,6 @@ MOST_CALLS = 5000
 LOOP_CALLS = 500
 """More than any loop of the family overlap enqueues."""
 ODD = 3 * MIB + 5
-
-
-def probe(
-    cuda: CudaDevice, target: Buffer, source: Buffer, *, blocking: bool = False
-) -> tuple[float, float]:
-    """(seconds of a copy's call, seconds that the delay before it took on the device): of the copy
-    with the middle call time of three."""
-    cuda.copy(target, source, blocking=blocking)
-    cuda.synchronize()
-    found = []
-    for _ in range(3):
-        start, end = cuda.event(), cuda.event()
-        start.record()
-        cuda.delay(DELAY_S)
-        end.record()
-        called_s = cuda.now()
-        cuda.copy(target, source, blocking=blocking)
-        call_s = cuda.now() - called_s
-        cuda.synchronize()
-        found.append((call_s, cuda.seconds_between(start, end)))
-    return sorted(found)[1]
-
-
-def returns_early(cuda: CudaDevice, nbytes: int, *, to_device: bool, pinned: bool) -> bool:
-    cuda.delay(0.001)  # calibrates
-    host, there = cuda.host_buffer(nbytes, pinned=pinned), cuda.buffer(nbytes)
-    target, source = (there, host) if to_device else (host, there)
-    call_s, delay_s = probe(cuda, target, source)
-    return call_s < delay_s / 2
-
-
-def test_a_pinned_copy_returns_early_and_none_to_pageable_memory(cuda: CudaDevice) -> None:
-    assert returns_early(cuda, 16 * MIB, to_device=True, pinned=True)
-    for nbytes in (KIB, 16 * MIB):
-        assert returns_early(cuda, nbytes, to_device=False, pinned=True)
-        assert not returns_early(cuda, nbytes, to_device=False, pinned=False)
-
-
-def test_from_which_size_on_a_copy_from_pageable_memory_waits(cuda: CudaDevice) -> None:
-    """CUDA's documentation says that it may: an answer, not a failure."""
-    sizes = [KIB * 4**power for power in range(9)]
-    early = [n for n in sizes if returns_early(cuda, n, to_device=True, pinned=False)]
-    print(f"pageable to the GPU returns early at: {', '.join(map(format_bytes, early)) or 'none'}")
-
-
-def test_a_blocking_pinned_copy_waits(cuda: CudaDevice) -> None:
-    cuda.delay(0.001)
-    host, there = cuda.host_buffer(MIB, pinned=True), cuda.buffer(MIB)
-    call_s, delay_s = probe(cuda, there, host, blocking=True)
-    assert call_s > delay_s / 2
 
 
 def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice) -> None:
@@ -182,11 +132,6 @@ def test_waits_that_torch_does_not_tell_of_are_counted(cuda: CudaDevice) -> None
         cuda.synchronize()
 
     assert cuda.observe(work).num_waits == 3
-
-
-def test_an_index_beyond_the_machine_is_refused(cuda: CudaDevice) -> None:
-    with pytest.raises(Exception, match="CUDA_VISIBLE_DEVICES"):
-        CudaDevice(torch.cuda.device_count())
 
 
 def test_out_of_memory_is_recognised(cuda: CudaDevice) -> None:
