@@ -74,11 +74,6 @@ def test_a_slot_that_is_narrower_than_the_gpu(
     assert (one.kind, one.text) == (kind, text)
 
 
-def test_every_gpu_has_its_own() -> None:
-    found = link_verdicts(facts(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b", link=(5, 4))))
-    assert [(one.group, one.kind) for one in found] == [("gpu0", "fine"), ("gpu1", "narrow")]
-
-
 def test_c2c_and_a_link_that_nvml_refuses() -> None:
     about: Facts = {"gpu0": {"name": "NVIDIA GH200", "c2c_enabled": "on"}}
     assert [one.text for one in link_verdicts(about)] == ["gpu0: NVLink-C2C"]
