@@ -30,12 +30,6 @@ def chosen(*selectors: str, device: str = "cpu", quick: bool = False) -> tuple[C
     return choose(WORKLOADS, device, selectors=parsed, quick=quick)
 
 
-def test_every_case_of_the_device_and_no_other() -> None:
-    every = [case for work in WORKLOADS.values() for case in work.cases()]
-    for device in ("cpu", "cuda"):
-        assert chosen(device=device) == tuple(c for c in every if c.values["device"] == device)
-
-
 def test_selectors_add_up_in_the_order_of_declaration() -> None:
     found = chosen("allocation[nbytes=1MiB,fill=zeros]", "transfer.device_to_host[nbytes=64KiB]")
     assert [case.family for case in found] == ["transfer"] * 6 + ["allocation"] * 2
