@@ -105,22 +105,6 @@ def test_statuses_are_kept_apart_and_a_failed_proof_keeps_its_number(tmp_path: P
     assert set(rows["family"]) == {"transfer", "allocation"}
 
 
-def test_flags(tmp_path: Path) -> None:
-    findings = {"findings": {"asynchronous": True}}
-    records = [
-        record(OK, expected={"asynchronous": False}, measurement=findings),
-        record(SKIP, 0),
-        record(SKIP, 1),
-        failed(FAIL),
-    ]
-    rows = by_case(read(tmp_path, run(records)))
-    assert rows["flags"].to_dict() == {
-        str(OK): "unexpected: asynchronous is True; 1 of 2 launches",
-        str(SKIP): "",
-        str(FAIL): "",
-    }
-
-
 def test_a_copy_that_the_cache_holds_is_flagged(tmp_path: Path) -> None:
     cases = [copy_case(nbytes=num * MIB) for num in (4, 16)]
     cached = run([record(case) for case in cases], facts={"host": {"cache_bytes": 32 * MIB}})

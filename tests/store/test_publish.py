@@ -12,16 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from deltalake.exceptions import CommitFailedError
 
-from hostbench.core.errors import BrokenError, HostbenchError, UsageError
+from hostbench.core.errors import HostbenchError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store import results as opening
 from hostbench.store.points import case_rows
 from hostbench.store.publish import publish
 from hostbench.store.results import Results, version
-from hostbench.store.table import ResultTable
 from tests.commands import hostbench, python
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_points import STARTED_MS, asv_file
@@ -187,19 +185,6 @@ def test_a_large_table_shows_its_newest(
     assert "has 5 points, more than the 2 that are read: 3 files are left out" in warning
     assert there.machines() == ["shelf"] and len(there.frame()) == 1
     assert len(there.points("shelf", ["case"])) == 1
-
-
-def test_others_that_are_always_faster_are_named(
-    results: Path, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Results(results)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise CommitFailedError("somebody else")
-
-    monkeypatch.setattr(ResultTable, "write", refuse)
-    with pytest.raises(BrokenError, match="at the same time"):
-        publish(results, place)
 
 
 def test_the_commands_read_a_url(results: Path, place: str) -> None:

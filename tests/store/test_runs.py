@@ -40,12 +40,6 @@ def test_results_are_in_the_order_of_the_plan_and_launches_in_theirs() -> None:
     assert [row["case"] for row in case_rows(extra)] == [str(B), str(create_case())]
 
 
-def test_the_other_clocks_are_medians_per_launch() -> None:
-    measurement = {"call_s": [1.0, 3.0, 2.0], "device_s": [], "findings": {}}
-    (row,) = case_rows(run([record(A, 0, 2.0, measurement=measurement)]))
-    assert (row["call_s"], row["device_s"]) == (2.0, None)
-
-
 def test_unexpected_findings() -> None:
     def flags(*findings: bool | None) -> str:
         records = [
