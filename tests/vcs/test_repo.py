@@ -1,7 +1,6 @@
 """What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
 
 import importlib.util
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,15 +147,3 @@ def test_a_hostile_name_is_no_commit_and_does_nothing(root: Path, name: str) -> 
         with pytest.raises(GitError):
             ask()
     assert there.read_text() == "kept"
-
-
-def test_an_interrupt_just_after_git_has_ended_is_that(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ended(process: subprocess.Popen[str], *_: object, **__: object) -> None:
-        process.wait()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(subprocess.Popen, "communicate", ended)
-    with pytest.raises(KeyboardInterrupt):
-        checkout(root, root / "results", {})
