@@ -85,7 +85,7 @@ sys.exit(code)
     [
         (("run", "transfers"), ("'transfers'", "transfer, ")),
         ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
-        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "it is 1KiB, 4KiB", "list")),
+        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "it is 1KiB, 4KiB")),
         ((*SIMULATED, "--case", "transfer[size=9]"), ("has no axis 'size'", "device, nbytes,")),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
         (
