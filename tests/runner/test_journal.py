@@ -91,6 +91,17 @@ def test_every_line_is_on_disk_at_once_and_the_lock_says_alive(tmp_path: Path) -
     assert not journal.is_alive(path)
 
 
+@pytest.mark.parametrize("cases", [0, 1])
+def test_an_error_before_the_first_case_leaves_nothing(tmp_path: Path, cases: int) -> None:
+    path = tmp_path / "one.journal.jsonl"
+    with pytest.raises(ZeroDivisionError), JournalWriter(path, header()) as writer:
+        writer.facts("before", {})
+        for _ in range(cases):
+            writer.case(record(copy_case()))
+        raise ZeroDivisionError
+    assert path.exists() is bool(cases)
+
+
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:
     path = written(tmp_path)
     before = path.read_bytes()

@@ -109,6 +109,15 @@ def test_a_failed_case_leaves_nothing_to_the_next() -> None:
         assert after.seconds == pytest.approx(alone.seconds)
 
 
+def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Workload(
+        name="odd.go", axes={"device": ("cpu",)}, version="1", build=build, per_case={"ranks": 2}
+    )
+    monkeypatch.setattr(worker, "load", lambda families: {work.name: work})
+    (skip,) = records("fine")
+    assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
+
+
 @pytest.mark.parametrize(
     ("error", "why"),
     [
