@@ -6,6 +6,7 @@ the others' 50 us, as some images are larger. The compute takes 62.5 us of the d
 Around one base point (4 workers, prefetch_factor 2, batches of 16) one thing varies at a time.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -94,34 +95,30 @@ class FedLoop:
         }
         self.bring, self.taken = ways[way], 0
         self.waits_s: deque[float] = deque(maxlen=_NOTED_READINGS * NUM_BATCHES)
-        self.notes: list[Any] | None = None
+        self.notes: list[tuple[int, Any]] | None = None
         self.loader = None if way == "on_device" else device.loader(loading)
         self.batches: Iterator[Any]
 
     def prepared(self) -> Prepared:
-        """One batch after the other, of an epoch without end."""
+        """One batch after the other, of an epoch without end; else the whole epoch as one step."""
+        loading = self.loading
         if self.loader is None:
-            self.batches = repeat(self.device.buffer(self.loading.batch_bytes))
+            self.batches = repeat(self.device.buffer(loading.batch_bytes))
             return Prepared(step=self.step, copies={}, one_stream=False)
+        copied = "H2D pinned" if loading.pinned else "H2D pageable"
+        if loading.num_batches:
+            copies = {copied: loading.num_batches * loading.batch_bytes}
+            check = partial(self._check, self.epoch)
+            return Prepared(step=self.epoch, verify=check, copies=copies, one_stream=False)
         self.batches = iter(self.loader)
-        warmup_steps = -(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES
-        return self._prepared(
-            self.step,
-            NUM_BATCHES,
-            warmup_steps=warmup_steps,
+        return Prepared(
+            step=self.step,
+            verify=partial(self._check, self.step, NUM_BATCHES),
+            copies={copied: loading.batch_bytes},
+            warmup_steps=-(-(loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES,
             findings=lambda: {"wait_s": sum(self.waits_s) / len(self.waits_s)},
+            one_stream=False,
         )
-
-    def prepared_epoch(self) -> Prepared:
-        """A whole epoch as one step."""
-        return self._prepared(self.epoch, 1)
-
-    def _prepared(self, step: Callable[[], None], steps: int, **options: Any) -> Prepared:
-        """With the check of an epoch, which takes so many steps."""
-        memory = "pinned" if self.loading.pinned else "pageable"
-        copies = {f"H2D {memory}": NUM_BATCHES // steps * self.loading.batch_bytes}
-        check = partial(self._check, step, steps)
-        return Prepared(step=step, verify=check, copies=copies, one_stream=False, **options)
 
     def step(self) -> None:
         self.computed[self.taken % _AHEAD].synchronize()  # of the batch before the last
@@ -161,28 +158,20 @@ class FedLoop:
         if self.notes is not None:
             note = self.device.buffer(self.loading.batch_bytes)
             self.device.copy(note, batch, blocking=False)
-            self.notes.append(note)
+            self.notes.append((self.taken, note))
 
-    def _check(self, step: Callable[[], None], steps: int) -> str | None:
+    def _check(self, step: Callable[[], None], steps: int = 1) -> str | None:
         """After timing: the next batches are those that follow on all that were taken before, byte
         for byte, when their compute began and when it had ended."""
         assert self.loader is not None
-        first, notes, wrong = self.taken, list[Any](), list[int]()
-        self.notes = notes
-        try:
-            for _ in range(steps):
-                step()
-            self.device.synchronize()
-        finally:
-            self.notes = None
-        for number in range(first, self.taken):
-            expected = self.loader.expected(number % (self.loading.num_batches or number + 1))
-            held = notes[2 * (number - first) :][:2]
-            if not all(self.device.same_values(note, expected) for note in held):
-                wrong.append(number)
-        if self.taken - first != NUM_BATCHES:
-            return f"{self.taken - first} batches came, not {NUM_BATCHES}"
-        return f"batches {wrong} did not arrive whole and in order" if wrong else None
+        self.notes, of_epoch = [], self.loading.num_batches or math.inf
+        for _ in range(steps):
+            step()
+        self.device.synchronize()
+        notes, self.notes = self.notes, None
+        same, expected = self.device.same_values, self.loader.expected
+        wrong = {num for num, note in notes if not same(note, expected(int(num % of_epoch)))}
+        return f"batches {sorted(wrong)} did not arrive whole and in order" if wrong else None
 
 
 @workload(
@@ -257,4 +246,4 @@ def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -
         num_batches=NUM_BATCHES,
         persistent=persistent,
     )
-    return FedLoop(device, loading, "blocking").prepared_epoch()
+    return FedLoop(device, loading, "blocking").prepared()
