@@ -6,7 +6,6 @@ the others' 50 us, as some images are larger. The compute takes 62.5 us of the d
 Around one base point (4 workers, prefetch_factor 2, batches of 16) one thing varies at a time.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -25,9 +24,9 @@ def setup_cache():
 NUM_BATCHES = 8  # of a reading and of an epoch
 EVEN_ITEM_S, LARGE_ITEM_S, SMALL_ITEM_S = 100e-6, 450e-6, 50e-6
 ITEM_S = tuple(
-    LARGE_ITEM_S if place == -group % NUM_BATCHES else SMALL_ITEM_S
+    LARGE_ITEM_S if batch == -group % NUM_BATCHES else SMALL_ITEM_S
     for group in range(NUM_BATCHES)
-    for place in range(NUM_BATCHES)
+    for batch in range(NUM_BATCHES)
 )
 """Of each 8 batches one is of large items, each time at another place, so that no worker gets them
 all: 100 us on average."""
@@ -164,13 +163,17 @@ class FedLoop:
         """After timing: the next batches are those that follow on all that were taken before, byte
         for byte, when their compute began and when it had ended."""
         assert self.loader is not None
-        self.notes, of_epoch = [], self.loading.num_batches or math.inf
+        notes: list[tuple[int, Any]] = []
+        self.notes = notes
         for _ in range(steps):
             step()
         self.device.synchronize()
-        notes, self.notes = self.notes, None
-        same, expected = self.device.same_values, self.loader.expected
-        wrong = {num for num, note in notes if not same(note, expected(int(num % of_epoch)))}
+        self.notes, of_epoch = None, self.loading.num_batches
+        wrong = set[int]()
+        for number, note in notes:
+            expected = self.loader.expected(number % of_epoch if of_epoch else number)
+            if not self.device.same_values(note, expected):
+                wrong.add(number)
         return f"batches {sorted(wrong)} did not arrive whole and in order" if wrong else None
 
 
