@@ -37,7 +37,7 @@ from hostbench.families.exchange import Exchange, gathered
 from hostbench.families.operations import OPERATIONS, nccl_sends
 from hostbench.families.training import KINDS
 from hostbench.measure.measure import Prepared
-from hostbench.ranks.rank import RankGroup, rank_group
+from hostbench.ranks.rank import rank_group
 
 HEAD = 64  # width of an attention head; a block is split over as many ranks as it has heads at most
 SGD: Any = partial(torch.optim.SGD, lr=1e-6, momentum=0.5)
@@ -86,7 +86,7 @@ class Shape:
 
 
 def _fsdp2(
-    model: nn.Module, _: RankGroup, *, reshard: bool = True, num_ahead: int = 0, params: str = ""
+    model: nn.Module, *, reshard: bool = True, num_ahead: int = 0, params: str = "float32"
 ) -> nn.Module:
     """A unit a layer; so many layers are gathered ahead, and computed with in the type `params`."""
     layers: list[Any] = [*model.children()]
@@ -100,11 +100,12 @@ def _fsdp2(
     return model
 
 
-def _split(model: nn.Module, group: RankGroup, *, between: Any = None) -> nn.Module:
+def _split(model: nn.Module, *, between: Any = None) -> nn.Module:
     """Layers in pairs, the first by columns and the second by rows; `between` pairs: activations
     whole, or split by rows of the batch."""
     styles = ColwiseParallel(input_layouts=between), RowwiseParallel(output_layouts=between)
     plan: Any = {name: styles[n % 2] for n, (name, _) in enumerate(model.named_children())}
+    group = rank_group()
     mesh = init_device_mesh(group.device.torch_device.type, (group.num_ranks,))
     return parallelize_module(model, mesh, plan)
 
@@ -112,7 +113,7 @@ def _split(model: nn.Module, group: RankGroup, *, between: Any = None) -> nn.Mod
 class Wrap(NamedTuple):
     """A way to train over ranks."""
 
-    module: Callable[..., nn.Module]  # gets the model, the group and options
+    module: Callable[..., nn.Module]  # gets the model and options
     shared: tuple[str, ...]  # of KINDS: what a rank holds an n-th of
     sends: Callable[[Shape, int, int], Mapping[str, int]]
     """Gets the shape, the number of ranks and of synchronized micro-batches; gives operation ->
@@ -120,29 +121,23 @@ class Wrap(NamedTuple):
     data: str = "own"
     """A rank computes on its `own` rows, and gradients are averaged; on `all` rows; or on its own,
     and they are summed (`sequence`)."""
-    optimizer: Callable[[list[Tensor], RankGroup], Any] = lambda parameters, group: SGD(parameters)
+    optimizer: Any = SGD
 
 
 # FSDP2 gathers forward and backward, or once where parameters are kept. Tensor parallelism sums
 # behind each pair forward, and before each but the first backward, whose input needs no gradient;
 # by sequence a pair gathers and scatters in place of that.
 WRAPS: Mapping[str, Wrap] = {
-    "plain": Wrap(lambda model, group: model, (), lambda s, n, k: {}),
-    "ddp": Wrap(
-        lambda model, group, **options: DistributedDataParallel(model, **options), (),
-        lambda s, n, k: {"all_reduce": k * s.nbytes},
-    ),
+    "plain": Wrap(lambda model: model, (), lambda s, n, k: {}),
+    "ddp": Wrap(DistributedDataParallel, (), lambda s, n, k: {"all_reduce": k * s.nbytes}),
     "zero1": Wrap(
-        lambda model, group: DistributedDataParallel(model), ("optimizer",),
+        DistributedDataParallel, ("optimizer",),
         lambda s, n, k: {"all_reduce": k * s.nbytes, "broadcast": s.nbytes},
-        optimizer=lambda all, group: ZeroRedundancyOptimizer(all, torch.optim.SGD, **SGD.keywords),
+        optimizer=partial(ZeroRedundancyOptimizer, optimizer_class=SGD.func, **SGD.keywords),
     ),
-    "fsdp2": Wrap(
-        _fsdp2, KINDS, lambda s, n, k: {GATHER: 2 * s.nbytes, SCATTER: s.nbytes}
-    ),
+    "fsdp2": Wrap(_fsdp2, KINDS, lambda s, n, k: {GATHER: 2 * s.nbytes, SCATTER: s.nbytes}),
     "fsdp2_kept": Wrap(
-        partial(_fsdp2, reshard=False), KINDS,
-        lambda s, n, k: {GATHER: s.nbytes, SCATTER: s.nbytes},
+        partial(_fsdp2, reshard=False), KINDS, lambda s, n, k: {GATHER: s.nbytes, SCATTER: s.nbytes}
     ),
     "tensor_parallel": Wrap(_split, KINDS, lambda s, n, k: {"all_reduce": s.between(n, 1)}, "all"),
     "sequence_parallel": Wrap(
@@ -181,8 +176,8 @@ class Trainer:
         self.is_exact = shape.dtype is torch.float32 and options.get("params") != "bfloat16"
         torch.manual_seed(0)
         self.model = shape.build(self.where)
-        self.module: Any = self.way.module(self.model, self.group, **options)
-        self.optimizer = self.way.optimizer([*self.model.parameters()], self.group)
+        self.module: Any = self.way.module(self.model, **options)
+        self.optimizer = self.way.optimizer([*self.model.parameters()])
         self.use(batches(shape, self.num, self.where))
         self.micro_step = self.group.counted("backward", self.backward)
         self.update = self.group.counted("optimizer step", lambda: self.optimizer.step())
