@@ -25,11 +25,9 @@ from hostbench.device.activity import Observation
 from hostbench.device.base import Buffer, Route, Step, lacking
 from hostbench.device.kineto import Profiler
 from hostbench.device.torch_device import TorchDevice, own_pages
-from hostbench.facts.gpu import read_rows
+from hostbench.facts import nvml
 from hostbench.facts.host import usable_cores
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Unknown
-from hostbench.facts.spec import LINK_BYTES
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -173,11 +171,10 @@ class CudaDevice(TorchDevice):
     def drop_caches(self) -> None:
         self.synchronize()
         torch.cuda.empty_cache()
-        # Cached pinned blocks: public since torch 2.12, private since 2.5.
-        public = getattr(torch.accelerator, "empty_host_cache", None)
-        empty = public or getattr(torch._C, "_host_emptyCache", None)
-        if empty is not None:
-            empty()
+        if hasattr(torch.accelerator, "empty_host_cache"):
+            torch.accelerator.empty_host_cache()
+        else:  # before torch 2.12
+            torch._C._host_emptyCache()
 
     def keep_for(self, buffer: Buffer, stream: Any) -> None:
         buffer.record_stream(stream)
@@ -309,18 +306,31 @@ class CudaDevice(TorchDevice):
         return Profiler(self)
 
     def bytes_counted(self) -> tuple[int, int]:
-        return link_bytes(*self._in_nvml)
+        return self._counter(nvml.PCIE_IN), self._counter(nvml.PCIE_OUT)
 
     def bytes_sent(self) -> int:
         """Over PCIe and, where NVML counts it, NVLink."""
-        nvml, gpu = self._in_nvml
-        _, over_pcie = link_bytes(nvml, gpu)
-        over_nvlink = nvml.ask(field_value, gpu, _NVLINK_SENT_KIB)
-        return over_pcie + KIB * (over_nvlink if isinstance(over_nvlink, int) else 0)
+        over_nvlink = 0
+        with contextlib.suppress(Unavailable):
+            over_nvlink = KIB * self._counter(_NVLINK_SENT_KIB)
+        return self._counter(nvml.PCIE_OUT) + over_nvlink
+
+    def _counter(self, field: nvml.Field) -> int:
+        opened, gpu = self._in_nvml
+        counted = opened.ask(nvml.field_value, gpu, field)
+        if isinstance(counted, Unknown):
+            raise Unavailable(f"NVML field {field}: {counted.why}")
+        return int(counted)
 
     @cached_property
-    def _in_nvml(self) -> tuple[Nvml, Any]:
-        return in_nvml(uuid_of(self.torch_device))
+    def _in_nvml(self) -> tuple[nvml.Nvml, Any]:
+        """NVML, and its handle of this device."""
+        try:
+            opened = nvml.open_nvml()
+            index = opened.index_of(uuid_of(self.torch_device))
+            return opened, opened.ask("nvmlDeviceGetHandleByIndex", index)
+        except nvml.NvmlUnavailable as error:
+            raise Unavailable(str(error)) from error
 
     def reset(self) -> None:
         self._close_loaders()
@@ -333,34 +343,12 @@ class CudaDevice(TorchDevice):
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
 
-def in_nvml(uuid: str, library: Any = None) -> tuple[Nvml, Any]:
-    """NVML, and its handle of the CUDA device with that UUID; `library` stands in for pynvml.
-    Raises Unavailable with the reason."""
-    try:
-        nvml = open_nvml(library)
-        return nvml, nvml.ask("nvmlDeviceGetHandleByIndex", nvml.index_of(uuid))
-    except NvmlUnavailable as error:
-        raise Unavailable(str(error)) from error
-
-
-def link_bytes(nvml: Nvml, gpu: Any) -> tuple[int, int]:
-    """(into the GPU, out of it), bytes since some time, by its own counters. Raises Unavailable."""
-    counts = []
-    for fact in read_rows(nvml, LINK_BYTES, gpu).values():
-        if isinstance(fact, Unknown):
-            raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
-        counts.append(int(fact))
-    into, out_of = counts
-    return into, out_of
-
-
 def require_cuda(index: int) -> None:
     """Start CUDA and run one kernel. Raises BrokenError with the remedy when either fails."""
     if torch.version.cuda is None:
         raise BrokenError(
             f"device cuda: torch {torch.__version__} is built without CUDA; install a CUDA build "
-            "(pip install torch --index-url https://download.pytorch.org/whl/cu126, "
-            "or make bench TORCH_INDEX=...) or choose --device cpu"
+            "(make bench TORCH_INDEX=...) or choose --device cpu"
         )
     if _is_set("CUDA_LAUNCH_BLOCKING"):
         raise BrokenError(

@@ -23,6 +23,8 @@ Call = str | Callable[..., Any]
 """A function of NVML by its name, or one that takes pynvml and the other arguments."""
 Field = int | tuple[int, int]
 """A field id, or a field id with its scope (most often a link)."""
+PCIE_OUT, PCIE_IN = 197, 198
+"""Bytes that have left the GPU over PCIe, and that have come to it."""
 
 _REASONS = {
     3: "not supported by this GPU or VM",

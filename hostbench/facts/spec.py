@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from hostbench.facts import host, nvml
-from hostbench.facts.nvml import Call, field_value, slot, slowing, switch, throttle_words
+from hostbench.facts.nvml import Call, slot, slowing, switch, throttle_words
 from hostbench.facts.record import Value
 
 FactGroup = Literal["host", "software", "nvml", "gpu"]
@@ -166,12 +166,6 @@ ROWS = (
     ),
     _gpu("cuda_index", moved=None),
 )
-
-LINK_BYTES = (
-    _gpu("pcie_rx_total_bytes", lambda n, h: field_value(n, h, 198)),
-    _gpu("pcie_tx_total_bytes", lambda n, h: field_value(n, h, 197)),
-)
-"""Read like facts of a GPU while it works, and kept nowhere."""
 
 _RANKS = {row.name: rank for rank, row in enumerate(ROWS, 1)}
 

@@ -15,12 +15,14 @@ from typing import Any
 from hostbench.core.units import MIB
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import cpu_shares, cpu_ticks
-from hostbench.facts.nvml import THROTTLE_WORDS, Nvml, NvmlUnavailable, asking
+from hostbench.facts.nvml import PCIE_IN, PCIE_OUT, THROTTLE_WORDS, Nvml, asking, field_value
 from hostbench.facts.record import Facts, Group, Unknown, gpu_groups, number_of
-from hostbench.facts.spec import LINK_BYTES, Watched, rows_of
+from hostbench.facts.spec import Watched, rows_of
 
 INTERVAL_S = 0.25
 _WATCHED = [row for row in rows_of("gpu") if row.watched]
+_MOVED = "bytes_moved"
+"""In a reading the bytes that have crossed the link so far, where they are counted."""
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""
 LOW_SHARE = 0.10
@@ -52,7 +54,10 @@ def watching(
         while not stop.is_set():
             for index, readings in readings_of.items():
                 handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
-                readings.append(read_rows(nvml, [*_WATCHED, *LINK_BYTES], handle))
+                readings.append(read_rows(nvml, _WATCHED, handle))
+                counts = [nvml.ask(field_value, handle, field) for field in (PCIE_IN, PCIE_OUT)]
+                if not any(isinstance(count, Unknown) for count in counts):
+                    readings[-1][_MOVED] = sum(counts)
             stop.wait(INTERVAL_S)
 
     began, why = cpu_ticks(pid), None
@@ -63,10 +68,8 @@ def watching(
         stop.set()
         try:
             answer()
-        except NvmlUnavailable as error:
-            why = str(error)
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
+            why = str(error)
         host = cpu_shares(began, cpu_ticks(pid))
         gpus = {f"gpu{at}": add_up([*readings], why) for at, readings in readings_of.items()}
         write("during", {"host": host, **gpus})
@@ -103,19 +106,13 @@ def add_up(readings: Sequence[Group], failed: str | None) -> Group:
 def _is_under_load(before: Group, reading: Group) -> bool:
     """Bytes went through the link since the reading before, or NVML does not call the GPU idle.
     Where neither can be told every reading counts."""
-    then, now = _bytes_moved(before), _bytes_moved(reading)
-    if then is not None and now is not None and not 0 <= now - then < LOAD_BYTES:
+    then, now = before.get(_MOVED), reading.get(_MOVED)
+    if isinstance(then, int) and isinstance(now, int) and not 0 <= now - then < LOAD_BYTES:
         return True  # a counter that fell has wrapped: it moved
     reasons = reading["throttle_reasons"]
     if isinstance(reasons, str):
         return "idle" not in reasons.split(",")
     return now is None
-
-
-def _bytes_moved(reading: Group) -> int | None:
-    counts = [reading[row.name] for row in LINK_BYTES if reading]
-    known_counts = [count for count in counts if isinstance(count, int)]
-    return sum(known_counts) if len(known_counts) == len(LINK_BYTES) else None
 
 
 def _added_up(values: list[Any], watched: Watched | None) -> Any:

@@ -16,7 +16,7 @@ from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
 from hostbench.device.base import Step
-from hostbench.device.cuda import CudaDevice, in_nvml
+from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
 from hostbench.facts import host
@@ -51,7 +51,7 @@ def launched(*cases: Case) -> list[CaseRecord]:
 @pytest.mark.parametrize(
     ("built", "text", "remedy"),
     [
-        (None, "", "pip install torch --index-url"),
+        (None, "", "TORCH_INDEX="),
         ("12.6", "No CUDA GPUs are available", "available; `hostbench doctor`"),
         ("12.6", "CUDA call failed lazily at initialization\nmore", "initialization; `hostbench"),
         ("12.6", "CUDA_LAUNCH_BLOCKING", "is set: .*; unset it"),
@@ -241,10 +241,11 @@ def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
         assert devices[1].bytes_sent() == 10 + 5 * 1024, "NVLink counts KiB"
         assert devices[0].bytes_sent() == 20
         second.field_errors[198] = 3
-        with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
+        with pytest.raises(Unavailable, match=r"field 198: not supported"):
             devices[0].bytes_counted()
-    with pytest.raises(Unavailable, match="no GPU with this UUID"):
-        in_nvml("cccc", FakeNvml())
+    other = FakeNvml(gpus=(FakeGpu(uuid="GPU-cccc"),))
+    with cuda_machine(nvml=other), pytest.raises(Unavailable, match="no GPU with this UUID"):
+        CudaDevice().bytes_counted()
 
 
 # ---- where it settles -------------------------------------------------------------------------

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
-from hostbench.device.cuda import in_nvml, link_bytes
 from hostbench.facts import collect
 from hostbench.facts.gpu import nvidia_hardware
 from hostbench.facts.nvml import hash_uuid
@@ -93,8 +91,6 @@ def test_a_gpu_that_is_lost_midway(machine: Machine) -> None:
     assert before["gpu0"]["name"] == "NVIDIA H200"
     assert during["gpu0"]["pcie_generation"] == 5
     assert after["gpu0"]["name"] == after["gpu0"]["sm_clock_mhz"] == Unknown(LOST)
-    with pytest.raises(Unavailable, match="the GPU is lost"):
-        link_bytes(*in_nvml(FakeGpu().uuid, machine.nvml))
 
 
 @machines("mig_slice")
@@ -102,8 +98,6 @@ def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
     gpu = machine.facts()["gpu0"]
     assert gpu["cuda_index"] == 0
     assert gpu["memory_bytes"] == gpu["num_other_processes"] == Unknown(FORBIDDEN)
-    with pytest.raises(Unavailable, match="fields 197 and 198: not supported"):
-        link_bytes(*in_nvml(fake_nvml.MIG_UUID, machine.nvml))
 
 
 @machines("one_lost")

@@ -112,7 +112,7 @@ def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyP
     missing = watched(fake_nvml.machine("library_missing"), GPU0)
     assert "libnvidia-ml.so.1 is missing" in str(missing["gpu0"]["pcie_width"])
     wrong = watched(FakeNvml(), GPU0, fail)
-    assert wrong["gpu0"]["temperature_c"] == Unknown("ZeroDivisionError: odd")
+    assert wrong["gpu0"]["temperature_c"] == Unknown("odd")
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library, written = FakeNvml(hangs="nvmlDeviceGetTemperature"), dict[str, Any]()
     with watching(written.__setitem__, GPU0, 1, library):
