@@ -78,55 +78,43 @@ class ChromeTrace(msgspec.Struct):
         return rank if isinstance(rank, int) else None
 
 
-_DECODER = msgspec.json.Decoder(ChromeTrace | list[TraceEvent])
+_DECODER = msgspec.json.Decoder(ChromeTrace)
 
 
 def read_chrome(path: Path) -> ChromeTrace:
     """One file. Raises UsageError where it cannot be opened, DataError for what is no trace, and
     for one that is damaged or cut off."""
-    damaged = f"{path} is damaged or cut off ({{}}): record or export it once more"
     try:
         with open_stored(path) as file:
             is_packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             source: Any = gzip.GzipFile(fileobj=file) if is_packed else file
             data = source.read(_MAX_BYTES + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(damaged.format(error)) from error
+        if len(data) > _MAX_BYTES:
+            raise ValueError(f"it is larger than {_MAX_BYTES // MIB}MiB: record fewer steps")
+        return decode(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path} is not a trace of PyTorch's profiler, or damaged ({error}): write it again "
+            "with profile.export_chrome_trace(FILE)"
+        ) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    if len(data) > _MAX_BYTES:
-        raise DataError(f"{path} is larger than {_MAX_BYTES // MIB}MiB: record fewer steps")
-    try:
-        trace = decode(data)
-    except (ValueError, RecursionError) as error:
-        if b'"ph"' in data:
-            raise DataError(damaged.format(error)) from error
-        trace = ChromeTrace(events=[], num_left_out=1)
-    if not trace.events and trace.num_left_out:
-        raise DataError(
-            f"{path} is not a trace of PyTorch's profiler: it lists no events; write one with "
-            "profile.export_chrome_trace(FILE)"
-        )
-    return trace
 
 
 def decode(data: bytes) -> ChromeTrace:
-    """The content of a file. Raises ValueError for what is no JSON, or lists nothing."""
-    try:
-        trace = _DECODER.decode(data)
-        return ChromeTrace(events=trace) if isinstance(trace, list) else trace
-    except ValueError:  # bare words, line breaks in names, events of another shape
-        text = _BARE.sub(rb"\1null", data).decode(errors="replace")
-    document = json.JSONDecoder(strict=False).decode(text)
-    if not isinstance(document, dict):
-        document = {"traceEvents": document}
-    rows, events = document.get("traceEvents"), list[TraceEvent]()
-    if not isinstance(rows, list):
-        raise ValueError("it has no list traceEvents")
+    """The content of a file. Raises ValueError for what is no JSON, or lists no events."""
+    with contextlib.suppress(ValueError):
+        return _DECODER.decode(data)
+    # bare words, line breaks in names, events of another shape
+    text = _BARE.sub(rb"\1null", data).decode(errors="replace")
+    document = msgspec.convert(json.JSONDecoder(strict=False).decode(text), dict[str, Any])
+    rows, events = msgspec.convert(document.get("traceEvents"), list[Any]), list[TraceEvent]()
     for row in rows:
         with contextlib.suppress(msgspec.ValidationError):
             events.append(msgspec.convert(row, TraceEvent, strict=False))
+    if rows and not events:
+        raise ValueError("it lists no events")
     info = document.get("distributedInfo")
     return ChromeTrace(events=events, info=info, num_left_out=len(rows) - len(events))
 

@@ -65,9 +65,8 @@ class SimulatedBuffer:
 
 @dataclass(slots=True, eq=False)
 class SimulatedStream:
-    """`device` is the SimulatedDevice that made it."""
-
-    device: Any
+    device: "SimulatedDevice"
+    name: str = DEFAULT_STREAM
     free_s: float = 0.0
 
     def wait_event(self, event: Any) -> None:
@@ -79,9 +78,7 @@ class SimulatedStream:
 
 @dataclass(slots=True, eq=False)
 class SimulatedEvent:
-    """`device` is the SimulatedDevice that made it."""
-
-    device: Any
+    device: "SimulatedDevice"
     at_s: float = 0.0
 
     def record(self, stream: SimulatedStream | None = None) -> None:
@@ -91,7 +88,7 @@ class SimulatedEvent:
         self.device.wait_until(self.at_s)
 
     def query(self) -> bool:
-        return bool(self.at_s <= self.device.host_s)
+        return self.at_s <= self.device.host_s
 
 
 class SimulatedDevice(Device):
@@ -249,7 +246,7 @@ class SimulatedDevice(Device):
         self.enqueue(DELAY, seconds)
 
     def stream(self) -> SimulatedStream:
-        self._streams.append(SimulatedStream(self))
+        self._streams.append(SimulatedStream(self, f"stream {len(self._streams)}"))
         return self._streams[-1]
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
@@ -295,10 +292,8 @@ class SimulatedDevice(Device):
         def replay() -> None:
             self.spend(self.link.launch_s)
             self._is_replaying = True
-            try:
-                work()
-            finally:
-                self._is_replaying = False
+            work()
+            self._is_replaying = False
 
         return replay
 
@@ -360,10 +355,10 @@ class SimulatedDevice(Device):
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
         end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds
         if what is not None:
-            number = self._streams.index(stream)
-            name = f"stream {number}" if number else DEFAULT_STREAM
-            seen = Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=name)
-            self._seen.append(seen)
+            done = Activity(
+                what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=stream.name
+            )
+            self._seen.append(done)
         return start_s, end_s
 
 
@@ -382,12 +377,8 @@ class SimulatedLoader:
         if loading.num_workers and not (self._has_workers and loading.persistent):
             device.spend(loading.num_workers * device.link.start_worker_s)
             self._has_workers = True
-        return self._batches(device.host_s)
-
-    def _batches(self, start_s: float) -> Iterator[SimulatedBuffer]:
-        device, loading = self._device, self._loading
-        asked_s, free_s = [start_s] * loading.ahead, [start_s] * loading.num_workers
-        pinned_s = start_s
+        pinned_s = device.host_s
+        asked_s, free_s = [pinned_s] * loading.ahead, [pinned_s] * loading.num_workers
         pinning_s = loading.batch_bytes / device.link.host_bytes_per_s if loading.pinned else 0.0
         for batch in itertools.islice(itertools.count(), loading.num_batches):
             if loading.num_workers == 0:
