@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import charts
 import pandas as pd
 import streamlit as st
 import words
@@ -28,15 +27,15 @@ from hostbench.judge.events import Event
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
-from hostbench.report import picture as pictures
 from hostbench.report.answer import Answer
-from hostbench.report.charts import Spec, drawn, svg
+from hostbench.report.charts import Spec, svg
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
+from hostbench.report.picture import picture_of, small
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
 from hostbench.report.sides import LEVEL, Key, chosen
-from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, around, chart, units_of
+from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart, units_of
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
@@ -49,9 +48,7 @@ DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_
 FACTS = ("hardware", "torch", "driver")
 MOST_RUNS = LEVEL_RUNS
 """Of each side of a comparison: the newest; older ones may be from before a change."""
-SMALL = {"line": 190, "bar": 110}
-"""How wide the small pictures are: the names and numbers of bars stand beside them."""
-SMALL_HEIGHT, SMALL_LETTERS = 150, 42
+SMALL_WIDTH, SMALL_HEIGHT = 190, 150
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
@@ -160,15 +157,12 @@ def measured_in(rows: Sequence[Row]) -> str:
 def small_picture(
     store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
 ) -> tuple[str, str]:
-    """A picture (hostbench.families.pictures) of these runs (machine, id) as one SVG, of its first
-    measure and usual values, empty where there is nothing to draw; and what all of it shares.
-    Four charts of vega's would take longer than the rest of the page."""
-    picture = words.PICTURES[name]
-    chart, shared = pictures.small(picture, rows_of_runs(store, keys, (picture.workload,)))
-    if chart is None:
-        return "", ""
-    spec = drawn(chart, SMALL_HEIGHT, letters=SMALL_LETTERS)
-    return svg(spec, ink, SMALL[chart.mark]), shared
+    """A picture (words.PICTURES), or that of a workload without one, of these runs (machine, id) as
+    one SVG, and its description; both empty where there is nothing to draw. Four charts of vega's
+    would take longer than the rest of the page."""
+    own = words.PICTURES.get(name) or picture_of(name)
+    chart = small(own, rows_of_runs(store, keys, (own.workload,)), SMALL_HEIGHT)
+    return (svg(chart, ink, SMALL_WIDTH), chart["description"]) if chart else ("", "")
 
 
 @lru_cache(maxsize=16)
@@ -241,15 +235,7 @@ def small_trend(
         SMALL_HEIGHT,
         MOST_DRAWN // 4,
     )
-    return svg(spec, ink, SMALL["line"])
-
-
-@lru_cache(maxsize=32)
-def before_and_after(store: Store, event: Event, case: str, height: int) -> Spec:
-    """A series around a change of it or of its machine."""
-    rows = trend(store, event.machine, case)
-    others = events_of(store, case, event.group)
-    return around(rows[rows["group"] == event.group], event, others, height)
+    return svg(spec, ink, SMALL_WIDTH)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the run ...")
@@ -284,15 +270,6 @@ def comparison(
     rows = [_row(key, one) for key, one in both.comparisons.items()]
     text = markdown(page(both, again).blocks())
     return pd.DataFrame(rows, columns=COMPARED), both.notes, text
-
-
-@lru_cache(maxsize=32)
-def lanes(store: Store, names: tuple[str, str], machines: tuple[str, ...], workload: str) -> Spec:
-    """The chart of a comparison: all workloads, or the series of one."""
-    rows, *_ = comparison(store, names, machines)
-    if workload:
-        return charts.by_series(rows[rows["workload"] == workload])
-    return charts.by_workload(rows)
 
 
 def _row(key: Key, one: Comparison) -> tuple[Any, ...]:

@@ -296,7 +296,8 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
 
 def draw(spec: Spec, says: str, **look: Any) -> Any:
     """A chart in the colours of the theme, described for who cannot see it."""
-    return st.vega_lite_chart(in_ink(spec, ink()), alt=says, width="stretch", **look)
+    spec = in_ink({**spec, "description": says}, ink())
+    return st.vega_lite_chart(spec, width="stretch", **look)
 
 
 def ink() -> str:

@@ -12,6 +12,7 @@ from words import plain
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
 from hostbench.report.changes import causes, commands, entry_in_words, evidence_lines, table
+from hostbench.report.trend import around
 from hostbench.store import triage
 
 ANY = "all"
@@ -57,7 +58,9 @@ with left:
     case = worst.case or longest.case
     example = "" if worst.case else "the whole machine moved; drawn: "
     st.caption(plain(f"{worst.group}: {example}{words.case(case)}"))
-    spec = data.before_and_after(store, worst, case, HEIGHT)
+    every = data.trend(store, worst.machine, case)
+    events = data.events_of(store, case, worst.group)
+    spec = around(every[every["group"] == worst.group], worst, events, HEIGHT)
     point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
     if point:
         parts.go("runs", of=f"{point['run_id']}@{worst.machine}")

@@ -57,8 +57,7 @@ after = side(second_box, "After", "second", options)
 before = side(first_box, "Before", "first", [*LEVELS, *options[1:], options[0]])
 if before == after:
     parts.empty("Before and after are the same: choose another one.")
-sides = store, (before, after), tuple(names)
-rows, notes, markdown = data.comparison(*sides)
+rows, notes, markdown = data.comparison(store, (before, after), tuple(names))
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
 number = rows["verdict"].value_counts(sort=False)
@@ -80,9 +79,7 @@ if len(own):
         args=({"of": []},),
     )
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
-    clicked = parts.chart(
-        data.lanes(*sides, own["workload"].iloc[0]), "of series", "change of each series"
-    )
+    clicked = parts.chart(charts.by_series(own), "of series", "change of each series")
     if clicked:
         trend_of(clicked["id"])
 else:
@@ -91,7 +88,7 @@ else:
         "Point: median change of the series that moved, else of all; line: their range. Click a "
         "workload for its series."
     )
-    clicked = parts.chart(data.lanes(*sides, ""), "of all", "change of each workload")
+    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each workload")
     if clicked:
         st.query_params["of"] = str(clicked["id"])
         st.rerun()

@@ -10,11 +10,11 @@ import streamlit as st
 import words
 
 from hostbench.families.question import Picture, axis_name
-from hostbench.report import charts, picture
+from hostbench.report import picture
 from hostbench.report.kinds.base import varying
 
 OTHER = "Other"
-MOST_LINES, MOST_USUAL = 16, 5
+MOST_USUAL = 5
 HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
 (1 GB/s = 10^9 bytes/s)."""
 SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
@@ -89,15 +89,10 @@ with choices:
 rows = picture.drawn_rows(question, rows, x, measure)
 if not rows:
     parts.empty("No point has a number in this unit: choose another one.")
-chart = picture.chart(question, rows, x, measure)
-how = "Click a bar for its trend."
-if chart.mark == "line":
-    how = "Click an entry of the legend to see it alone, a point for its trend."
-if len({(point.series, point.dash) for point in chart.points}) > MOST_LINES:
-    how += f" More than {MOST_LINES} lines: choose fewer values."
-where = "; ".join(filter(None, (picture.shared(question, rows), data.measured_in(rows))))
+spec = picture.chart(question, rows, x, measure, 440)
+how = "Click a point or bar for its trend, an entry of the legend to see it alone."
+where = "; ".join(filter(None, (spec["description"], data.measured_in(rows))))
 st.caption(f"{words.plain(where)}. {how}", help=HELP)
-spec = charts.drawn(chart, 440, takes_clicks=True)
 point = parts.chart(spec, "curves", f"{question.text}: {measure.name} by {x or 'case'}")
 if point:
     parts.go("trend", case=str(point["case"]))

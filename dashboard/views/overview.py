@@ -13,10 +13,8 @@ from hostbench.core.units import number_of
 from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.judge.history import Series
-from hostbench.report import charts as vega
-from hostbench.report.answer import Answer
 from hostbench.report.changes import causes
-from hostbench.report.picture import picture_of, small
+from hostbench.report.picture import picture_of
 
 TOP, RECENT = 6, 30
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
@@ -59,37 +57,27 @@ with st.container(horizontal=True, vertical_alignment="center"):
 def card(picture: Picture) -> None:
     """A question: the answer of the newest run that has it, and its picture over the newest run of
     each machine."""
-    workload = picture.workload
+    workload, query = picture.workload, {"q": picture.choice}
+    is_own = picture.choice not in words.PICTURES
+    if is_own:  # a workload of a project
+        query = {"q": "Other", "workload": workload}
     own = parts.newest(store, [workload])
-    parts.link("curves", f"**{picture.text}**", q=picture.choice)
+    parts.link("curves", f"**{plain(picture.text)}**", **query)
     if not own:
         st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
     says = f"{best.verdict}. {best.at}" if best else "Too few cases for an answer."
-    if best and best.state == "figure" and len(best.figures) == 1:
-        says = f"Only {says}"
-    svg, shared = data.small_picture(store, picture.choice, tuple(own), parts.ink())
+    says = f"{best.question} {says}" if best and is_own else says.removeprefix("yes: ")
+    svg, description = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
     if len(names) > 1:
         where += f"; drawn: {len(own)} of {len(names)} machines"
-    drawn = ", ".join(filter(None, (shared, where)))
-    verdict = plain(says.replace(" on the cpu device,", "").removeprefix("yes: "))
-    st.markdown(f"{verdict}  \n:small[:gray[{plain(drawn)}]]")
+    drawn = "; ".join(filter(None, (description, where)))
+    st.markdown(f"{plain(says)}  \n:small[:gray[{plain(drawn)}]]")
     if svg:
         parts.picture(svg, f"{picture.text}: {says}")
-
-
-def own_card(answer: Answer) -> None:
-    """An answer of a project's own workloads, with a picture of its workload."""
-    st.markdown(f"**{plain(answer.question)}**")
-    st.markdown(plain(answer.verdict))
-    key = str(newest["machine"]), str(newest["run_id"])
-    rows = data.rows_of_runs(store, (key,), (answer.workload,))
-    chart, _ = small(picture_of(answer.workload), rows)
-    if chart:
-        parts.draw(vega.drawn(chart), f"{answer.question} {answer.verdict}")
 
 
 def trend_card(own: Series) -> None:
@@ -107,11 +95,12 @@ def trend_card(own: Series) -> None:
     st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
 
 
-with_card = [own for own in words.PICTURES.values() if own.has_card]
-cards = [partial(card, own) for own in with_card]
-if not parts.newest(store, [own.workload for own in with_card]):
+pictures = [own for own in words.PICTURES.values() if own.has_card]
+if not parts.newest(store, [own.workload for own in pictures]):  # a project's own workloads
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    cards = [partial(own_card, answer) for answer in answers if answer.is_answered]
+    answered = dict.fromkeys(answer.workload for answer in answers if answer.is_answered)
+    pictures = [picture_of(workload) for workload in answered]
+cards = [partial(card, own) for own in pictures]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}
     ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))

@@ -11,9 +11,8 @@ from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
 
 HELP = """Bar: 99 % interval. Thick line: level between two changes; band: a change within it would
-not be seen. Vertical: solid where the series changed, dashed where its machine did, dotted
-where torch, driver or hardware did. Hollow: scratch, never judged. Cross: failed. Tick on the axis:
-skipped."""
+not be seen. Vertical: a change, of the series or its machine; dotted: another torch, driver or
+hardware. Hollow: scratch, never judged. On the axis a cross: failed, a tick: skipped."""
 
 
 def dragged() -> tuple[pd.Timestamp, pd.Timestamp] | None:

@@ -31,9 +31,9 @@ from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
 from hostbench.report import page as run_page
 from hostbench.report.blocks import Page
+from hostbench.report.charts import Spec
 from hostbench.report.comparison import Comparisons, between, compared, table
 from hostbench.report.nightly import Tonight
-from hostbench.report.picture import Chart
 from hostbench.report.sides import Key, level_before, of_runs
 from hostbench.report.write import markdown
 from hostbench.store import nights
@@ -89,7 +89,7 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
             except HostbenchError as error:
                 why = f"the summary {summary} could not be written: {error}"
                 night.lists["broken"].append(why)
-    blocks, charts = report.blocks(night), dict[str, dict[str, Chart]]()
+    blocks, charts = report.blocks(night), dict[str, dict[str, Spec]]()
     if format == "html" and night.run is not None:
         rows = frame_of_run(results_folder(options.results), night.run, warn)
         blocks += run_page.blocks(rows, night.run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
     from hostbench.report.answer import Answer
-    from hostbench.report.picture import Chart
+    from hostbench.report.charts import Spec
 
 
 class Title(str):
@@ -84,5 +84,5 @@ class Page:
     """Of CSV; else the first table of the blocks."""
     document: Callable[[], Any] | None = None
     """Of JSON; else the rows of that table."""
-    charts: "Callable[[], Mapping[str, Mapping[str, Chart]]]" = dict
+    charts: "Callable[[], Mapping[str, Mapping[str, Spec]]]" = dict
     """Of HTML: Heading -> title -> what is drawn below it."""

@@ -22,7 +22,8 @@ from hostbench.facts.record import number_of as number_fact
 from hostbench.families import declared
 from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.picture import Chart, picture_of, small
+from hostbench.report.charts import Spec
+from hostbench.report.picture import picture_of, small
 from hostbench.report.questions import answers, rows_of
 from hostbench.store.points import gpu_name
 from hostbench.store.runs import facts_of
@@ -83,17 +84,16 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield from _counts(rows)
 
 
-def charts(frame: pd.DataFrame) -> dict[str, dict[str, Chart]]:
+def charts(frame: pd.DataFrame) -> dict[str, dict[str, Spec]]:
     """Family -> title -> what is drawn of it: its pictures, or each workload where it has none."""
     rows = [row.with_axes(workload=row.workload) for row in rows_of(frame) if row.is_valid]
-    by_family: dict[str, dict[str, Chart]] = {}
+    by_family: dict[str, dict[str, Spec]] = {}
     for family in dict.fromkeys(row.family for row in rows):
         names = dict.fromkeys(row.workload for row in rows if row.family == family)
         pictures = [own for own in families.pictures().values() if own.workload in names]
         for own in pictures or map(picture_of, names):
-            chart, shared = small(own, rows)
-            if chart:
-                title = f"{own.text}: {shared}" if shared else own.text
+            if chart := small(own, rows, 260):
+                title = ": ".join(filter(None, (own.text, chart["description"])))
                 by_family.setdefault(family, {})[title] = chart
     return by_family
 

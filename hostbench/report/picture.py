@@ -1,67 +1,24 @@
-"""A picture of a family, over machines and runs: which rows it draws, and as what."""
+"""A picture of a family, over machines and runs: which rows it draws, and its chart."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 from hostbench import families
 from hostbench.core import units
 from hostbench.core.case import counts_bytes
-from hostbench.families.question import (
-    FigureUnit,
-    Measure,
-    Picture,
-    Row,
-    Rows,
-    axis_name,
-    in_unit,
-    where,
-)
+from hostbench.families.question import Measure, Picture, Row, Rows, axis_name, in_unit, where
+from hostbench.report import charts
+from hostbench.report.charts import GREY, PALETTE, WHISKER, Spec, field, layer, scale
 from hostbench.report.kinds.base import limits, varying
 
-_DECADE, _OCTAVES = 10, 4
-"""Numbers of an axis y, of an axis x, that span more are drawn by powers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """How one direction of a chart is read."""
-
-    title: str
-    unit: FigureUnit = ""
-    is_log: bool = False
-    better: Literal["lower", "higher", ""] = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One mark. `x` is a number, or the name of a lane."""
-
-    x: float | str
-    y: float
-    low: float | None
-    high: float | None
-    series: str
-    dash: str
-    """Where it was measured, in a chart over several machines or runs."""
-    text: str
-    """What a pointer on the mark says."""
-    about: Mapping[str, str]
-    """What a click on it tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """What is drawn; hostbench.report.charts draws it."""
-
-    mark: Literal["line", "bar"]
-    x: Axis
-    y: Axis
-    points: tuple[Point, ...]
-    limits: Mapping[str, float]
-    """What it is -> GB/s."""
+CLICKS = ("machine", "run_id", "case")
+"""What a click on a mark tells."""
+_LABELS = {"s": charts.SECONDS, "bytes": charts.BYTES}
+_BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
+_LIMIT = {"color": GREY, "strokeDash": [6, 4], "strokeWidth": 2}
 
 
 # ---- which rows ---------------------------------------------------------------------------------
@@ -101,16 +58,9 @@ def picture_of(workload: str) -> Picture:
     return Picture(choice=workload, text=workload, workload=workload, words=words)
 
 
-def shared(picture: Picture, rows: Rows) -> str:
-    """`H2D 64MiB pinned`: the choices that all these rows share."""
-    differ = {*varying(rows)} | ({"workload"} if not picture.also else set())
-    return picture.name(rows[0], [axis for axis in rows[0].axes if axis not in differ])
-
-
-def small(picture: Picture, rows: Rows) -> tuple[Chart | None, str]:
-    """A picture of few lines, by its first measure, and what all of them share: of each axis with
-    usual values the one that was measured at most sizes, but of schedules all. Rows have an axis
-    `workload`."""
+def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
+    """A picture of few lines, by its first measure: of each axis with usual values the one that was
+    measured at most sizes, but of schedules all. Rows have an axis `workload`."""
     rows = where(rows, workload=(picture.workload, *picture.also))
     x = next((axis for axis in picture.x if axis in varying(rows)), "")
     for axis, usual in picture.usual.items():
@@ -120,51 +70,122 @@ def small(picture: Picture, rows: Rows) -> tuple[Chart | None, str]:
         shown = usual if axis == "schedule" else (max(usual, key=sizes.__getitem__),)
         rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
     for measure in measures_of(picture, rows)[:1]:
-        rows = drawn_rows(picture, rows, x, measure)
-        return chart(picture, rows, x, measure), shared(picture, rows)
-    return None, ""
+        return chart(picture, drawn_rows(picture, rows, x, measure), x, measure, height)
+    return None
 
 
-# ---- as what ------------------------------------------------------------------------------------
+# ---- the chart ----------------------------------------------------------------------------------
 
 
-def chart(picture: Picture, rows: Rows, x: str, measure: Measure) -> Chart:
-    """Of `drawn_rows`, at least one: a mark for each, named by its choices; lines over `x`, or a
-    lane each where there is none or no line has two points."""
+def chart(picture: Picture, rows: Rows, x: str, measure: Measure, height: int) -> Spec:
+    """Of `drawn_rows`, at least one: lines over `x`, or a bar each where no line has two points.
+    `description` says which choices all of it shares, and what the dashed lines are."""
     value, differ, places = measure.of(rows), varying(rows), _places(rows)
-    axes = [axis for axis in differ if axis != x]
-    names = [picture.name(row, axes) for row in rows]
+    names = [picture.name(row, [axis for axis in differ if axis != x]) for row in rows]
     ways = [*zip(names, places, strict=True)]
-    marks = {*zip(ways, [row.axes.get(x) for row in rows], strict=True)}
-    has_lines, of_lane = len(marks) > len({*ways}), sorted(differ, key=lambda axis: axis == x)
-    points = list[Point]()
-    for row, place, name in zip(rows, places, names, strict=True):
+    has_lines = len({*zip(ways, (row.axes.get(x) for row in rows), strict=True)}) > len({*ways})
+    points = list[Spec]()
+    for row, (name, place) in zip(rows, ways, strict=True):
         number, low, high = value(row) or 0.0, row.ci_low_s, row.ci_high_s
         if measure.unit == "share":
             low = high = None
         elif measure.unit != "s":  # the interval of a rate follows from that of its time
             low, high = (number * row.time / end if end else None for end in (high, low))
-        lane = ", ".join(filter(None, (picture.name(row, of_lane), place))) or row.machine
-        point = Point(
-            x=float(row.axes[x]) if has_lines else lane,
-            y=number,
-            low=low,
-            high=high,
-            series=name,
-            dash=place,
-            text=_text(picture, row, in_unit(number, measure.unit)),
-            about={"machine": row.machine, "run_id": row.run_id, "case": row.case},
-        )
-        points.append(point)
-    is_log = has_lines or _span([point.y for point in points]) > _DECADE
-    is_log = is_log and measure.unit != "share"
-    y = Axis(measure.title or measure.name, measure.unit, is_log=is_log, better=measure.better)
-    known = _limits(rows, places, measure) if measure.unit == "GB/s" else {}
-    if not has_lines:
-        return Chart("bar", Axis(""), y, tuple(points), known)
-    is_log = _span([float(row.axes[x]) for row in rows]) > _OCTAVES
-    along = Axis(axis_name(x), "bytes" if counts_bytes(x) else "", is_log=is_log)
-    return Chart("line", along, y, tuple(points), known)
+        of_bar = picture.name(row, sorted(differ, key=lambda axis: axis == x))
+        point: Spec = {"y": number, "low": low, "high": high, "series": name, "dash": place}
+        point |= {"x": float(row.axes[x])} if has_lines else {}
+        point["name"] = ", ".join(filter(None, (of_bar, place))) or row.machine
+        point["number"] = in_unit(number, measure.unit)
+        point["text"] = _text(picture, row, point["number"])
+        points.append(point | {name: getattr(row, name) for name in CLICKS})
+    limit_of = _limits(rows, places, measure) if measure.unit == "GB/s" else {}
+    dashed = "; ".join(f"{what}, {in_unit(rate, 'GB/s')}" for what, rate in limit_of.items())
+    rules = [{"limit": rate} for rate in limit_of.values()]
+    alike = [axis for axis in rows[0].axes if axis not in differ]
+    about = picture.name(rows[0], [axis for axis in alike if axis != "workload" or picture.also])
+    if has_lines:
+        layers = _lines(points, rules, x, measure)
+    else:
+        layers = _bars(points, rules, measure)
+        height = charts.LANE_HEIGHT * len({point["name"] for point in points})
+    says = "; ".join(filter(None, (about, dashed and f"dashed {dashed}")))
+    return charts.sized(layers, height, description=says)
+
+
+def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> list[Spec]:
+    """A line for each series, ticked at the numbers that there are; a dash for each place. A click
+    on an entry of the legend shows it alone."""
+    values = sorted({point["x"] for point in points})
+    axis: Spec = {"values": values, "grid": False}
+    axis |= {"labelExpr": charts.BYTES if counts_bytes(x) else charts.PLAIN}
+    axis |= {"labelOverlap": True, "labelFlush": False}
+    is_log = values[0] > 0
+    along: Spec = {"type": "log", "base": 2} if is_log else {"zero": False}
+    along |= {"nice": False, "padding": 14}
+    at: Any = {"x": field("x:Q", title=axis_name(x), axis=axis, scale=along)}
+    look = _value_axis(points, rules, measure, is_log=measure.unit != "share")
+    y, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
+    names, dashed = ([*dict.fromkeys(own[key] for own in points)] for key in ("series", "dash"))
+    key, faint = charts.legend(names), {"condition": {"param": "shown", "value": 1}, "value": 0.1}
+    hue: Any = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    hue |= {"opacity": faint} if key else {}
+    shape = field("series:N", scale=scale(names, charts.SHAPES), legend=key)
+    strokes = charts.legend(dashed, orient="bottom", symbolSize=400, symbolStrokeWidth=2)
+    dash = field("dash:N", scale=scale(dashed, _DASHES), legend=strokes)
+    line = layer(points, "line", {"strokeWidth": 2}, **at, y=y, **hue, strokeDash=dash)
+    if key:
+        alone = {"type": "point", "fields": ["series"]}
+        line["params"] = [{"name": "shown", "select": alone, "bind": "legend"}]
+    dot, tip = {"size": 60, "filled": True, "opacity": 1}, field("text:N", title="case")
+    return [
+        layer(rules, "rule", _LIMIT, y=limit),
+        line,
+        layer(_with_interval(points), "rule", WHISKER, **at, y=low, y2={"field": "high"}, **hue),
+        layer(points, "point", dot, clicks=CLICKS, **at, y=y, **hue, shape=shape, tooltip=tip),
+    ]
+
+
+def _bars(points: list[Spec], rules: list[Spec], measure: Measure) -> list[Spec]:
+    """A lane for each, with its name and its number over it."""
+    lane = field("name:N", sort=[*dict.fromkeys(point["name"] for point in points)], axis=None)
+    look = _value_axis(points, rules, measure, is_log=False)
+    x, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
+    series = [*dict.fromkeys(point["series"] for point in points)]
+    color = field("series:N", scale=scale(series, PALETTE), legend=None)
+    bar, tip = {"height": 14, "yOffset": 6}, field("text:N", title="case")
+    whisker = WHISKER | {"color": GREY, "opacity": 1, "yOffset": 6, "y2Offset": 6}
+    return [
+        layer(points, "bar", bar, clicks=CLICKS, x=x, y=lane, color=color, tooltip=tip),
+        layer(rules, "rule", _LIMIT, x=limit),
+        layer(_with_interval(points), "rule", whisker, x=low, x2={"field": "high"}, y=lane),
+        *charts.lane_texts(points, lane),
+    ]
+
+
+def _with_interval(points: list[Spec]) -> list[Spec]:
+    return [point for point in points if point["low"] is not None]
+
+
+def _value_axis(points: list[Spec], rules: list[Spec], measure: Measure, *, is_log: bool) -> Spec:
+    """Over all numbers where it is logarithmic, else from zero to the largest, and a share has all
+    of its range, so that nothing looks like something; what of an interval is beyond is cut."""
+    of_limits = [rule["limit"] for rule in rules]
+    numbers = [*(point["y"] for point in points), *of_limits]
+    axis: Spec = {"labelExpr": _LABELS.get(measure.unit, charts.PLAIN), "tickCount": 4}
+    if is_log:
+        ends = (point[end] for point in points for end in ("y", "low", "high"))
+        numbers = [*of_limits, *(number for number in ends if number and number > 0)]
+        ticks = charts.round_numbers(min(numbers), max(numbers))
+        if len(ticks) > 1:  # one number alone lets nobody read the scale: then they are vega's
+            axis = {"labelExpr": axis["labelExpr"], "values": ticks}
+        span = [min(*numbers, *ticks), max(*numbers, *ticks)]
+        up: Spec = {"type": "log", "domain": span, "nice": False, "padding": 8, "clamp": True}
+    else:
+        highs = (min(point["high"] or 0.0, 2 * max(numbers)) for point in points)
+        end = max(1.0, *numbers) if measure.unit == "share" else 1.03 * max(*numbers, *highs)
+        up = {"domain": [0, end], "nice": False}
+    title = f"{measure.title or measure.name}{', log' * is_log}{_BETTER[measure.better]}"
+    return {"title": title, "axis": axis, "scale": up}
 
 
 def _places(rows: Rows) -> list[str]:
@@ -197,8 +218,3 @@ def _text(picture: Picture, row: Row, number: str) -> str:
     numbers = dict.fromkeys(filter(None, (number, units.format_seconds(row.time), rate)))
     case = picture.name(row, row.axes) or row.function
     return "; ".join(filter(None, (f"{case}: {', '.join(numbers)}", row.flags, row.run)))
-
-
-def _span(numbers: Sequence[float]) -> float:
-    """The largest over the smallest; 0 where one is not positive."""
-    return max(numbers) / min(numbers) if min(numbers) > 0 else 0.0

@@ -3,7 +3,7 @@ chart of up to six of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, pairwise
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from hostbench.core import units
 from hostbench.judge.events import Event
 from hostbench.report import charts
 from hostbench.report.changes import what
-from hostbench.report.charts import GREY, PALETTE, PINK, Spec, field, scale
+from hostbench.report.charts import GREY, PALETTE, PINK, Spec, field, layer, scale
 from hostbench.store.results import SETUP
 
 SHARE = "% of the first level"
@@ -33,27 +33,18 @@ DAYS = "days"
 """Name of the selection: the days that were dragged over."""
 MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "failed", "skipped"
 _SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: charts.CROSS, SKIPPED: "M0,-1.4L0,1.4"}
-_SELECTED = ["run_id", "series", "machine"]
-"""What a click on a point tells."""
+_FILLED = {MEASURED: 1, SCRATCH: 0, FAILED: 0, SKIPPED: 0}
+CHANGE, FACTS = "change", "facts"
+_DASHES = {CHANGE: [1, 0], FACTS: [2, 3]}
+_LABELS = {"time": charts.SECONDS, "bytes": charts.BYTES}
+_MOST_LABELS, _LABEL_HEIGHT = 4, 13
 _AROUND = 30
 """Points on each side of an event."""
 _FIRST_POINTS = 8
 _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
-THIS_SERIES, ITS_MACHINE, FACTS = "this series", "its machine", "facts"
-_DASHES = {ITS_MACHINE: [6, 4], FACTS: [2, 3]}
-"""What changed -> how its line is drawn; solid where it was this series."""
-_LABELS = {"time": charts.SECONDS, "bytes": charts.BYTES}
-TALL = 400
-_MOST_LABELS, _LABEL_HEIGHT, _LONGEST_LABEL = 4, 13, 30
-"""Rows of labels over a chart, the height of one, and letters of a label."""
-_LETTER = 0.019
-"""The width of a letter, of a chart's on a telephone."""
-_ARROW = 4
-"""From the edge to the middle of the arrow on an interval that goes on beyond it."""
 _FAR = 20
 """Between the usual values of two series: farther apart they share a logarithmic axis."""
-_ROOM = 0.02
-"""Of what is drawn, over and under it: a point is no half."""
+TALL = 400
 TimeOf = Literal["committed_at", "started_at"]
 """Which date of a run is on the horizontal axis."""
 
@@ -73,8 +64,7 @@ class Trend:
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
     would not be seen, `low` and `high` (NaN where it is not known)."""
     rules: list[Spec]
-    """What changed: `x`, `kind` (whose change it is), `text`, and `size`: of several at once the
-    largest is named."""
+    """What changed: `x`, `kind`, `text`, and `size`: of several at once the largest is named."""
 
 
 def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
@@ -104,9 +94,8 @@ def trend(
         x = _ms(getattr(event.first, by))
         if points["x"].min() <= x <= points["x"].max():
             change = "" if event.is_reset else units.format_change(event.effect)
-            kind = THIS_SERIES if event.case else ITS_MACHINE
             text = f"{change} {what(event).removeprefix('commit ')}".strip()
-            rules.append({"x": x, "kind": kind, "text": text, "size": abs(event.effect)})
+            rules.append({"x": x, "kind": CHANGE, "text": text, "size": abs(event.effect)})
             edges.append(x)
     for fact in SETUP:
         known = rows[[by, fact]].dropna().itertuples(index=False)
@@ -218,121 +207,83 @@ def chart(
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
     names, is_many = [series.name for series in trends], len(points) > charts.MANY
-    span_ms = float(points["x"].max() - points["x"].min())
-    rules = _labelled(trends, float(points["x"].min()), span_ms)
-    room = 6 + _LABEL_HEIGHT * len({*rules["row"].dropna()})
-    key = charts.legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
-    color = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
-    along, axis = {"type": "utc", "padding": 20}, charts.time_axis(span_ms)
-    x = field("x:T", title=x_title, axis=axis, scale=along)
-    x2, high = {"field": "x2"}, {"field": "high"}
+    rules = pd.DataFrame(
+        [rule for series in trends for rule in series.rules], columns=["x", "kind", "text", "size"]
+    )
+    rules = rules.sort_values("size", ascending=False, kind="stable").drop_duplicates("x")
     is_log = _is_log(points)
     bottom, top = _domain(points, levels, is_log)
-    kind = "log" if is_log else "linear"
-    up: Spec = {"scale": {"type": kind, "domain": [bottom, top], "nice": False}}
-    up["axis"] = {"labelExpr": _LABELS.get(unit, charts.PLAIN), "tickCount": 6}
-    if is_log:
-        up["axis"]["values"] = charts.round_numbers(bottom, top)
+    room = 6 + _LABEL_HEIGHT * min(len(rules), _MOST_LABELS)
+    key = charts.legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
+    color: Any = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    along = {"type": "utc", "padding": 20}
+    x = field("x:T", title=x_title, axis=charts.TIME_AXIS, scale=along)
+    axis = {"labelExpr": _LABELS.get(unit, charts.PLAIN), "tickCount": 6}
+    axis |= {"values": charts.round_numbers(bottom, top)} if is_log else {}
+    up = {"type": "log" if is_log else "linear", "domain": [bottom, top], "nice": False}
     title = UNITS[unit][0] + ", log" * is_log
-    y, low = (field(f"{column}:Q", title=title, **up) for column in ("y", "low"))
-    line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
-    pieces = [field("series:N"), field("version:N")]
-    thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5}
-    bars = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
-    over, under = bars[bars["high"] > top], bars[bars["low"] < bottom]
-    arrows = [{**charts.GOES_ON, "shape": f"triangle-{way}"} for way in ("up", "down")]
+    y, low = (field(f"{name}:Q", title=title, axis=axis, scale=up) for name in ("y", "low"))
+    span: Any = {"x": x, "x2": {"field": "x2"}}
+    high = {"field": "high"}
     bands = levels[levels["low"].notna()]
     bands = bands.assign(low=bands["low"].clip(lower=bottom))  # a log axis has no zero
-    hues, size = dict(zip(names, cycle(PALETTE))), 14 if is_many else 60
+    line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
+    pieces = [field("series:N"), field("version:N")]
+    thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
+    interval = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     layers = [
-        _layer(bands, "rect", {"opacity": 0.12}, x=x, y=low, x2=x2, y2=high, **color),
-        *_rules(rules, x),
-        _layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
-        _layer(levels, "rule", {"strokeWidth": 2.5}, x=x, x2=x2, y=y, **color),
-        _layer(bars, "rule", {"strokeWidth": 2, "opacity": 0.45}, x=x, y=low, y2=high, **color),
-        _layer(over, "point", arrows[0], x=x, y={"value": _ARROW}),
-        _layer(under, "point", arrows[1], x=x, y={"value": height - _ARROW}),
-        *_marks(points.assign(hue=points["series"].map(hues)), x, y, size, height),
-    ]
-    layers = [own for own in layers if own["data"]["values"]]
-    charts.clickable(layers[-1], *_SELECTED)
-    layers[-1]["params"] += [
-        {"name": DAYS, "select": {"type": "interval", "encodings": ["x"], "zoom": False}}
+        layer(bands, "rect", {"opacity": 0.12, "clip": True}, **span, y=low, y2=high, **color),
+        *_rules(rules, x, float(points["x"].mean())),
+        layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
+        layer(levels, "rule", {"strokeWidth": 2.5, "clip": True}, **span, y=y, **color),
+        layer(interval, "rule", charts.WHISKER, x=x, y=low, y2=high, **color),
+        _marks(points.assign(y=points["y"].fillna(bottom)), x, y, names, 14 if is_many else 60),
     ]
     spec = charts.sized(layers, height)
     return charts.on_canvas(spec) if is_many else spec
 
 
-def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
-    """With those columns alone that are shown, and that a click asks for."""
-    names = {"kind", *(_SELECTED if kind == "point" else ())}
-    for own in channels.values():
-        names |= {spec.get("field") for spec in (own if isinstance(own, list) else [own])}
-    values = rows[[name for name in rows if name in names]].to_dict("records")
-    return charts.layer(values, kind, {**look, "clip": True}, **channels)
+def _rules(rules: pd.DataFrame, x: Spec, middle: float) -> list[Spec]:
+    """A line for each change, which a pointer names; of the largest a label over the chart, on a
+    row of its own."""
+    tip = field("text:N", title="what changed")
+    color, dash = field("color:N", scale=None), _by_kind(_DASHES)
+    rules = rules.assign(color=np.where(rules["kind"] == FACTS, GREY, PINK))
+    look: Spec = {"strokeWidth": 1.5}
+    layers = [layer(rules, "rule", look, x=x, color=color, strokeDash=dash, tooltip=tip)]
+    for row, rule in enumerate(rules.head(_MOST_LABELS).to_dict("records")):
+        align = "left" if rule["x"] < middle else "right"
+        look = {"baseline": "bottom", "fontSize": 11, "limit": 180, "align": align}
+        look |= {"dy": -5 - _LABEL_HEIGHT * row}
+        text = field("text:N")
+        layers.append(layer([rule], "text", look, x=x, y={"value": 0}, text=text, tooltip=tip))
+    return layers
 
 
-def _if(kinds: Mapping[str, Any], usual: Any) -> Spec:
-    """A channel whose value goes by the kind."""
-    tests = [{"test": f"datum['kind'] == '{kind}'", "value": own} for kind, own in kinds.items()]
-    return {"condition": tests, "value": usual}
-
-
-def _labelled(trends: Sequence[Trend], start: float, span: float) -> pd.DataFrame:
-    """When something changed, and on which `side` of its line and in which `row` over the chart its
-    label stands: no two touch, on a telephone too. One without room has no row."""
-    every = [rule for series in trends for rule in series.rules]
-    rules = pd.DataFrame(every, columns=["x", "kind", "text", "size"])
-    rules = rules.sort_values("size", ascending=False, kind="stable").drop_duplicates("x")
-    rules = rules.sort_values("x", ignore_index=True)
-    sides, rows, ends = [], list[Any](), [0.0] * _MOST_LABELS
-    for at, text in zip((rules["x"] - start) / max(span, 1.0), rules["text"], strict=True):
-        width = _LETTER * min(len(text), _LONGEST_LABEL)
-        is_left = at + width < 1.0
-        first = at if is_left else max(0.0, at - width)
-        row = next((row for row, end in enumerate(ends) if end <= first), None)
-        if row is not None:
-            ends[row] = first + width
-        sides.append("left" if is_left else "right")
-        rows.append(row)
-    return rules.assign(side=sides, row=rows)
-
-
-def _rules(rules: pd.DataFrame, x: Spec) -> list[Spec]:
-    """A line for each, which a pointer names, and the labels that have room."""
-    line = {"x": x, "color": _if({FACTS: GREY}, PINK), "strokeDash": _if(_DASHES, [1, 0])}
-    look: Spec = {"baseline": "bottom", "fontSize": 11, "limit": 180}
-    look |= {"align": {"expr": "datum['side']"}}
-    look |= {"dy": {"expr": f"-5 - {_LABEL_HEIGHT} * datum['row']"}}
-    text: Spec = {"x": x, "y": {"value": 0}, "text": field("text:N")}
-    tip = {"tooltip": [field("text:N", title="what changed")]}
-    labels = rules[rules["row"].notna()].to_dict("records")
-    return [
-        _layer(rules, "rule", {"strokeWidth": 1.5}, **line, **tip),
-        charts.layer(labels, "text", look, **text, **tip),
-    ]
-
-
-def _marks(points: pd.DataFrame, x: Spec, y: Spec, size: int, height: int) -> list[Spec]:
-    """On the axis what has no number, and what has one; the larger layer, which is the last, may be
-    clicked."""
+def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: int) -> Spec:
+    """The points, which may be clicked, and dragged over; what has no number is on the axis."""
+    hue = field("series:N", scale=scale(names, PALETTE), legend=None)
     several = [name for name in ("series", "machine") if points[name].nunique() > 1]
-    hue = field("hue:N", scale=None)
-    shown = {
-        "shape": field("kind:N", scale=scale([*_SHAPES], [*_SHAPES.values()]), legend=None),
-        "size": _if({FAILED: 3 * size, SKIPPED: 3 * size}, size),
-        "fillOpacity": _if({MEASURED: 1}, 0),
-        "stroke": hue,
-        "fill": hue,
-        "tooltip": [field("text:N", title="point"), *(field(f"{name}:N") for name in several)],
-    }
-    look: Spec = {"filled": True, "opacity": 1, "strokeWidth": 1.5}
-    has_number = points["y"].notna()
-    layers = [
-        _layer(points[~has_number], "point", look, x=x, y={"value": height - 6}, **shown),
-        _layer(points[has_number], "point", look, x=x, y=y, **shown),
-    ]
-    return sorted(layers, key=lambda marks: len(marks["data"]["values"]))
+    spec = layer(
+        points,
+        "point",
+        {"filled": True, "opacity": 1, "strokeWidth": 1.5, "size": size},
+        clicks=("run_id", "series", "machine"),
+        x=x,
+        y=y,
+        shape=_by_kind(_SHAPES),
+        fillOpacity=_by_kind(_FILLED),
+        stroke=hue,
+        fill=hue,
+        tooltip=[field("text:N", title="point"), *(field(f"{name}:N") for name in several)],
+    )
+    days = {"type": "interval", "encodings": ["x"], "zoom": False}
+    spec["params"] += [{"name": DAYS, "select": days}]
+    return spec
+
+
+def _by_kind(looks: Mapping[str, Any]) -> Spec:
+    return field("kind:N", scale=scale([*looks], [*looks.values()]), legend=None)
 
 
 def _is_log(points: pd.DataFrame) -> bool:
@@ -343,7 +294,7 @@ def _is_log(points: pd.DataFrame) -> bool:
 
 def _domain(points: pd.DataFrame, levels: pd.DataFrame, is_log: bool) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
-    cut, with an arrow; zero to one where nothing has a number."""
+    cut; zero to one where nothing has a number."""
     values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
@@ -351,5 +302,5 @@ def _domain(points: pd.DataFrame, levels: pd.DataFrame, is_log: bool) -> list[fl
         return [float(0.9 * points["y"].min()), float(1.1 * values.max())]
     middle = float(points["y"].median())
     low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
-    room = _ROOM * (high - low)
+    room = 0.02 * (high - low)  # a point is no half
     return [float(low - room), float(high + room)]

@@ -239,8 +239,8 @@ def html(page: Page) -> str:
         parts.append(render(markdown(some)))
         with suppress(ImportError):  # the extra `dashboard` may not be installed
             for name, chart in drawings.get(str(some[-1]), {}).items() if is_heading else ():
-                svg = charts.svg(charts.drawn(chart))
-                parts.append(f"<figure><figcaption>{escape(name)}</figcaption>{svg}</figure>")
+                caption = f"<figcaption>{escape(name)}</figcaption>"
+                parts.append(f"<figure>{caption}{charts.svg(chart)}</figure>")
     return "\n".join(
         [
             "<!doctype html>",

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pytest
 
 from hostbench.core.case import AxisValue, Case
@@ -172,6 +171,11 @@ def test_the_newest_run_comes_first_and_every_answer_names_its_run(open_page, qu
     assert "a series needs 11 runs" in text
 
 
+def lines(spec: vega.Spec) -> list[str]:
+    """Each line of a picture, in the order of the legend."""
+    return list(dict.fromkeys(point["series"] for point in spec["layer"][-1]["data"]["values"]))
+
+
 def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
     import data
     import words
@@ -183,16 +187,14 @@ def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
         rows = data.rows_of_runs(store, (run,), (own.workload, *own.also))
         measure = picture.measures_of(own, rows)[0]
         x = own.x[0]
-        chart = picture.chart(own, picture.drawn_rows(own, rows, x, measure), x, measure)
-        assert chart and len({point.series for point in chart.points}) == ways, name
-        spec = vega.drawn(chart, 440, takes_clicks=True)
+        spec = picture.chart(own, picture.drawn_rows(own, rows, x, measure), x, measure, 440)
+        assert len(lines(spec)) == ways, name
         json.dumps(spec)
         assert spec["layer"][-1]["encoding"]["y"]["scale"]["type"] == "log"
         assert open_page("curves", quick, q=name, run="shelf, 2026-11-21 12:00, 1a2b3c4d")
     by_ranks = picture.drawn_rows(own, rows, "num_ranks", measure)  # of All-reduce
-    chart = picture.chart(own, by_ranks, "num_ranks", measure)
-    assert chart is not None
-    assert list(dict.fromkeys(point.series for point in chart.points)) == ["4KiB", "1MiB", "64MiB"]
+    spec = picture.chart(own, by_ranks, "num_ranks", measure, 440)
+    assert lines(spec) == ["4KiB", "1MiB", "64MiB"]
 
 
 def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path: Path) -> None:
@@ -316,16 +318,6 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )
     assert tables(open_page("compare", history, kind="machines", **opened), "verdict")
-
-
-def test_what_the_chart_of_a_comparison_cuts_ends_in_an_arrow() -> None:
-    import charts as drawing
-
-    rows = pd.DataFrame({"change": [0.1, 3.5], "low": [0.0, 3.0], "high": [0.2, 4.0], "id": [0, 1]})
-    rows = rows.assign(verdict="slower", series="copy", machine="box")
-    points = [own for own in drawing.by_series(rows)["layer"] if own["mark"]["type"] == "point"]
-    drawn = {own["mark"].get("shape"): own["data"]["values"] for own in points}
-    assert [[row["id"] for row in drawn[key]] for key in (None, "triangle-right")] == [[0], [1]]
 
 
 def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history: Path) -> None:

@@ -98,4 +98,4 @@ def test_the_dashboard_opens_with_its_answer_and_chart(
         page = dashboard_page.opened(monkeypatch, "overview", project.results)
     assert not page.exception, page.exception
     assert "What does the DataLoader cost with 32 examples?" in dashboard_page.said(page)
-    assert dashboard_page.charts(page) > 1  # the machines are one
+    assert any("<img " in own.proto.body for own in page.get("html"))  # beside the machines

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 
 import pandas as pd
 import pytest
@@ -63,22 +62,22 @@ def test_a_chart_is_plain_json(results: Results) -> None:
         assert names == ["clicked", "days"]
 
 
-def test_labels_of_changes_stand_over_the_chart_and_touch_no_other(results: Results) -> None:
-    """The letters of two in one row do not overlap where 290 px show the whole time."""
+def test_the_largest_changes_have_a_label_over_the_chart_on_rows_of_their_own(
+    results: Results,
+) -> None:
     rows = marked(results.trend("shelf", str(CASE)))
     line = trend(rows, "a copy", "time")
     first, last = line.points["x"].iloc[[0, -1]]
+    shares = (0.0, 0.05, 0.3, 0.35, 0.4, 0.98)
     every = [
-        {"x": first + share * (last - first), "kind": "facts", "text": "+12.0% 1a2b3c4d"}
-        for share in (0.0, 0.05, 0.3, 0.35, 0.4, 0.98)
+        {"x": first + share * (last - first), "kind": "facts", "text": str(share), "size": share}
+        for share in shares
     ]
     spec = chart([replace(line, rules=every)], "time")
-    (texts,) = [own for own in spec["layer"] if own["mark"]["type"] == "text"]
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for label in texts["data"]["values"]:
-        width, at = 5.5 * len(label["text"]), 290 * (label["x"] - first) / (last - first)
-        left = at if label["side"] == "left" else at - width
-        spans.setdefault(label["row"], []).append((left, left + width))
-    assert len(texts["data"]["values"]) == len(every) and len(spans) > 1
-    for row in spans.values():
-        assert all(end <= start for (_, end), (start, _) in pairwise(row))
+    (rules,) = [own for own in spec["layer"] if "strokeDash" in own["encoding"]]
+    assert {rule["text"] for rule in rules["data"]["values"]} == {*map(str, shares)}
+    labels = [own for own in spec["layer"] if own["mark"]["type"] == "text"]
+    texts = [own["data"]["values"][0]["text"] for own in labels]
+    assert texts == ["0.98", "0.4", "0.35", "0.3"]
+    assert [own["mark"]["align"] for own in labels] == ["right", "left", "left", "left"]
+    assert len({own["mark"]["dy"] for own in labels}) == len(labels)
