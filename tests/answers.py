@@ -13,6 +13,7 @@ from hostbench.core.units import GB, MIB
 from hostbench.families.question import Row
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers, rows_of
+from hostbench.report.write import text
 from hostbench.store.points import case_rows
 from tests.fakes.builders import run, simulated_records
 from tests.stored import frame_of
@@ -67,9 +68,9 @@ def lines() -> Iterator[str]:
 
 
 def said(answer: Answer) -> Iterator[str]:
-    yield f"    {answer.state}: {answer.verdict}"
-    yield from (f"    - {figure}" for figure in answer.figures)
-    yield from (f"    {note}" for note in answer.notes)
+    """Its state, and what is printed below the question."""
+    at = f" {answer.at}" if answer.at else ""
+    yield from (f"    {answer.state}{at}", *text([*answer.blocks()][1:]).splitlines())
 
 
 def printed(answer: Answer) -> Iterator[str]:

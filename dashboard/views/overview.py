@@ -68,8 +68,8 @@ def card(picture: Picture) -> None:
         return
     about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
     best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
-    says = f"{best.verdict}. {best.at}" if best else "Too few cases for an answer."
-    says = f"{best.question} {says}" if best and is_own else says.removeprefix("yes: ")
+    says = f"{best.headline()}. {best.at}" if best else "Too few cases for an answer."
+    says = f"{best.question} {says}" if best and is_own else says
     svg, description = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
     if len(names) > 1:

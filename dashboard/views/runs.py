@@ -63,8 +63,12 @@ right.markdown("\n- ".join(["**Differs from the run before**\n", *before]))
 def answers() -> None:
     """What the run answers."""
     every = data.answers(store, machine, run_id)
-    rows = [(answer.question, answer.state, answer.verdict) for answer in every]
-    parts.table(pd.DataFrame(rows, columns=["question", "state", "verdict"]))
+    rows = [
+        {"question": f"{own.question} {own.at}", "verdict": own.verdict, **row}
+        for own in every
+        for row in [*own.rows()] or [dict[str, str]()]
+    ]
+    parts.table(pd.DataFrame(rows))
 
 
 rows = data.rows(store, machine, run_id)

@@ -104,7 +104,7 @@ QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?", workload=CREATE,
         where={"fill": FILLS}, each=("fill",), note=_memory,
-        screen="{fill} {nbytes}, moved or direct", learnt="{fill} {choice}",
+        screen="{fill}, {nbytes}",
     ),
     Finding(
         text="Where the time of {fill} goes, created on the CPU and moved", workload=PART,
@@ -116,8 +116,8 @@ QUESTIONS = (
     ),
     Compare(
         text="What does pinned memory cost to allocate?", workload=MEMORY,
-        where={"memory": "pinned"}, beside_name="pageable memory",
-        beside=question.same(MEMORY, memory="pageable", cache="warm"),
+        where={"memory": "pinned"},
+        beside=question.same("pageable memory", MEMORY, memory="pageable", cache="warm"),
     ),
     Compare(
         text="What does pinned memory cost under settings of its allocator, {cache}?",
@@ -134,7 +134,7 @@ QUESTIONS = (
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,
         over="num_examples", unit="items/s", work=lambda row: int(row.axes["num_examples"]),
-        note=Row.peak, screen="training step by batch",
+        note=Row.peak, screen="step by batch",
     ),
 )  # fmt: skip
 PICTURES = (

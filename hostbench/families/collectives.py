@@ -59,7 +59,7 @@ def _sent(row: Row, rows: Rows) -> Iterator[Figure]:
 
 # Bus bandwidth, as of nccl-tests, beside that over the fewest ranks.
 BUS: Mapping[str, Any] = {
-    "over": "num_ranks", "unit": "GB/s", "work": bus_bytes, "share_of": "that",
+    "over": "num_ranks", "unit": "GB/s", "work": bus_bytes, "is_habit": False,
 }  # fmt: skip
 QUESTIONS = (
     Compare(
@@ -76,7 +76,7 @@ QUESTIONS = (
     ),
     Compare(
         text="What does one synchronize after 20 small all-reduces save?", workload=QUEUED,
-        where={"nbytes": 4 * KIB}, beside=question.same(ALONE), beside_name="one each",
+        where={"nbytes": 4 * KIB}, beside=question.same("one each", ALONE),
     ),
     Compare(
         text="What does one CUDA graph of 20 small all-reduces cost?", devices=("cuda",),
@@ -85,8 +85,8 @@ QUESTIONS = (
     ),
     Compare(
         text="What do other collectives cost over {num_ranks}, beside an all-reduce?",
-        workload=ANY, each=("num_ranks",), beside=question.same(ALONE), beside_name="all-reduce",
-        learnt="",
+        workload=ANY, each=("num_ranks",), beside=question.same("all-reduce", ALONE),
+        is_habit=False,
         where={"operation": tuple(name for name in WITH_DATA[1:] if name != "all_to_all_uneven")},
         screen="collectives, {nbytes}, {num_ranks}",
     ),

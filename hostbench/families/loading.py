@@ -50,29 +50,27 @@ def _loop(*varied: str, **more: Any) -> dict[str, Any]:
     return {"workload": LOOP.name, "where": base | more.pop("where", {}), "note": _fed} | more
 
 
-def _on_device(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+def _on_device(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
     """The same step, with nothing to load."""
-    return LOOP.name, {"way": "on_device", "batch_size": row.axes["batch_size"]}
+    axes = {"way": "on_device", "batch_size": row.axes["batch_size"]}
+    return WORDS["way"]["on_device"], LOOP.name, axes
 
 
 QUESTIONS = (
     Scaling(
         text="How many workers does this step need?", over="num_workers",
-        ideal=_on_device, ideal_name="data on the device",
-        screen="a batch, {memory}",
+        ideal=_on_device, screen="a batch, {memory}",
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(
         text="Does pin_memory=True help, with {way}?", claim={"memory": "pinned"},
         baseline={"memory": "pageable"}, screen="pin_memory=True",
-        words={"memory": {"pageable": "without it", "pinned": "with it"}},
         **_loop("way", where={"way": ("blocking", "non_blocking")}, each=("way",)),
     ),
     Compare(
         text="Does prefetching on a side stream help, with {memory}?",
         claim={"way": "side_stream"}, baseline={"way": "non_blocking"},
         screen="prefetch on a side stream",
-        words={"way": {"non_blocking": "without it", "side_stream": "with it"}},
         **_loop("way", where={"way": ("non_blocking", "side_stream")}, each=("memory",)),
     ),
     Compare(
@@ -88,7 +86,7 @@ QUESTIONS = (
     Compare(
         text="What does starting {num_workers} cost each epoch?", workload="loading.epoch",
         each=("num_workers",), baseline={"persistent": True},
-        screen="an epoch with {num_workers}", learnt="{choice} workers each epoch",
+        screen="an epoch with {num_workers}",
     ),
     Best(
         text="So which DataLoader feeds this step?", workload=LOOP.name,

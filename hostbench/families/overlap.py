@@ -7,7 +7,17 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.families.question import Compare, Finding, Parts, Picture, Row, Rows, same, where
+from hostbench.families.question import (
+    Compare,
+    Finding,
+    Parts,
+    Picture,
+    Row,
+    Rows,
+    observed_share,
+    same,
+    where,
+)
 
 NUM_BATCHES = 8  # of a loop, as in benchmarks/overlap.py
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
@@ -70,12 +80,13 @@ QUESTIONS = (
         text="Do copies from {memory} memory hide behind compute?", workload="overlap.pipeline",
         each=("memory",), parts=("copy_only", "compute_only"), ideal=ideal_s,
         ways=("copy_stream", "streams_2", "streams_4"),
-        screen="copy beside compute, {memory}", **LOOPS,
+        screen="copy + compute, {memory}", **LOOPS,
     ),
     Finding(
         text="Does a copy stream overlap anything from pageable memory?",
         workload="overlap.pipeline", where={"schedule": "copy_stream", "memory": "pageable"},
-        devices=("cuda", "simulated"), finding="overlapped", share="overlap_share",
+        devices=("cuda", "simulated"), finding="overlapped",
+        of_largest=observed_share("overlap_share"),
     ),
     Compare(
         text="From which batch size does a copy stream pay, from {memory} memory?",
@@ -97,8 +108,8 @@ QUESTIONS = (
     ),
     Compare(
         text="Which ratio of compute to copy gains most from overlap?", workload="overlap.ratio",
-        where={"schedule": "copy_stream"}, select=_with_even, beside_name="serial",
-        beside=same("overlap.ratio", schedule="serial"),
+        where={"schedule": "copy_stream"}, select=_with_even,
+        beside=same("serial", "overlap.ratio", schedule="serial"),
     ),
     Compare(
         text="What is the cheapest way to order copy and compute?",

@@ -19,7 +19,7 @@ QUESTIONS = (
         fits="way",
     ),
     Compare(
-        text="What do messages cost that go both ways at once?", workload=PAIR, learnt="",
+        text="What do messages cost that go both ways at once?", workload=PAIR, is_habit=False,
         where={"num_ranks": 2, "way": "batch"}, baseline={"direction": "one_way"},
         screen="a message, {nbytes}, 2 ranks",
     ),
@@ -33,7 +33,7 @@ QUESTIONS = (
     ),
     Compare(
         text="How fast is a step around a ring?", workload="point_to_point.ring",
-        over="num_ranks", unit="GB/s", work=lambda row: row.nbytes, share_of="that",
+        over="num_ranks", unit="GB/s", work=lambda row: row.nbytes,
     ),
 )  # fmt: skip
 PICTURES = (

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
-from hostbench.core.samples import MIN_LAUNCHES, Launches
+from hostbench.core.samples import Launches
 
 NOT_ASKED = "this run did not measure it"
 ABOVE = 1.005  # of a limit: what prints as more than 100 %
@@ -150,16 +150,6 @@ def first(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> R
     return next(iter(valid(where(rows, workload, **axes))), None)
 
 
-def few_launches(rows: Rows) -> str:
-    """What so few launches tell, and which command measures more; nothing where they are enough."""
-    few = min((len(row.launches) for row in valid(rows)), default=0)
-    if few >= MIN_LAUNCHES:
-        return ""
-    tell = f"{few} launches decide nothing" if few > 1 else "1 launch decides nothing"
-    more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
-    return f"{tell if few else 'no launches are stored'}; {more}"
-
-
 # ---- what is said of them -----------------------------------------------------------------------
 
 _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
@@ -180,7 +170,7 @@ def in_unit(value: float, unit: FigureUnit) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of an answer, or why there is none."""
+    """One row of an answer: a number, or why there is none."""
 
     label: str
     value: float | None
@@ -189,31 +179,31 @@ class Figure:
     low: float | None = None
     high: float | None = None
     """99 % interval over launches; None where there are too few."""
-    ratio: Any = None
-    """What it is beside another one: hostbench.report's Ratio."""
+    against: str = ""
+    """What it is beside the baseline: `1.99x slower (1.75-2.3)`, or `baseline`."""
+    conclusion: Any = None
+    """What that rests on: hostbench.judge's Conclusion."""
     status: str = "ok"
     """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
     from it, and undecided, where the launches do not tell."""
     reason: str | None = None
     note: str = ""
+    """What else is known of it, joined by `; `."""
 
-    def __str__(self) -> str:
-        """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
+    def number(self) -> str:
+        """`55.4 GB/s`, `0.85 (0.62-0.89)`; the status where there is none."""
         if self.value is None or self.status != "ok":
-            return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
-        colon = ":" if self.label[-1:].isdigit() else ""
-        text = f"{self.label}{colon} {in_unit(self.value, self.unit)}"
-        if self.unit == "share" and self.low is not None and self.high is not None:
-            text += f", 99 % interval {self.low:.2f} to {self.high:.2f}"
-        notes = ", ".join(filter(None, (str(self.ratio or ""), self.note)))
-        return f"{text} ({notes})" if notes else text
+            return self.status
+        text = in_unit(self.value, self.unit)
+        has_interval = self.unit == "share" and self.low is not None and self.high is not None
+        return f"{text} ({self.low:.2f}-{self.high:.2f})" if has_interval else text
 
 
 # ---- the kinds of questions ---------------------------------------------------------------------
 
-Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
-"""Row -> workload and axes of the case that it is held against; those that the workload lacks count
-for nothing."""
+Beside = Callable[[Row], tuple[str, str, Mapping[str, AxisValue]]]
+"""Row -> name, workload and axes of a case beside it; axes that the workload lacks count for
+nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,28 +269,25 @@ class Compare(Question):
     """
 
     unit: FigureUnit = "s"
-    """`s`; or `GB/s` or `items/s` for a rate, of which the verdict is each figure."""
+    """`s`; or `GB/s` or `items/s` for a rate."""
     work: Callable[[Row], float | None] | None = None
     """How much of something a step does, where that is not the same in all: the items or bytes of
-    a rate, or the part of what the other one does. The time of so much is compared."""
-    share_of: str = ""
-    """Of what a share is said instead of a factor of times: `that` of a rate."""
+    a rate, or the part of what the other one does. The time of so much is compared, and what is
+    slower has a share of the baseline's speed."""
     baseline: Mapping[str, AxisValue] | None = None
     """In place of the workload's; `{}`: each stands for itself."""
     beside: Beside | None = None
-    beside_name: str = ""
     claim: Mapping[str, AxisValue] | None = None
     over: str = ""
     ideal: Beside | None = None
     """One more case, which all are read beside."""
-    ideal_name: str = ""
     note: Callable[[Row], str] = lambda row: ""
     """What else is said of a figure."""
-    screen_each: tuple[Mapping[str, Any], ...] = ({},)
-    """A line on the first screen for each, of the case with these values that differs most. With
-    `{choice}` in `screen` it has no further names."""
-    learnt: str = "{what}: {choice}"
-    """How the summary on top names a difference."""
+    screen_each: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
+    """Axis -> values that have a line each on the first screen; else it is the case that differs
+    most. With `{choice}` in `screen` it has no further names."""
+    is_habit: bool = True
+    """Whether the summary on top of the first screen may name a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,20 +319,13 @@ class Finding(Question):
     """Whether cases show a finding: always, never, or from which size on; and numbers of each."""
 
     finding: str | Callable[[Row], bool | None] = ""
-    """Its name, or whether a case shows it; without one the verdict is the figures."""
-    stretch: Mapping[bool | None, str] = field(default_factory=lambda: {True: "yes", False: "no"})
-    """What is said where it is there and where it is not."""
-    mixed: str = "not always"
-    share: str = ""
-    """A finding that says how much, from 0 to 1, which is shown."""
-    is_of_call: bool = False
-    """It is about when a call returns: shown is asyncness, 1 - call / end to end."""
+    """Its name, or whether a case shows it; without one the figures are the answer."""
     figures: Callable[[Row, Rows], Iterable[Figure]] | None = None
     """What is said of each case that has a number, which may need the family's other rows."""
     beside: Callable[[Row, Rows], tuple[str, Launches] | None] | None = None
     """Name and launches of what these figures are held against by the time of the case."""
-    share_of: str = ""
-    """Of what a share is said there instead of a factor of times."""
+    of_largest: Callable[[Row], Figure] | None = None
+    """What is said of the largest size alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,9 +400,21 @@ class Picture(Question):
     """Whether the first page shows it."""
 
 
-def same(workload: str, **changed: AxisValue) -> Beside:
+def same(name: str, workload: str, **changed: AxisValue) -> Beside:
     """The case of a workload with the same choices but for these."""
-    return lambda row: (workload, {**row.axes, **changed})
+    return lambda row: (name, workload, {**row.axes, **changed})
+
+
+def observed_share(finding: str) -> Callable[[Row], Figure]:
+    """What the observing pass saw of copies and computes, or of both ways, at once."""
+
+    def figure(row: Row) -> Figure:
+        share, label = row.number(finding), "overlapped share of the shorter one"
+        if share is None or not 0 <= share <= 1:
+            return Figure(label, None, "share", status="refused", reason="it was not observed")
+        return Figure(label, share, "share")
+
+    return figure
 
 
 def axis_name(axis: str) -> str:

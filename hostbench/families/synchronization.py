@@ -44,21 +44,22 @@ def waits(row: Row) -> str:
     return ", ".join([*words, *([] if idle is None else [f"device idle {idle:.0%}"])])
 
 
+def _reads(text: str, *steps_us: int, shown: tuple[str, ...]) -> Compare:
+    return Compare(
+        text=text, workload=LOOP,
+        where={"step_us": steps_us}, each=("step_us",), note=waits,
+        screen="{choice} per {step_us} step", screen_each={"trap": shown},
+    )  # fmt: skip
+
+
 QUESTIONS = (
     Compare(
         text="What does a loop gain without .item() in each step, by the length of its steps?",
         workload=LOOP, where={"trap": DRAWN}, claim={"trap": "none"}, baseline={"trap": "item"},
-        over="step_us", note=waits, words={"trap": {**WORDS["trap"], "none": "without .item()"}},
+        over="step_us", note=waits,
     ),
-    Compare(
-        text="What does reading a result cost in steps of {step_us}?", workload=LOOP,
-        where={"step_us": (10, 100, 1_000)}, each=("step_us",), note=waits,
-        screen="{choice} per {step_us} step", learnt="{what}",
-        screen_each=(
-            *({"step_us": (10, 100), "trap": trap} for trap in SHOWN),
-            {"step_us": 1_000, "trap": "item"},
-        ),
-    ),
+    _reads("What does reading a result cost in steps of {step_us}?", 10, 100, shown=SHOWN),
+    _reads("What does it cost in long steps, of {step_us}?", 1_000, shown=("item",)),
     Compare(
         text="What does reading less often save?", workload="synchronization.queued",
         note=waits,

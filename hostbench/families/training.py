@@ -55,18 +55,17 @@ def _over(text: str, workload: str, **more: Any) -> Compare:
     return Compare(text=text, workload=f"training.{workload}", **asked)
 
 
-ONE_PROCESS = question.same(STEP, num_ranks=1, wrap="plain")
+ONE_PROCESS = question.same("one process", STEP, num_ranks=1, wrap="plain")
 QUESTIONS = (
     _over(
         "What does a step over {num_ranks} cost, by wrapper?", "step",
-        where={**PER_RANK, "wrap": WRAPPED}, beside=ONE_PROCESS, beside_name="one process",
-        screen="a step over {num_ranks}", learnt="{choice} over {num_ranks}",
-        screen_each=({"wrap": "ddp"}, {"wrap": "fsdp2"}),
+        where={**PER_RANK, "wrap": WRAPPED}, beside=ONE_PROCESS,
+        screen="step, {num_ranks}", screen_each={"wrap": ("ddp", "fsdp2")},
     ),
     Compare(
         text="How does {wrap} scale, with {batch}?", workload=STEP,
         where={**FLOAT32, "wrap": WRAPPED}, each=("wrap", "batch"), beside=ONE_PROCESS,
-        beside_name="one process", share_of="the speed", over="num_ranks",
+        over="num_ranks",
         work=lambda row: 1 / int(row.axes["num_ranks"]) if row.axes["batch"] == "total" else 1.0,
     ),
     Finding(
@@ -76,8 +75,7 @@ QUESTIONS = (
     ),
     _over(
         "What does bfloat16 save over {num_ranks}?", "step", where={"dtype": "bfloat16"},
-        beside=question.same(STEP, **FLOAT32), beside_name="float32",
-        devices=("cuda",),
+        beside=question.same("float32", STEP, **FLOAT32), devices=("cuda",),
     ),
     Parts(
         text="How much of its communication does {wrap} over {num_ranks} hide?",
@@ -103,8 +101,10 @@ QUESTIONS = (
     _over("What do the ways of FSDP2 cost over {num_ranks}?", "reshard"),
     _over(
         "What does splitting a block over {num_ranks} cost?", "tensor_parallel",
-        where={"layout": ("columns_and_rows", "by_sequence", "fused")}, beside_name="one process",
-        beside=question.same("training.tensor_parallel", num_ranks=1, layout="whole"),
+        where={"layout": ("columns_and_rows", "by_sequence", "fused")},
+        beside=question.same(
+            "one process", "training.tensor_parallel", num_ranks=1, layout="whole"
+        ),
     ),
     _over(
         "What do workers of a DataLoader save over {num_ranks}?", "input",

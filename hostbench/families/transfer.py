@@ -43,13 +43,25 @@ def _copied(row: Row) -> str:
     return f"copied: {copies}" if copies else "what was copied was not observed"
 
 
-def _plain_copy(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+def _plain_copy(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
     """The copy into place in the same direction, from the same memory, called the same way."""
     is_to_host = row.workload.endswith("to_host") or row.axes.get("direction") == "d2h"
     # A blocking .to("cpu") allocates pageable memory, one that need not wait pinned memory.
     memory = row.axes.get("memory") or ("pageable" if row.axes["blocking"] else "pinned")
     axes = {"nbytes": row.axes["nbytes"], "memory": memory, "blocking": row.axes["blocking"]}
-    return D2H if is_to_host else H2D, axes
+    return "copy_", D2H if is_to_host else H2D, axes
+
+
+def asyncness(row: Row) -> Figure:
+    """1 - call / end to end; the probe behind a delay may contradict when the call returns."""
+    if row.call_s is None or row.call_s < 0:
+        reason = "the call's own time is not stored"
+        return Figure("asyncness", None, "share", status="refused", reason=reason)
+    share, is_async = 1 - row.call_s / row.time, row.findings.get("asynchronous")
+    note = f"returns after {units.format_seconds(row.call_s)} of {units.format_seconds(row.time)}"
+    if isinstance(is_async, bool) and is_async != (share > 0.5):
+        note += ", which the delay probe contradicts"
+    return Figure("asyncness", share, "share", note=note)
 
 
 def _each_tensor(row: Row) -> str:
@@ -108,8 +120,6 @@ def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
         notes.append(f"what looks wrong: {row.link}")
     elif _is_fine(row) is False:
         notes.append("nothing in the facts says why: look at NUMA placement and other traffic")
-    elif few := question.few_launches([row]):
-        notes.append(few)
     label = f"{DIRECTIONS[row.workload]}, {units.format_bytes(int(row.axes['nbytes']))}"
     yield Figure(label, rate, "GB/s", note="; ".join(notes))
 
@@ -168,9 +178,8 @@ def _ways(kind: type[question.Question], text: str, **asked: Any) -> Iterator[qu
         yield kind(text=text.format(name), workload=way, **{**asked, "screen": screen})
 
 
-def _beside_copy(workload: str, text: str, name: str = "a plain copy", **more: Any) -> Compare:
-    asked: dict[str, Any] = {"beside": _plain_copy, "beside_name": name, **more}
-    return Compare(text=text, workload=f"transfer.{workload}", **asked)
+def _beside_copy(workload: str, text: str, **more: Any) -> Compare:
+    return Compare(text=text, workload=f"transfer.{workload}", beside=_plain_copy, **more)
 
 
 SYNC = {"memory": ("pageable", "pinned"), "blocking": True}
@@ -180,9 +189,9 @@ QUESTIONS = (
     ),
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?", workload=H2D, also=(D2H,),
-        finding="asynchronous", each=("memory",), is_of_call=True,
+        finding="asynchronous", each=("memory",), of_largest=asyncness,
         where={"blocking": False, "memory": ("pageable", "pinned", "registered")},
-        stretch={True: "async", False: "not async"}, screen="non_blocking=True, {memory}",
+        screen="{memory} is async",
     ),
     Compare(
         text="Does pinned memory pay?", workload=H2D, where=SYNC, claim={"memory": "pinned"},
@@ -191,8 +200,7 @@ QUESTIONS = (
     Finding(
         text="Is my link fine?", workload=H2D, also=(D2H,), select=_fastest, finding=_is_fine,
         devices=("cuda", "simulated"), figures=_share_of_limit,
-        stretch={True: "fine", False: "carries less than it should"}, mixed="one direction is not",
-        screen="my link, both directions",
+        screen="my link is fine",
     ),
     *_ways(
         Curve, "Latency and bandwidth by size, {}", screen="{way} by size",
@@ -208,15 +216,15 @@ QUESTIONS = (
     ),
     Finding(
         text="Do copies in both directions run at once?", workload="transfer.both_ways",
-        finding="both_at_once", share="both_ways_share", figures=_in_all, beside=_both_alone,
-        share_of="that",
+        finding="both_at_once", figures=_in_all, beside=_both_alone,
+        of_largest=question.observed_share("both_ways_share"),
     ),
-    _beside_copy("to_device", "What does tensor.to(device) cost beside copy_?", "copy_"),
-    _beside_copy("to_host", 'What does tensor.to("cpu") cost beside copy_?', "copy_"),
+    _beside_copy("to_device", "What does tensor.to(device) cost beside copy_?"),
+    _beside_copy("to_host", 'What does tensor.to("cpu") cost beside copy_?'),
     Compare(
         text="What do a thousand small tensors ({nbytes} in all) cost beside one?",
         workload="transfer.many_tensors", where={"num_tensors": (1000,)}, each=("nbytes",),
-        beside=question.same("transfer.many_tensors", num_tensors=1), beside_name="one tensor",
+        beside=question.same("one tensor", "transfer.many_tensors", num_tensors=1),
         note=_each_tensor,
     ),
     _beside_copy("strided", "What does copying every second element cost?", note=_copied),
@@ -231,7 +239,6 @@ QUESTIONS = (
     Finding(
         text="Is what a non_blocking copy brings to the host stale if it is read at once?",
         workload="transfer.read_back", where={"wait": "none"}, finding="stale",
-        stretch={True: "stale", False: "as copied"},
     ),
     *(
         Compare(text=text, workload=f"transfer.{name}", unit="GB/s", note=Row.beside_limit)

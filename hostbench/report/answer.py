@@ -1,13 +1,14 @@
-"""The answer to one question about one run: a verdict and figures. Records; no pandas."""
+"""The answer to one question about one run: figures, and a verdict where it says more."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from hostbench.core import units
+from hostbench.core.units import format_factor
 from hostbench.families.question import Figure
 from hostbench.judge.conclude import Conclusion
+from hostbench.report.blocks import Block, Column, Item, Subheading, Table
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
 
@@ -17,11 +18,17 @@ CLOSE = 0.25
 matters is why the launches do not tell."""
 
 
-def difference(conclusion: Conclusion) -> str:
-    """A conclusion in a few words: `2.6x faster`, `same within 3 %`, or how large a difference may
-    still be, or why the launches do not tell."""
+def difference(conclusion: Conclusion, is_share: bool = False) -> str:
+    """A conclusion in a few words: `2.6x faster (2.1-3.2)`, `same within 3 %`, or how large a
+    difference may still be, or why the launches do not tell. What is slower may have a share of the
+    other's speed instead: `57% of the speed (38%-86%)`."""
     if conclusion.is_different:
-        return f"{units.format_factor(factor(conclusion))} {conclusion.verdict}"
+        low, high = conclusion.low or math.nan, conclusion.high or math.nan
+        if is_share and conclusion.verdict == "slower":
+            return f"{conclusion.factor:.0%} of the speed ({low:.0%}-{high:.0%})"
+        ends = (low, high) if conclusion.verdict == "faster" else (1 / high, 1 / low)
+        between = "-".join(format_factor(end)[:-1] for end in ends)
+        return f"{format_factor(factor(conclusion))} {conclusion.verdict} ({between})"
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:
@@ -31,13 +38,6 @@ def difference(conclusion: Conclusion) -> str:
     spread = conclusion.spread
     vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988 %` does not
     return f"undecided: launches vary {vary}"
-
-
-def interval(conclusion: Conclusion) -> str:
-    """Of an established factor: `1.9-25`."""
-    low, high = conclusion.low or math.nan, conclusion.high or math.nan
-    ends = (low, high) if conclusion.verdict == "faster" else (1 / high, 1 / low)
-    return "-".join(units.format_factor(end)[:-1] for end in ends)
 
 
 def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
@@ -64,36 +64,13 @@ class ScreenLine:
     verdict: str
     conclusion: Conclusion | None = None
     """What the verdict rests on, where it names a difference."""
-    learnt: str = ""
+    habit: str = ""
     """How the summary on top calls it, where the difference is established."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A figure beside the one that it is held against."""
-
-    to: str
-    """What it is held against; empty where that is said elsewhere."""
-    conclusion: Conclusion
-    share_of: str = field(default="", kw_only=True)
-    """Of what a share is said instead of a factor of times: `that` where rates are compared."""
-
-    def __str__(self) -> str:
-        """A factor only where the difference is established."""
-        conclusion = self.conclusion
-        if conclusion.is_different and self.share_of:
-            low, high = conclusion.low or 0.0, conclusion.high or math.inf
-            share = f"{conclusion.factor:.0%} ({low:.0%} to {high:.0%})"
-            words, link = f"{share} of {self.share_of}", " of"
-        elif conclusion.is_different:
-            times_more = units.format_factor(factor(conclusion))
-            words, link = f"{times_more} {conclusion.verdict}", " than"
-        elif conclusion.verdict == "same":
-            words, link = "the same", " as"
-        else:
-            words = difference(conclusion)
-            link = " from" if conclusion.possible <= CLOSE else ", beside"
-        return f"{words}{link} {self.to}" if self.to else words
+LONG = 60
+"""Characters of a note that stand in one line."""
+_COLUMNS = tuple(Column((name,), "") for name in ("choice", "figure", "against", "note"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,36 +82,16 @@ class Answer:
     """The one that the question is about."""
     question: str
     """Its text, with the choices that this answer is about."""
-    verdict: str
-    """One short sentence; the headline."""
     state: State
+    verdict: str = ""
+    """One short sentence, where the figures do not say it themselves."""
     figures: tuple[Figure, ...] = ()
     at: str = ""
     """`At 64MiB, async.`: the size and the further choices that all figures share."""
-    more_notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
-
-    @property
-    def notes(self) -> list[str]:
-        """In sentences, what explains the figures."""
-        return [*filter(None, (self.at, *self.more_notes))]
-
-    @property
-    def details(self) -> list[str]:
-        """Below the verdict: each figure that adds something to it, and each note, in words."""
-        return [*self.figures_in_words(), *self.notes]
-
-    def figures_in_words(self) -> list[str]:
-        """What the verdict says already is not said again; the table of cases has each skip."""
-        words = []
-        for figure, text in zip(self.figures, in_words(self.figures), strict=True):
-            is_reason = figure.status in ("refused", "undecided")
-            adds = figure.reason if is_reason else text
-            if figure.status != "skipped" and adds and adds not in self.verdict:
-                words.append(text)
-        return words
 
     @property
     def is_answered(self) -> bool:
@@ -143,19 +100,29 @@ class Answer:
             figure.value is not None for figure in self.figures
         )
 
+    def headline(self) -> str:
+        """In one line: as the first screen says it, else the verdict."""
+        shown = [", ".join(filter(None, (own.figures, own.verdict))) for own in self.lines]
+        return next(iter(shown), self.verdict or self.state)
 
-def in_words(figures: Sequence[Figure]) -> list[str]:
-    """Each figure; what several are held against alike is said once, before the first of them:
-    `beside one process (4.35 ms): DDP 15.9 ms (3.7x slower)`, `ZeRO-1 19.2 ms (4.4x slower)`."""
-    beside = [figure.ratio.to for figure in figures if figure.ratio]
-    if len(beside) < 2 or len({*beside}) > 1:
-        return [*map(str, figures)]
-    first = next(index for index, figure in enumerate(figures) if figure.ratio)
-    texts = [
-        str(replace(figure, ratio=figure.ratio and replace(figure.ratio, to="")))
-        for figure in figures
-    ]
-    return [*texts[:first], f"beside {beside[0]}: {texts[first]}", *texts[first + 1 :]]
+    def rows(self) -> Iterator[dict[str, str]]:
+        """A row for each figure, and one for each further part of a long note."""
+        for figure in self.figures:
+            is_long = len(figure.note) > LONG
+            note, *more = figure.note.split("; ") if is_long else [figure.reason or figure.note]
+            row = {"choice": figure.label, "figure": figure.number(), "against": figure.against}
+            yield {**row, "note": note}
+            yield from ({**dict.fromkeys(row, ""), "note": note} for note in more)
+
+    def blocks(self) -> Iterator[Block]:
+        """As pages have it: the question, the verdict, the figures, the notes."""
+        yield Subheading(f"{self.question} {self.at}".strip())
+        if self.verdict:
+            yield Item(f"  {self.verdict}")
+        if rows := [*self.rows()]:
+            shown = [own for own in _COLUMNS if any(row[own.keys[0]] for row in rows)]
+            yield Table(tuple(shown), rows, indent=4)
+        yield from (Item(f"  {note}") for note in self.notes)
 
 
 def joined(texts: Iterable[str]) -> str:

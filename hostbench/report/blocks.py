@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
-    from hostbench.report.answer import Answer
     from hostbench.report.charts import Spec
 
 
@@ -16,6 +15,10 @@ class Title(str):
 
 class Heading(str):
     """Stands above a part of it."""
+
+
+class Subheading(str):
+    """Stands above what is said of one thing in it."""
 
 
 class Item(str):
@@ -59,6 +62,8 @@ class Table:
 
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
+    indent: int = 0
+    """Of its lines in text."""
 
     @property
     def keys(self) -> list[str]:
@@ -70,7 +75,7 @@ class Table:
             yield [column.format(*(row[key] for key in column.keys)) for column in self.columns]
 
 
-Block: TypeAlias = "str | Table | Answer"
+Block: TypeAlias = str | Table
 """A part of a page; a plain text is a line, an empty one a gap."""
 
 

@@ -16,10 +16,12 @@ from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
 from hostbench.core.records import PROOF_FAILED, Run
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.families import declared
+from hostbench.report import write
 from hostbench.report.answer import joined
 from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.charts import Spec
@@ -61,12 +63,14 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield Title(f"{what} · {run.header.started_at[:16]}Z")
     yield f"{how} · run {run.run_id}"
     yield from run.disturbed_launches()
+    if run.measured_launches < MIN_LAUNCHES:
+        yield f"{few_launches(run.measured_launches)}: too few to decide what differs"
     for family, group in groupby(answers(rows_of(rows)), key=attrgetter("family")):
         yield from ("", Heading(family))
         unanswered: dict[str, list[str]] = {}
         for answer in group:
             if answer.is_answered:
-                yield answer
+                yield from answer.blocks()
             else:
                 unanswered.setdefault(answer.verdict, []).append(answer.question)
         for why, questions in unanswered.items():
@@ -110,9 +114,9 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
     answered = [
         {name: getattr(answer, name) for name in ("family", "question", "state", "verdict")}
         | {
-            "figures": [{**asdict(figure), "text": str(figure)} for figure in answer.figures],
-            "notes": list(answer.notes),
-            "text": "; ".join([answer.verdict, *answer.details]),
+            "figures": [asdict(figure) for figure in answer.figures],
+            "notes": [*filter(None, (answer.at, *answer.notes))],
+            "text": write.text(answer.blocks()),
         }
         for answer in answers(rows_of(rows))
     ]

@@ -16,7 +16,7 @@ import pandas as pd
 from hostbench.core.records import Run
 from hostbench.core.units import format_factor, number_of, one_line
 from hostbench.families.question import Row
-from hostbench.report.answer import Answer, ScreenLine, factor, interval
+from hostbench.report.answer import Answer, ScreenLine, factor
 from hostbench.report.page import header, why_busy
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
@@ -74,14 +74,14 @@ def _clipped(text: str, width: int = WIDTH) -> str:
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
     """The largest established effects: what costs, what pays; a habit once, where it shows most."""
-    known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
+    known = [(line.habit, line.conclusion) for line in lines if line.habit and line.conclusion]
     if known and not any(conclusion.is_different for _, conclusion in known):
         text = "No difference between two habits is established by these launches."
         yield StyledLine(text, "bold")
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
         factors: dict[str, float] = {}
         for habit, conclusion in known:
-            if habit and conclusion.verdict == verdict:
+            if conclusion.verdict == verdict:
                 factors[habit] = max(factors.get(habit, 0.0), factor(conclusion))
         largest = sorted(factors, key=lambda habit: -round(factors[habit], 1))[:MOST_LEARNT]
         named = [one_line(f"{habit} {format_factor(factors[habit])}") for habit in largest]
@@ -92,7 +92,7 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[StyledLine]:
 
 
 def _table(answers: Sequence[Answer]) -> Iterator[StyledLine]:
-    """A heading for each family, a row for each line; a verdict has its interval where it fits."""
+    """A heading for each family, a row for each line."""
     lines = [line for answer in answers for line in answer.lines]
     first = max((len(line.what) for line in lines), default=0) + 4
     figures = max((len(line.figures) for line in lines if line.conclusion), default=0)
@@ -104,9 +104,6 @@ def _table(answers: Sequence[Answer]) -> Iterator[StyledLine]:
             yield StyledLine(family, "bold")
         for line in shown:
             verdict, known = line.verdict, line.conclusion
-            between = f" ({interval(known)})" if known and known.is_different else ""
-            if second + len(verdict + between) <= WIDTH:
-                verdict += between
             start = f"  {line.what}".ljust(first) + line.figures
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)

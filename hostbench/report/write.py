@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from html import escape
@@ -12,10 +11,18 @@ from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
 from hostbench.core.units import one_line
-from hostbench.report.blocks import Block, Heading, Item, Page, Quoted, Struck, Table, Title
+from hostbench.report.blocks import (
+    Block,
+    Heading,
+    Item,
+    Page,
+    Quoted,
+    Struck,
+    Subheading,
+    Table,
+    Title,
+)
 
-WIDTH = 100
-"""Of an answer in words, whatever the terminal."""
 STYLES = {
     **dict.fromkeys(("slower", "failed", "broken", "damaged"), "red"),
     **dict.fromkeys(("faster", "ok"), "green"),
@@ -81,20 +88,13 @@ def as_csv(table: Table) -> str:
 
 
 def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
-    """Lines of any length, but for answers; coloured for a terminal."""
+    """Lines of any length; coloured for a terminal."""
     lines = list[StyledLine]()
     for block in blocks:
         if isinstance(block, Table):
             lines += _table_lines(block)
-        elif isinstance(block, str):
-            lines.append(StyledLine("  " * isinstance(block, Item) + block))
         else:
-            lines.append(StyledLine(f"  {block.question}"))
-            figures = "; ".join(block.figures_in_words())
-            for number, words in enumerate((block.verdict, figures, *block.notes)):
-                indent = " " * (10 if number else 6)
-                wrapped = textwrap.wrap(one_line(words), WIDTH - len(indent))
-                lines += [StyledLine(indent + line) for line in wrapped]
+            lines.append(StyledLine("  " * isinstance(block, Item | Subheading) + block))
     return draw(lines, terminal)
 
 
@@ -121,12 +121,15 @@ def _table_lines(table: Table) -> Iterator[StyledLine]:
     titles = [column.title for column in columns]
     rows = [[_cell(cell, markdown=False) for cell in row] for row in table.words()]
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
+    indent = " " * table.indent
 
     def aligned(row: Sequence[str]) -> str:
         cells = zip(row, widths, columns, strict=False)
-        return "  ".join(c.rjust(width) if own.right else c.ljust(width) for c, width, own in cells)
+        words = (c.rjust(width) if own.right else c.ljust(width) for c, width, own in cells)
+        return indent + "  ".join(words)
 
-    yield StyledLine(aligned(titles), "bold")
+    if any(titles):
+        yield StyledLine(aligned(titles), "bold")
     for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
         own = list(group)
         for row in own:
@@ -157,11 +160,9 @@ def _marked(block: Block) -> tuple[str, list[str]]:
     """(kind, lines)."""
     if isinstance(block, Table):
         return "table", _piped(block)
-    if not isinstance(block, str):
-        details = (f"  - {escaped(words)}" for words in block.details)
-        return "answer", [f"- **{escaped(block.question)}** {escaped(block.verdict)}", *details]
-    if isinstance(block, Title | Heading):
-        return "heading", [f"{'##' if isinstance(block, Title) else '###'} {escaped(block)}"]
+    for level, kind in (("##", Title), ("###", Heading), ("####", Subheading)):
+        if isinstance(block, kind):
+            return "heading", [f"{level} {escaped(block)}"]
     if isinstance(block, Quoted):
         return "item", [f"- {code(block)}"]
     if isinstance(block, Item):

@@ -100,7 +100,7 @@ def pages(folder: Path) -> Iterator[str]:
     own = Answer(state="unavailable", figures=figures, **named)
     assert own.is_answered and not replace(own, figures=()).is_answered
     yield "==== an answer with a figure is shown though it answers nothing"
-    yield text([own])
+    yield text(own.blocks())
 
 
 STOPPED = run(
@@ -187,11 +187,9 @@ def test_json_is_strict_and_whole(tmp_path: Path) -> None:
     known = answers(rows_of(frame))
     assert {answer.family for answer in known} == {"transfer", "allocation"}
     for stored, answer in zip(data["answers"], known, strict=True):
-        said = "; ".join([answer.verdict, *answer.details])
-        figures = [{**to_builtins(own), "text": str(own)} for own in answer.figures]
         assert stored == {
             **{name: getattr(answer, name) for name in ("family", "question", "state", "verdict")},
-            "figures": figures,
-            "notes": list(answer.notes),
-            "text": said,
+            "figures": [*map(to_builtins, answer.figures)],
+            "notes": [*filter(None, (answer.at, *answer.notes))],
+            "text": text(answer.blocks()),
         }

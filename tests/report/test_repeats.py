@@ -73,9 +73,8 @@ def said(seed: int, sigma: float, gain: float = 1.0) -> dict[str, str]:
     for answer in answers(measured(seed, sigma, gain)):
         words[answer.question] = answer.state
         for figure in answer.figures:
-            if figure.ratio is not None:
-                name = f"{answer.question}{BETWEEN}{figure.label} beside {figure.ratio.to}"
-                words[name] = figure.ratio.conclusion.verdict
+            if figure.conclusion is not None:
+                words[f"{answer.question}{BETWEEN}{figure.label}"] = figure.conclusion.verdict
     return words
 
 
@@ -119,6 +118,6 @@ def test_what_is_at_the_edge_is_never_contradicted(
 
 def test_what_is_clear_is_decided() -> None:
     """Else saying nothing at all would pass."""
-    found = answers(measured(1, 0.1))
-    clear = [one for one in found if one.family == "allocation" and "faster" in one.verdict]
+    about = [own for own in answers(measured(1, 0.1)) if own.family == "allocation"]
+    clear = [figure for own in about for figure in own.figures if "faster" in figure.against]
     assert len(clear) == 2

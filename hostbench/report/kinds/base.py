@@ -1,7 +1,6 @@
-"""What all kinds of questions share: rows by their axes, an answer with the reasons of what has no
-number, and the limits of rates."""
+"""What all kinds of questions share: rows by their axes, a figure, an answer with the reasons of
+what has no number, and the limits of rates."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -9,8 +8,18 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.families import question
-from hostbench.families.question import Figure, Question, Row, Rows, in_unit, valid, where
-from hostbench.report.answer import Answer, ScreenLine, State
+from hostbench.families.question import (
+    Figure,
+    FigureUnit,
+    Question,
+    Row,
+    Rows,
+    in_unit,
+    valid,
+    where,
+)
+from hostbench.judge.conclude import Conclusion
+from hostbench.report.answer import Answer, ScreenLine, State, difference
 
 
 def grouped(
@@ -43,20 +52,21 @@ def ordered(rows: Iterable[Row], axis: str | None) -> list[Row]:
     return sorted(known, key=lambda row: int(row.axes[axis])) if axis else known
 
 
-def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
-    """The rows of the largest size with `together` valid numbers or more, else with any."""
-    axis = size_axis(rows)
-    if axis is None:
-        return list(rows)
-    counted = Counter(row.axes[axis] for row in valid(rows))
-    enough = [size for size, num in counted.items() if num >= together] or counted
-    return where(rows, **{axis: max(enough, key=int)}) if enough else list(rows)
+def at_size(rows: Rows, *is_enough: Callable[[Rows], bool | Rows]) -> Rows:
+    """The rows of the largest size that are enough, by the first of these that any is; else all."""
+    if axis := size_axis(rows):
+        sizes = sorted({int(row.axes[axis]) for row in rows}, reverse=True)
+        groups = [where(rows, **{axis: size}) for size in sizes]
+        for test in is_enough:
+            if enough := [group for group in groups if test(group)]:
+                return enough[0]
+    return rows
 
 
 def made(
     ask: Question,
     state: State,
-    verdict: str,
+    verdict: str = "",
     figures: Iterable[Figure] = (),
     *,
     lost: Rows = (),
@@ -127,10 +137,27 @@ def side_by_side(
     return f"{between.join(words)}{last}".rstrip()
 
 
-def timed(label: str, row: Row, **more: Any) -> Figure:
-    """The time of a valid row."""
-    name = label or row.function
-    return Figure(name, row.time, "s", low=row.ci_low_s, high=row.ci_high_s, **more)
+def figure(
+    label: str,
+    row: Row,
+    conclusion: Conclusion | None = None,
+    *,
+    rate: tuple[float, FigureUnit] | None = None,
+    against: str = "",
+    notes: Iterable[str] = (),
+) -> Figure:
+    """The time of a valid row, or its rate, and what the launches say of it beside the baseline."""
+    more: dict[str, Any] = {"low": row.ci_low_s, "high": row.ci_high_s}
+    value, unit = rate or (row.time, "s")
+    return Figure(
+        label or row.function,
+        value,
+        unit,
+        against=against or (difference(conclusion) if conclusion else ""),
+        conclusion=conclusion,
+        note="; ".join(filter(None, notes)),
+        **({} if rate else more),
+    )
 
 
 def limits(

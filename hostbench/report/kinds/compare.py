@@ -1,28 +1,30 @@
 """Compare: what the choices on some axes cost or gain beside a baseline, at one size or along an
-axis of numbers; Scaling: the fewest workers, ranks or items in a batch that are enough."""
+axis of numbers; Scaling: the fewest workers, ranks or items in a batch that are enough; Best: what
+to choose on each of several axes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from hostbench.core.samples import Launches
-from hostbench.core.units import GB, format_factor, format_seconds
+from hostbench.core.units import GB
 from hostbench.families import declared, question
 from hostbench.families.question import Best, Compare, Figure, Row, Rows, Scaling, first, where
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Ratio, ScreenLine, State
+from hostbench.report.answer import Answer, ScreenLine, State, difference, joined, weight
 from hostbench.report.kinds import base
 from hostbench.report.kinds.base import size_axis, varying
 
 FEW = 3
-"""Choices that are named; of more only some, or how many."""
+"""Choices that a line of the first screen names; of more only some."""
 
 
 class Pair(NamedTuple):
     """A row with a number, and what the launches say of it beside the other one."""
 
     row: Row
+    name: str
+    """Of the other one."""
     other: Row
     conclusion: Conclusion
 
@@ -33,21 +35,28 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     claimed = where(group, **claim)
     if not with_work(ask, claimed):
         return base.unavailable(ask, [row for row in claimed if not row.is_valid])
-    is_at_size = size is not None and size != ask.over
-    here = _largest(ask, group, rows) if is_at_size else group
-    axes, pairs, measured = _named_axes(ask, here), _pairs(ask, here, rows), with_work(ask, here)
-    beside = {pair.row.case: pair for pair in pairs}
-    shown = [row for row in measured if not ask.over or row.has(claim)]
-    figures = [_figure(ask, row, axes, beside.get(row.case)) for row in shown]
-    state, verdict = (_enough if isinstance(ask, Scaling) else _verdict)(ask, shown, figures)
-    lost: Rows = group
-    others = [axis for axis in varying(group) if axis not in axes]
-    at = base.shared(ask, here, others) if size is None or is_at_size else ""
-    if size is not None and is_at_size:  # what failed at a larger size is said, too
+    here, lost, at = group, group, ""
+    if size is not None and size != ask.over:
+        here = base.at_size(
+            group,
+            lambda some: any(pair.row.has(claim) for pair in _pairs(ask, some, rows)),
+            lambda some: with_work(ask, some),
+        )
+        # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
-    limits = base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else ()
-    if ask.ideal is not None and (ideal := _case(rows, *ask.ideal(shown[0]))):
-        figures.append(base.timed(ask.ideal_name, ideal))
+    axes, pairs, measured = _named_axes(ask, here), _pairs(ask, here, rows), with_work(ask, here)
+    if size != ask.over:
+        at = base.shared(ask, here, [axis for axis in varying(group) if axis not in axes])
+    shown = [row for row in measured if not ask.over or row.has(claim)]
+    figures = [_figure(ask, row, axes, pairs, shown) for row in shown]
+    compared = [pair for pair in pairs if pair.row in shown and pair.row.has(claim)]
+    if isinstance(ask, Scaling):
+        state, verdict = _enough(ask, shown, figures)
+    else:
+        state, verdict = _verdict(ask, compared)
+    if ask.ideal is not None:
+        name, ideal = _beside(rows, *ask.ideal(shown[0]))
+        figures += [base.figure(name, ideal)] if ideal else []
     return base.made(
         ask,
         state,
@@ -56,7 +65,7 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         lost=lost,
         lines=_lines(ask, measured, pairs) if ask.screen else (),
         at=at,
-        more_notes=tuple(limits),
+        notes=base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else (),
     )
 
 
@@ -76,16 +85,15 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
                 break
         if not gains:
             continue
-        gain, other = max(gains, key=lambda pair: answers.weight(pair[0]))
-        ratio = Ratio(ask.name(other, [axis]), gain)
-        figures.append(base.timed(ask.name(chosen, [axis]), chosen, ratio=ratio))
+        gain, other = max(gains, key=lambda pair: weight(pair[0]))
+        beside = f"{ask.name(other, [axis])} {question.in_unit(other.time, 's')}"
+        figures.append(base.figure(ask.name(chosen, [axis]), chosen, gain, notes=[beside]))
         if gain.verdict == "undecided":
             left.append(axis)
         else:
-            named.append(f"{figures[-1].label} ({ratio})")
-    why = question.few_launches(group) if figures else "no two cases differ on one axis alone"
-    undecided = f"undecided: {why or answers.joined(left)}" if why or left else ""
-    verdict = "; ".join(filter(None, [answers.joined(named), undecided]))
+            named.append(figures[-1].label)
+    why = joined(left) if figures else "no two cases differ on one axis alone"
+    verdict = "; ".join(filter(None, [joined(named), why and f"undecided: {why}"]))
     return base.made(ask, "figure" if named else "undecided", verdict, figures)
 
 
@@ -109,42 +117,34 @@ def _pairs(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
     common = {axis: baseline[axis] for axis in varying(here) if axis in baseline}
     claimed = {axis: baseline[axis] for axis in ask.claim or {} if axis in baseline}
     for row in measured:
-        other = None
+        name, other = "", None
         if ask.claim is not None:  # the same case but for what is claimed
             other = first(measured, **{**row.axes, **claimed})
         elif ask.beside is not None:
-            other = _case(rows, *ask.beside(row))
+            name, other = _beside(rows, *ask.beside(row))
         elif ask.over:
             other = None if ask.baseline == {} else measured[0]
         elif common:
             other = first(measured, **common)
         if other is not None and other.case != row.case:
+            differ = [axis for axis in other.axes if other.axes[axis] != row.axes.get(axis)]
             conclusion = conclude(_launches(ask, row), _launches(ask, other))
-            pairs.append(Pair(row, other, conclusion))
+            pairs.append(Pair(row, name or ask.name(other, differ), other, conclusion))
     return pairs
 
 
-def _case(rows: Rows, workload: str, axes: Mapping[str, Any]) -> Row | None:
+def _beside(
+    rows: Rows, name: str, workload: str, axes: Mapping[str, Any]
+) -> tuple[str, Row | None]:
     work = declared(workload)
     known = {axis: value for axis, value in axes.items() if work is None or axis in work.axes}
-    return first(rows, workload, **known)
+    return name, first(rows, workload, **known)
 
 
 def _launches(ask: Compare, row: Row) -> Launches:
     """The times of as much work."""
     work = ask.work(row) if ask.work else None
     return {n: s / work for n, s in row.by_launch.items()} if work else row.by_launch
-
-
-def _largest(ask: Compare, group: Rows, rows: Rows) -> Rows:
-    """The rows of the largest size at which one is held against another, else at which one has a
-    number."""
-    size = size_axis(group) or ""
-    for nbytes in sorted({int(row.axes[size]) for row in group}, reverse=True):
-        here = where(group, **{size: nbytes})
-        if any(pair.row.has(ask.claim or {}) for pair in _pairs(ask, here, rows)):
-            return here
-    return where(group, **{size: base.at_size(with_work(ask, group))[0].axes[size]})
 
 
 def _named_axes(ask: Compare, here: Rows) -> tuple[str, ...]:
@@ -170,99 +170,66 @@ def _value(ask: Compare, row: Row) -> float | None:
     return work / row.seconds / (GB if ask.unit == "GB/s" else 1) if work and row.seconds else None
 
 
-def _figure(ask: Compare, row: Row, axes: Sequence[str], pair: Pair | None) -> Figure:
-    """The row's number, and what it is beside the other one."""
-    crowded = "oversubscribed" if row.is_oversubscribed else ""
-    more: dict[str, Any] = {"note": ", ".join(filter(None, [ask.note(row), crowded]))}
-    if pair is not None:
-        to = f"{ask.beside_name} ({format_seconds(pair.other.time)})"
-        if ask.beside is None:
-            differ = [axis for axis in axes if axis != ask.over or not ask.claim]
-            to = ask.name(pair.other, differ) or "the baseline"
-        more["ratio"] = Ratio(to, pair.conclusion, share_of=ask.share_of)
-    label, value = ask.name(row, axes or filter(None, [size_axis([row])])), _value(ask, row)
-    if ask.unit == "s" or value is None:
-        return base.timed(label, row, **more)
-    return Figure(label or row.function, value, ask.unit, **more)
+def _figure(
+    ask: Compare, row: Row, axes: Sequence[str], pairs: Sequence[Pair], shown: Rows
+) -> Figure:
+    """The row's number, and what it is beside the other one; which is named where it has no figure
+    of its own."""
+    pair = next((own for own in pairs if own.row is row), None)
+    notes, against = [ask.note(row), "oversubscribed" * row.is_oversubscribed], ""
+    if pair is None:
+        against = "baseline" * any(own.other is row for own in pairs)
+    else:
+        against = difference(pair.conclusion, is_share=ask.work is not None)
+        if pair.other not in shown:
+            number = question.in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)
+            notes.insert(0, f"{pair.name} {number}")
+    value = _value(ask, row)
+    return base.figure(
+        ask.name(row, axes or filter(None, [size_axis([row])])),
+        row,
+        pair and pair.conclusion,
+        rate=None if ask.unit == "s" or value is None else (value, ask.unit),
+        against=against,
+        notes=notes,
+    )
 
 
-def _verdict(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State, str]:
-    """Names a winner and a factor only where the rule does; of a claim, whether it holds."""
-    compared = [
-        (row, figure)
-        for row, figure in zip(shown, figures, strict=True)
-        if figure.ratio is not None and row.has(ask.claim or {})
-    ]
-    if not compared and ask.claim is not None:
-        return "undecided", "undecided: the case that it is compared with has no number in this run"
-    if not compared or (ask.claim is None and (ask.unit != "s" or ask.share_of)):
-        return "figure", "; ".join(answers.in_words(figures))
-    verdicts = {figure.ratio.conclusion.verdict for _, figure in compared}
-    is_along = ask.over and ask.claim
-    words = _stretches(ask, compared) if is_along else _most(compared, figures)
-    if not words:
-        few = question.few_launches(shown)
-        most = max((figure.ratio.conclusion for _, figure in compared), key=answers.weight)
-        words = f"undecided: {few}" if few else answers.difference(most)
+def _verdict(ask: Compare, compared: Sequence[Pair]) -> tuple[State, str]:
+    """Of a claim, whether it holds, and where."""
+    verdicts = {pair.conclusion.verdict for pair in compared}
     if ask.claim is None:
-        is_known = "undecided" not in verdicts or verdicts & {"faster", "slower"}
-        return "figure" if is_known else "undecided", words
+        is_open = "undecided" in verdicts and not verdicts & {"faster", "slower"}
+        return "undecided" if is_open and ask.unit == "s" else "figure", ""
+    if not compared:
+        return "undecided", "undecided: the case that it is compared with has no number in this run"
+    state: State = "undecided" if "undecided" in verdicts else "no"
     if "faster" in verdicts:
-        return "yes" if len(verdicts) == 1 else "partly", words
-    return "undecided" if "undecided" in verdicts else "no", words
-
-
-def _stretches(ask: Compare, compared: Sequence[tuple[Row, Figure]]) -> str:
-    """`pinned: the same at 1KiB, up to 4.99x faster from 4KiB to 1GiB`."""
+        state = "yes" if len(verdicts) == 1 else "partly"
+    if not ask.over:
+        return state, state
     parts = []
-    for verdict, group in groupby(compared, key=lambda pair: pair[1].ratio.conclusion.verdict):
-        rows, figures = zip(*group, strict=True)
-        most = max(answers.factor(figure.ratio.conclusion) for figure in figures)
-        upto = f"{'up to ' * (len(rows) > 1)}{format_factor(most)} {verdict}"
-        words = {"same": "the same", "undecided": "undecided"}.get(verdict, upto)
-        parts.append(f"{words} {ask.span(ask.over, rows)}")
-    return f"{ask.name(compared[0][0], ask.claim or ())}: {', '.join(parts)}"
-
-
-def _most(compared: Sequence[tuple[Row, Figure]], figures: Sequence[Figure]) -> str:
-    """`direct 2.7x faster than moved`, the largest that is faster, else slower; nothing where
-    the launches do not tell."""
-    by_verdict: dict[str, list[Figure]] = {}
-    for _, figure in sorted(compared, key=lambda pair: answers.weight(pair[1].ratio.conclusion)):
-        by_verdict.setdefault(figure.ratio.conclusion.verdict, []).append(figure)
-    slower = [figure.label for figure in by_verdict.get("slower", ())]
-    for verdict in ("faster", "slower"):
-        for most in by_verdict.get(verdict, ())[-1:]:
-            others = [label for label in slower if label != most.label]
-            also = answers.joined(others) if len(others) <= FEW else f"{len(others)} others"
-            return f"{most.label} {most.ratio}{f'; {also} slower' if others else ''}"
-    if [*by_verdict] == ["same"]:
-        return f"the same within 5 %: {answers.joined(figure.label for figure in figures)}"
-    return ""
+    for verdict, group in groupby(compared, key=lambda pair: pair.conclusion.verdict):
+        parts.append(f"{verdict} {ask.span(ask.over, [pair.row for pair in group])}")
+    words = ", ".join(parts)
+    return state, words if words.startswith(state) else f"{state}: {words}"
 
 
 def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State, str]:
     """The fewest than which no more is established to be faster."""
-    if few := question.few_launches(shown):
-        return "undecided", f"undecided: {few}"
     for best, fewest in enumerate(shown):
         least = _launches(ask, fewest)
-        others = {r.case: conclude(_launches(ask, r), least) for r in shown if r is not fewest}
-        more = {others[row.case].verdict for row in shown[best + 1 :]}
+        others = [(row, conclude(_launches(ask, row), least)) for row in shown if row is not fewest]
+        more = {known.verdict for _, known in others[best:]}
         if "faster" not in more:
             break
-    if others and all(known.verdict == "undecided" for known in others.values()):
-        return "undecided", answers.difference(max(others.values(), key=answers.weight))
-    slower = answers.joined(
-        f"{figure.label} {format_factor(1 / others[row.case].factor)}"
-        for row, figure in zip(shown, figures, strict=True)
-        if row.case in others and others[row.case].verdict == "slower"
-    )
-    none = "no difference with more" if "undecided" in more else "more is no faster"
-    value = question.in_unit(figures[best].value or 0.0, ask.unit)
-    verdict = f"{figures[best].label}: {value}{' a step' * (ask.unit == 's')}"
-    verdict += f", and {none}" if more else ""
-    return "figure", f"{verdict}; slower: {slower}" if slower else verdict
+    if others and all(known.verdict == "undecided" for _, known in others):
+        return "undecided", "undecided: none is established to be faster"
+    label = figures[best].label
+    if not more:
+        return "figure", f"fastest: {label}, the most that was measured"
+    why = "more may be faster, or not" if "undecided" in more else "more is no faster"
+    return "figure", f"enough: {label}; {why}"
 
 
 def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[ScreenLine]:
@@ -277,17 +244,16 @@ def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iter
         values = base.side_by_side(((names[r.case], _value(ask, r)) for r in some), ask.unit)
         crowded = "oversubscribed" if some[-1].is_oversubscribed else ""
         yield ScreenLine(ask.fill(ask.screen, measured[0].axes), values, crowded)
-    for chosen in ask.screen_each:
+    each = [{axis: value} for axis, values in ask.screen_each.items() for value in values]
+    for chosen in each or [dict[str, Any]()]:
         own = [pair for pair in pairs if pair.row.has(chosen)]
         if not own:
             continue
-        row, other, conclusion = max(own, key=lambda pair: answers.weight(pair.conclusion))
-        choice, beside = names[row.case], ask.beside_name if ask.beside else names[other.case]
-        ends = (beside * is_named, _value(ask, other)), (choice * is_named, _value(ask, row))
-        values = base.side_by_side(ends, ask.unit, " -> ")
+        row, name, other, conclusion = max(own, key=lambda pair: weight(pair.conclusion))
+        choice = names[row.case]
+        ends = [(names.get(other.case, name), _value(ask, other)), (choice, _value(ask, row))]
+        values = base.side_by_side([(n * is_named, v) for n, v in ends], ask.unit, " -> ")
         what = ask.fill(ask.screen, row.axes, choice=choice)
-        if ask.share_of and conclusion.is_different:
-            yield ScreenLine(what, values, f"{100 * conclusion.factor:.0f} % of {beside}")
-        else:
-            learnt = ask.fill(ask.learnt, row.axes, what=what, choice=choice)
-            yield ScreenLine(what, values, answers.difference(conclusion), conclusion, learnt)
+        habit = f"{what}: {choice}" if is_named else what
+        verdict = difference(conclusion, is_share=ask.work is not None)
+        yield ScreenLine(what, values, verdict, conclusion, habit * ask.is_habit)

@@ -7,7 +7,7 @@ import numpy as np
 from hostbench.core.units import GB, number_of
 from hostbench.families.question import Curve, Figure, Rows, valid, where
 from hostbench.judge.conclude import LONGEST, SHORTEST
-from hostbench.report.answer import Answer, ScreenLine, in_words
+from hostbench.report.answer import Answer, ScreenLine
 from hostbench.report.kinds import base
 
 MIN_SIZES = 4
@@ -30,14 +30,15 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
             series.append(known)
             name = " ".join(ask.word(axis, value) for axis, value in axes.items())
             figures += _figures(name, known, size)
+    is_known = any(figure.value is not None for figure in figures)
     return base.made(
         ask,
-        "figure" if any(figure.value is not None for figure in figures) else "undecided",
-        "; ".join(in_words(figures)) or base.unseen(group),
+        "figure" if is_known else "undecided",
+        "" if figures else base.unseen(group),
         figures,
         lost=group,
         lines=_lines(ask, series[0], size) if series else (),
-        more_notes=tuple(base.limits(valid(group))[1]),
+        notes=base.limits(valid(group))[1],
     )
 
 

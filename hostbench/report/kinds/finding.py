@@ -4,46 +4,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from hostbench.core import units
-from hostbench.families.question import NOT_ASKED, Figure, Finding, Row, Rows, in_unit, valid
+from hostbench.families.question import NOT_ASKED, Figure, Finding, Row, Rows, valid
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Ratio, ScreenLine, State, joined
+from hostbench.report.answer import Answer, ScreenLine, State, difference, joined
 from hostbench.report.kinds import base
 
+_WORDS: dict[bool | None, str] = {True: "yes", False: "no", None: "unknown"}
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
-_UNKNOWN = "unknown"
-_SHARE, _ASYNC = "overlapped share of the shorter one", "asyncness"
 
 
 def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
     """Whether they show it, and the figures that a family makes of them."""
-    size, much = base.size_axis(group), _SHARE if ask.share else _ASYNC
+    size = base.size_axis(group)
     axes = [axis for axis in base.varying(group) if axis != size]
-    series = [(ask.name(some[0], axes), some) for _, some in base.grouped(group, axes)]
-    known = [(name, base.ordered(some, size)) for name, some in series if valid(some)]
+    series = [
+        (ask.name(some[0], axes), base.ordered(some, size)) for _, some in base.grouped(group, axes)
+    ]
     figures = [figure for row in valid(group) for figure in _figures(ask, row, rows)]
-    counted = [figure for figure in figures if figure.value is not None]
+    is_counted = any(figure.value is not None for figure in figures)
+    state: State = "figure" if is_counted else "undecided"
+    verdict = "" if figures else NOT_ASKED
     if ask.finding:
-        state, verdict = _by_size(ask, known, size)
-        lacks = [(name, some) for name, some in series if not valid(some)]
-        lacking = (f"{name} {_UNKNOWN} ({base.unseen(some)})" for name, some in lacks)
-        verdict = "; ".join([verdict, *lacking])
-        state = "partly" if lacks and state == "yes" else state
-    else:
-        is_refused = figures and all(figure.status == "refused" for figure in figures)
-        state = "figure" if counted else "no" if is_refused else "undecided"
-        reasons = dict.fromkeys(own.reason or NOT_ASKED for own in figures) or [NOT_ASKED]
-        values = (f"{own.label} {in_unit(own.value or 0.0, own.unit)}" for own in counted)
-        verdict = joined(values) or f"{state}: {'; '.join(reasons)}"
-    if ask.share or ask.is_of_call:
-        figures += [_how_much(ask, name, some[-1], size, much) for name, some in known]
+        state, verdict = _by_size(ask, series, size)
+    largest = next(some[-1] for _, some in series if some)
+    for name, some in series:
+        if some and ask.of_largest:
+            figure, at = ask.of_largest(some[-1]), ask.name(some[-1], [size] if size else ())
+            label = ": ".join(filter(None, [f"{at} {name}".strip(), figure.label]))
+            figures.append(replace(figure, label=label))
     return base.made(
         ask,
         state,
         verdict,
         figures,
         lost=group,
-        lines=_lines(ask, group, size, verdict, counted, much),
+        lines=_lines(ask, largest, figures, verdict.partition(":")[0]),
         at=base.shared(ask, group) if size and size not in base.varying(group) else "",
     )
 
@@ -53,29 +48,31 @@ def _figures(ask: Finding, row: Row, rows: Rows) -> Iterator[Figure]:
     other = ask.beside and ask.beside(row, rows)
     for figure in ask.figures(row, rows) if ask.figures else ():
         if other is not None:
-            ratio = Ratio(other[0], conclude(row.by_launch, other[1]), share_of=ask.share_of)
-            figure = replace(figure, ratio=ratio)
+            name, launches = other
+            conclusion = conclude(row.by_launch, launches)
+            note = "; ".join(filter(None, [f"against {name}", figure.note]))
+            against = difference(conclusion)
+            figure = replace(figure, against=against, conclusion=conclusion, note=note)
         yield figure
 
 
 def _by_size(
-    ask: Finding, known: Sequence[tuple[str, Rows]], size: str | None
+    ask: Finding, series: Sequence[tuple[str, Rows]], size: str | None
 ) -> tuple[State, str]:
-    """`not always: async at 1KiB, not async from 4KiB to 16KiB`; lines of which the same is said,
-    together."""
-    findings = {_shows(ask, row) for _, some in known for row in some}
-    is_mixed, finding = len(findings) > 1, next(iter(findings), None)
-    words = {None: _UNKNOWN, **ask.stretch}
+    """`partly: yes at 1KiB, no from 4KiB to 16KiB`; series of which the same is said, together."""
+    shown = {_shows(ask, row) for _, some in series for row in some}
+    shown |= {None for _, some in series if not some}
+    is_mixed, finding = len(shown) > 1, next(iter(shown))
     names: dict[str, list[str]] = {}
-    for name, rows in known:
+    for name, rows in series:
         stretches = [
-            f"{words[shown] * is_mixed} {ask.span(size, [*some]) if size else ''}".strip()
-            for shown, some in groupby(rows, key=lambda row: _shows(ask, row))
+            f"{_WORDS[known] * is_mixed} {ask.span(size, [*some]) if size else ''}".strip()
+            for known, some in groupby(rows, key=lambda row: _shows(ask, row))
         ]
-        names.setdefault(", ".join(stretches), []).append(name)
+        names.setdefault(", ".join(stretches or [_WORDS[None]]), []).append(name)
     by_name = [f"{joined(filter(None, some))} {text}".strip() for text, some in names.items()]
-    verdict = ask.mixed if is_mixed else words[finding]
-    text = ": ".join(filter(None, [verdict, "; ".join(by_name)]))
+    word = "partly" if is_mixed else _WORDS[finding]
+    text = ": ".join(filter(None, [word, "; ".join(by_name)]))
     return "partly" if is_mixed else _STATES[finding], text
 
 
@@ -86,48 +83,9 @@ def _shows(ask: Finding, row: Row) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _much(ask: Finding, row: Row) -> float | None:
-    """The observed share, else asyncness; None where it is not known."""
-    if ask.share:
-        value = row.number(ask.share)
-        return value if value is not None and 0 <= value <= 1 else None
-    if row.call_s is None or not row.seconds or row.call_s < 0:
-        return None
-    return 1 - row.call_s / row.seconds
-
-
-def _call(row: Row) -> str:
-    """When the call returns."""
-    if row.call_s is None or row.seconds is None:
-        return ""
-    return f"returns after {units.format_seconds(row.call_s)} of {units.format_seconds(row.time)}"
-
-
-def _how_much(ask: Finding, name: str, row: Row, size: str | None, what: str) -> Figure:
-    """How much of it; that the probe behind a delay contradicts when the call returns."""
-    at = units.format_bytes(int(row.axes[size])) if size else ""
-    label = ": ".join(filter(None, [f"{at} {name}".strip(), what]))
-    much, note = _much(ask, row), _call(row) if ask.is_of_call else ""
-    if note:
-        is_early = 1 - (row.call_s or 0.0) / row.time > 0.5
-        odd = _shows(ask, row) not in (None, is_early)
-        note = f"the call {note}{', which the delay probe contradicts' if odd else ''}"
-    if much is not None:
-        return Figure(label, much, "share", note=note)
-    lacks = "it was not observed" if ask.share else "the call's own time is not stored"
-    return Figure(label, None, "share", status="refused", reason=lacks, note=note)
-
-
-def _lines(
-    ask: Finding, group: Rows, size: str | None, verdict: str, counted: Sequence[Figure], what: str
-) -> Iterator[ScreenLine]:
-    """At the largest size, of the first that has a number."""
-    row = max(valid(group), key=lambda row: int(row.axes[size]) if size else 0)
-    much = _much(ask, row)
-    figures = "" if much is None else f"{what} {much:.2f}"
-    if counted:
-        values = (("", figure.value) for figure in counted)
-        figures = base.side_by_side(values, counted[0].unit)
-    if ask.is_of_call:
-        figures = _call(row) or figures
-    yield ScreenLine(ask.fill(ask.screen, row.axes), figures, verdict.partition(":")[0])
+def _lines(ask: Finding, row: Row, figures: Sequence[Figure], state: str) -> Iterator[ScreenLine]:
+    """The numbers, or what is said of the largest size."""
+    words = ", ".join(figure.number() for figure in figures if figure.value is not None)
+    if ask.of_largest:
+        words = ask.of_largest(row).note or words
+    yield ScreenLine(ask.fill(ask.screen, row.axes), words, state)

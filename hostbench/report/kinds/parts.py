@@ -3,14 +3,13 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
-from hostbench.core.units import format_factor, format_seconds
-from hostbench.families.question import Figure, Parts, Row, Rows, few_launches, valid
+from hostbench.core.units import format_seconds
+from hostbench.families.question import Figure, Parts, Row, Rows, valid
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report import answer as answers
-from hostbench.report.answer import Answer, Ratio, ScreenLine, State
+from hostbench.report.answer import Answer, ScreenLine, State, difference
 from hostbench.report.kinds import base
 
 HIDES, HARDLY = 0.5, 0.1
@@ -39,7 +38,7 @@ class WayResult(NamedTuple):
 
 def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     """The time of each loop, what the ways hide, and the ideal."""
-    here = base.at_size(group, together=2)
+    here = base.at_size(group, lambda some: len(valid(some)) > 1, valid)
     known = {str(row.axes[ask.axis]): row for row in valid(here) if ask.axis in row.axes}
     loops = {loop: known[loop] for loop in ask.loops if loop in known}
     parts = [loops[name].launches if name in loops else {} for name in ask.parts]
@@ -67,7 +66,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     lacks = "no other loop has a number" if serial else "the serial loop has no number"
     verdict = f"undecided: {lacks} in this run"
     if best is not None:
-        state, verdict = _verdict(ask, best, able, few_launches([*loops.values()]))
+        state, verdict = _verdict(best, able)
     return base.made(
         ask,
         state,
@@ -82,15 +81,14 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
 def _figures(
     ask: Parts, loops: dict[str, Row], ways: Sequence[WayResult], ideal_s: float | None
 ) -> Iterator[Figure]:
-    serial = ask.word(ask.axis, ask.serial) if isinstance(ask.serial, str) else "its parts"
     way_of = {way.row.case: way for way in ways}
     for loop, row in loops.items():
-        way, more = way_of.get(row.case), dict[str, Any]()
-        if way is not None:
-            more["ratio"] = Ratio(serial, way.gain)
+        way, notes = way_of.get(row.case), list[str]()
         if way and way.hidden and ideal_s is not None and row.time > ideal_s:
-            more["note"] = f"{format_seconds(row.time - ideal_s)} over the ideal"
-        yield base.timed(ask.word(ask.axis, loop), row, **more)
+            notes.append(f"{format_seconds(row.time - ideal_s)} over the ideal")
+        against = "baseline" * (loop == ask.serial)
+        name, gain = ask.word(ask.axis, loop), way and way.gain
+        yield base.figure(name, row, gain, against=against, notes=notes)
         if way and way.hidden:
             yield way.hidden
 
@@ -102,7 +100,7 @@ def _lines(
     figures = base.side_by_side([("", serial_s), ("", best.row.time)], "s", " -> ")
     if ideal_s is not None and ideal_s <= best.row.time:
         figures += f", ideal {format_seconds(ideal_s)}"
-    verdict, what = answers.difference(best.gain), ask.fill(ask.screen, best.row.axes)
+    verdict, what = difference(best.gain), ask.fill(ask.screen, best.row.axes)
     if best.hidden and best.hidden.value is not None:
         verdict += f", hides {100 * best.hidden.value:.0f} %"
     yield ScreenLine(what, figures, verdict, best.gain, what)
@@ -114,27 +112,18 @@ def _rank(way: WayResult) -> tuple[bool, bool, float]:
     return way.gain.verdict == "faster", has_share, way.gain.factor
 
 
-def _verdict(ask: Parts, best: WayResult, able: Sequence[WayResult], few: str) -> tuple[State, str]:
-    """By which share of the possible gain the best way is faster; that none is."""
-    serial = "serial" if isinstance(ask.serial, str) else "its parts one after the other"
+def _verdict(best: WayResult, able: Sequence[WayResult]) -> tuple[State, str]:
+    """Which share of the possible gain the best way has; that none is faster."""
     if best.gain.verdict != "faster":
-        unsure = answers.joined(way.name for way in able if way.gain.verdict == "undecided")
-        if unsure:
-            why = f" ({few})" if few else ""
-            return "undecided", f"undecided: {unsure} cannot be told from {serial}{why}"
-        return "no", f"no: not faster than {serial}: {answers.joined(way.name for way in able)}"
+        is_open = any(way.gain.verdict == "undecided" for way in able)
+        return ("undecided", "undecided") if is_open else ("no", "no: none is faster")
     if best.hidden is None or best.hidden.value is None:
-        gain = f"{best.name} is {format_factor(best.gain.factor)} faster than {serial}"
-        reason = best.hidden and best.hidden.reason
-        return "partly", f"{gain}; how much it hides is not known ({reason})"
+        return "partly", f"partly: {best.name} is faster; how much it hides is not known"
     share, low, high = best.hidden.value, best.hidden.low or 0.0, best.hidden.high or 0.0
-    between = f"{100 * low:.0f} % to {100 * high:.0f} %"
-    if low <= HARDLY and high >= HIDES:
-        return "undecided", f"undecided: {between} hidden by the best, {best.name}"
-    words = f"{100 * share:.0f} % hidden by {best.name} (99 % interval {between})"
-    if share >= HIDES:
-        return "yes", f"yes: {words}"
-    return ("partly", f"in part: {words}") if share >= HARDLY else ("no", f"no: at best {words}")
+    words = f"{100 * share:.0f} % hidden by {best.name} ({100 * low:.0f}-{100 * high:.0f})"
+    state: State = "yes" if share >= HIDES else "partly" if share >= HARDLY else "no"
+    state = "undecided" if low <= HARDLY and high >= HIDES else state
+    return state, f"{state}: {words}"
 
 
 def _hidden_share(
