@@ -48,7 +48,16 @@ def device_to_host(device, nbytes, memory, blocking):
     target = device.host_buffer(nbytes, pinned=memory == "pinned")
     return lambda: device.copy(target, source, blocking=blocking)
 '''
-_IDENTITY = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+
+
+def git(root: Path, *args: str, **environ: str) -> str:
+    """What git prints in that folder, by somebody whose name it knows."""
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+    quick = ("-c", "maintenance.auto=false")  # else each commit starts one process more
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | environ
+    command = ["git", *identity, *quick, *args]
+    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
 
 
 @dataclass(frozen=True)
@@ -98,19 +107,11 @@ class Scratch:
 
     def commit(self, message: str) -> str:
         self.git("add", "-A")
-        self.git(*_IDENTITY, "commit", "-q", "-m", message)
+        self.git("commit", "-q", "-m", message)
         return self.git("rev-parse", "HEAD")
 
     def git(self, *args: str) -> str:
-        done = subprocess.run(
-            ["git", *args],
-            cwd=self.root,
-            env=self.env(),
-            text=True,
-            check=True,
-            capture_output=True,
-        )
-        return done.stdout.strip()
+        return git(self.root, *args, HOME=str(self.home))
 
     def env(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HOSTBENCH_", "GIT_"))}
@@ -120,17 +121,9 @@ class Scratch:
 
     def python(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run this interpreter in the checkout; stdout and stderr together."""
-        return subprocess.run(
-            [sys.executable, *args],
-            cwd=self.root,
-            env=self.env(**more),
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            timeout=1200,
-            check=False,
-        )
+        running = self.start(*args, **more)
+        said, _ = running.communicate(timeout=1200)
+        return subprocess.CompletedProcess(running.args, running.returncode, said)
 
     def start(self, *args: str, **more: str) -> subprocess.Popen[str]:
         """The same in the background."""

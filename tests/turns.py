@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,20 +13,12 @@ from hostbench.core.records import CaseRecord, Launch
 from hostbench.families import load
 from hostbench.vcs import measure, side
 from tests.fakes.builders import InProcess, copy_case, record
+from tests.scratch import git
 
 CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")
 WORKS = load(("transfer",)).values()
 VERSIONS = {str(case): work.version for work in WORKS for case in work.cases()}
 JITTER = (0, 3, 1, 4, 2, 5, 7, 6, 9, 8)
-
-
-def git(root: Path, *args: str, **environ: str) -> str:
-    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
-    quick = ("-c", "maintenance.auto=false")  # else each commit starts one process more
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | environ
-    command = ["git", *identity, *quick, *args]
-    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
-    return done.stdout.strip()
 
 
 def commit(root: Path, speed: str, message: str = "change") -> str:

@@ -14,8 +14,8 @@ from hostbench.families import load
 from hostbench.report.questions import asked
 from tests import own_project
 from tests.commands import hostbench
+from tests.scratch import git
 from tests.test_layers import ROOT
-from tests.turns import git
 
 SHARE, WORKFLOW = ".github/share-results.sh", ".github/workflows/hostbench-nightly.yml"
 FIRST = """

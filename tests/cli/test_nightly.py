@@ -39,7 +39,7 @@ from hostbench.store import nights
 from hostbench.vcs import measure, side
 from tests import own_project
 from tests.fakes.builders import InProcess, walked
-from tests.turns import git
+from tests.scratch import git
 
 MACHINE = "simulated-box"
 WORKLOAD = """

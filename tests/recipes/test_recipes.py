@@ -17,9 +17,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from hostbench.core.units import parse_seconds
+from tests.scratch import git
 from tests.test_docs import parse
 from tests.test_layers import PYPROJECT, ROOT
-from tests.turns import git
 
 FOLDER = ROOT / "docs" / "recipes"
 WORKFLOWS = tuple(sorted(path.name for path in FOLDER.glob("github-*")))

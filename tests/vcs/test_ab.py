@@ -30,6 +30,7 @@ from hostbench.vcs.side import Side
 from tests import scratch, turns
 from tests.commands import hostbench
 from tests.fakes.builders import copy_case
+from tests.scratch import git
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
@@ -78,7 +79,7 @@ def test_slower_is_said_and_can_be_had_again(root: Path) -> None:
     said = hostbench(*AB, "HEAD~1", "main", code=EXIT_REGRESSION)
     assert "+10.0%" in said.out and "12+12 " in said.out
     assert "differ in more" not in said.out
-    old = turns.git(root, "rev-parse", "HEAD~1")
+    old = git(root, "rev-parse", "HEAD~1")
     first, second = sorted((run.header for run in stored(root)), key=lambda one: one.commit != old)
     assert (first.interleaved_with, second.interleaved_with) == (second.run_id, first.run_id)
     names = f"HEAD~1 ({old[:8]})", f"main ({str(second.commit)[:8]})"
@@ -101,7 +102,7 @@ def test_the_working_tree_is_a_side_as_it_is_now(root: Path) -> None:
     first, second = (run.header for run in stored(root))
     assert first.commit == second.commit
     assert {first.scratch, second.scratch} == {"simulated device"}
-    assert turns.git(root, "status", "--porcelain") == "M hostbench/speed"
+    assert git(root, "status", "--porcelain") == "M hostbench/speed"
     commit(root, "1.5")
     said = hostbench(*AB, "HEAD~1", code=EXIT_REGRESSION).out
     assert ", tracked files unchanged): 1 slower" in said
@@ -218,8 +219,8 @@ def test_a_comment_says_that_nothing_was_measured(
 
 def test_where_nothing_differs_nothing_is_measured(root: Path) -> None:
     (root / "notes.txt").write_text("not measured")
-    turns.git(root, "add", "-A")
-    turns.git(root, "commit", "-q", "-m", "notes")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "notes")
     for names in (("main",), ("HEAD~1", "main", "transfer")):
         done = hostbench(*AB, *names, code=EXIT_NOTHING_MEASURED)
         assert "nothing that is measured differs between" in done.err
@@ -261,7 +262,7 @@ def test_a_kill_before_measuring_leaves_nothing(
 def test_a_project_needs_a_checkout_and_workloads_of_its_own(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns.git(root, "mv", "hostbench", "mine")
+    git(root, "mv", "hostbench", "mine")
     text = hostbench(*AB, "main", code=EXIT_USAGE).err
     assert f"{root} has no workloads of its own" in text and "`hostbench init` writes one" in text
     monkeypatch.chdir(root.parent)

@@ -10,8 +10,9 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, De
 from hostbench.core.records import CaseRecord, Launch
 from tests import scratch, turns
 from tests.commands import hostbench
+from tests.scratch import git
 from tests.stored import runs_of
-from tests.turns import CASE, commit, git
+from tests.turns import CASE, commit
 from tests.vcs.test_ab import SLEEPY
 
 BISECT = ("bisect", str(CASE), "--device", "simulated", "--good")

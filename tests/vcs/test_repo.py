@@ -10,7 +10,7 @@ from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, checkout, landed
-from tests.turns import git
+from tests.scratch import git
 
 FAR = "@32503680000 +0000"
 

@@ -28,7 +28,7 @@ from hostbench.vcs import repo, side
 from hostbench.vcs.repo import Checkout, differ
 from hostbench.vcs.side import Side
 from tests import own_project
-from tests.turns import git
+from tests.scratch import git
 
 CONFIG = {"version": 1, "project": "mine", "repo": "."}
 WORKLOAD = """
