@@ -3,20 +3,17 @@
 import subprocess
 import sys
 from functools import partial
-from typing import get_args
 
 import pytest
 import torch
 
 from hostbench.core.samples import median
 from hostbench.core.units import KIB, MIB, format_seconds
-from hostbench.device.base import HostRead, learned
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 
 pytestmark = pytest.mark.gpu
 
-DELAY_S = 0.05
 QUEUE_DELAY_S = 0.2
 MOST_CALLS = 5000
 LOOP_CALLS = 500
@@ -58,24 +55,6 @@ def test_calls_that_fit_into_the_queue(cuda: CudaDevice) -> None:
     assert num > LOOP_CALLS
 
 
-def test_streams_run_apart_until_an_event_orders_them(cuda: CudaDevice) -> None:
-    cuda.delay(0.001)
-    first, second = cuda.stream(), cuda.stream()
-    busy, free, ordered = (cuda.event(timing=False) for _ in range(3))
-    cuda.synchronize()
-    with cuda.on(first):
-        cuda.delay(DELAY_S)
-        busy.record()
-    free.record(second)
-    second.wait_event(busy)
-    ordered.record(second)
-    free.synchronize()
-    assert not busy.query()
-    second.synchronize()
-    assert busy.query()
-    assert ordered.query()
-
-
 def test_memory_is_counted_and_reset_gives_it_back(cuda: CudaDevice) -> None:
     before, reserved = cuda.memory_stats()["peak_allocated"], torch.cuda.memory_reserved()
     kept = cuda.buffer(64 * MIB)
@@ -95,28 +74,6 @@ def test_reset_empties_the_pinned_cache(cuda: CudaDevice) -> None:
     del kept
     cuda.reset()
     assert torch.cuda.host_memory_stats()["allocated_bytes.current"] < 64 * MIB
-
-
-@pytest.mark.parametrize("trap", get_args(HostRead))
-def test_a_trap_waits_and_reads_what_was_enqueued(cuda: CudaDevice, trap: HostRead) -> None:
-    """Each is behind 1 ms of waiting; how often printing reads is torch's own affair."""
-    counter = cuda.counter()
-    wait = cuda.host_read(trap, counter)
-    wait()
-    read: list[object] = []
-
-    def work() -> None:
-        cuda.delay(1e-3)
-        cuda.advance(counter)
-        read.append(wait())
-
-    found = cuda.observe(work).num_waits
-    print(f"`{trap}` waits {found} times")
-    assert found == {"shape": 0}.get(trap, found if trap == "print" and found else 1)
-    wanted = learned(trap, 1)
-    if wanted is not None:
-        value = read[0]
-        assert (value.tolist() if isinstance(value, torch.Tensor) else value) == wanted
 
 
 def test_waits_that_torch_does_not_tell_of_are_counted(cuda: CudaDevice) -> None:

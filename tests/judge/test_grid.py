@@ -7,7 +7,7 @@ import pandas as pd
 
 from hostbench.judge.grid import Grid, grids, marked
 from hostbench.judge.history import judge_history
-from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha, versions
+from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
 
 def places(found: Grid) -> list[tuple[int, str]]:
@@ -50,11 +50,6 @@ def test_what_may_not_be_judged_is_left_out() -> None:
     again = [*runs, NightlyRun(commit=1, day=9), NightlyRun(commit=9, day=9, row={"scratch": "x"})]
     history = judge_history([("box", rows(again, flat))], {}, lambda run: {})
     assert history.left_out == {"box": 10 + 10 + 1 + 2 + 10 + 10}
-
-
-def test_a_new_version_resets_the_baseline() -> None:
-    found = grid(versions(12, 6))
-    assert found.resets == ({6: "version 1 -> 2"},) * len(CASES)
 
 
 def test_where_versions_interleave_the_newer_one_goes_on() -> None:

@@ -1,14 +1,13 @@
 """One table as text, Markdown, JSON and CSV, and on a terminal."""
 
 import io
-import json
 import re
 
 import pytest
 
 from hostbench.core.units import format_change, format_interval
-from hostbench.report.blocks import Column, Item, Struck, Table
-from hostbench.report.write import as_csv, markdown, text, values
+from hostbench.report.blocks import Column, Item, Table
+from hostbench.report.write import markdown, text
 
 NASTY = "[red]x[/] `y` | \x1b[31mz"
 MARKUP = "<b> ~~x~~ *y* _z_ # [a](b) \\ &lt;\r\n\u202e"
@@ -24,8 +23,6 @@ ROWS = (
     {"verdict": "faster", "effect": -0.15, "low": -0.2, "high": -0.1, "series": NASTY},
 )
 TABLE = Table(COLUMNS, ROWS)
-CAUSE = Column(("cause",), "cause", below=True)
-NOTED = Table((*COLUMNS, CAUSE), [{**row, "cause": "a driver"} for row in ROWS])
 
 
 class Terminal(io.StringIO):
@@ -42,26 +39,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bare(drawing: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", drawing).splitlines()]
-
-
-def test_text_is_aligned_and_as_long_as_it_is() -> None:
-    assert text(["first", "", TABLE]).splitlines() == [
-        "first",
-        "",
-        "verdict  change          interval  series",
-        f"slower    +5.0%                 -  {CASE}",
-        "faster   -15.0%  -20.0% to -10.0%  [red]x[/] `y` |  [31mz",
-    ]
-
-
-def test_what_stands_below_is_said_once() -> None:
-    lines = text([NOTED]).splitlines()
-    assert lines[0].endswith("series") and lines[-1] == "    the 2 above: a driver"
-    assert [line.split(" | ")[-1] for line in markdown([NOTED]).splitlines()[2:]] == [
-        "a driver |",
-        "as above |",
-    ]
-    assert [row["cause"] for row in values(NOTED)] == ["a driver", "a driver"]
 
 
 def test_markdown_takes_no_markup_from_files() -> None:
@@ -87,21 +64,6 @@ def test_what_a_person_types_is_code_in_markdown() -> None:
     assert markdown([Item(line)]) == (
         f"- `hostbench report --format csv` names \\*it\\*: `{CASE}`, and \\`rm \\*\\`"
     )
-
-
-def test_plain_values_have_a_name_each() -> None:
-    first, second = values(TABLE)
-    assert first == {"verdict": "slower", "effect": 0.05, "low": None, "high": None, "series": CASE}
-    assert json.loads(json.dumps(second))["high"] == -0.1
-    assert as_csv(TABLE).splitlines()[:2] == [
-        "verdict,effect,low,high,series",
-        f'slower,0.05,,,"{CASE}"',
-    ]
-
-
-def test_what_counts_for_nothing_is_crossed_out() -> None:
-    table = Table((Column(("s",), "time", lambda s: Struck(f"{s} s")),), [{"s": 2}])
-    assert text([table]).endswith("~~2 s~~") and markdown([table]).endswith("| ~~2 s~~ |")
 
 
 def test_colour_is_for_terminals_that_want_it_and_files_have_none(

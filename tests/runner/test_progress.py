@@ -50,22 +50,6 @@ def test_plain_lines_come_at_least_every_10_seconds(clock: Clock) -> None:
     assert "\r" not in out.getvalue() and "\033" not in out.getvalue()
 
 
-def test_a_line_says_what_runs_and_the_time_left(clock: Clock) -> None:
-    out = io.StringIO()
-    bar = Bar(out)
-    bar.begin(8)
-    bar.walk("launch 1 of 2", [Case("transfer", {})])
-    line = out.getvalue()
-    assert "[........................] launch 1 of 2, transfer" in line
-    clock.now_s += 30
-    bar.case(record(copy_case()))
-    bar.case(record(copy_case()))
-    last = out.getvalue().splitlines()[-1]
-    # Two could not be said at once: the line is that of the first, after 30 s for 1 of 8.
-    assert last.endswith("launch 1 of 2, transfer, 3:30 left")
-    assert last.startswith("[###.....................]")
-
-
 def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
     """The worker's start takes 20 s, a launch 5.5 s, most of it the first family's.
     The same share of time and cases would have told minutes."""
