@@ -1,4 +1,4 @@
-"""Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
+"""Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py`."""
 
 import parts
 import streamlit as st

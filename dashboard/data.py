@@ -4,9 +4,7 @@ Each takes a `Store`, whose signature changes with the stored files, so that not
 is older than they are. What a loader returns is shared between visits: only read it.
 """
 
-import argparse
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,8 +44,6 @@ from hostbench.store.results import ABOUT, Results, version
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 FACTS = ("hardware", "torch", "driver")
-MOST_RUNS = LEVEL_RUNS
-"""Of each side of a comparison: the newest; older ones may be from before a change."""
 SMALL_WIDTH, SMALL_HEIGHT = 190, 150
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
@@ -64,11 +60,8 @@ class Store(NamedTuple):
 
 
 def opened() -> Store:
-    """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--results")
-    named = parser.parse_known_args(sys.argv[1:])[0].results
-    results = named or os.environ.get("HOSTBENCH_RESULTS") or "results"
+    """HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
+    results = os.environ.get("HOSTBENCH_RESULTS") or "results"
     return Store(results, signature(results))
 
 
@@ -225,16 +218,9 @@ def small_trend(
     store: Store, case: str, group: str, time_range: str, ink: str, _rows: pd.DataFrame
 ) -> str:
     """One series over its commits as an SVG."""
-    _, spec = trends(
-        store,
-        ((case, group),),
-        units_of([_rows])[0],
-        "commit date",
-        time_range,
-        [_rows],
-        SMALL_HEIGHT,
-        MOST_DRAWN // 4,
-    )
+    series, unit, most = ((case, group),), units_of([_rows])[0], MOST_DRAWN // 4
+    about = "commit date", time_range, [_rows], SMALL_HEIGHT, most
+    _, spec = trends(store, series, unit, *about)
     return svg(spec, ink, SMALL_WIDTH)
 
 
@@ -264,7 +250,7 @@ def comparison(
     stored = history(store)
     runs = stored.sides()
     first, second = chosen(runs[runs["machine"].isin(machines)], names, lambda _: None)
-    newest = (replace(side, rows=side.rows.tail(MOST_RUNS)) for side in (first, second))
+    newest = (replace(side, rows=side.rows.tail(LEVEL_RUNS)) for side in (first, second))
     both = compared(stored, *newest)
     again = " ".join(["hostbench compare", *(name for name in names if name != LEVEL)])
     rows = [_row(key, one) for key, one in both.comparisons.items()]

@@ -1,16 +1,13 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 import shlex
-import sys
 import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from html import escape
 from typing import Any, NoReturn
 
-import charts
 import data
 import pandas as pd
 import streamlit as st
@@ -30,7 +27,7 @@ from hostbench.report.sides import is_ours
 
 REMEDY = "hostbench run --quick"
 ANY_TIME = "all runs"
-RANGES = {ANY_TIME: 0, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
+RANGES = {ANY_TIME: 36_500, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
 """Days before the newest run."""
 MOST_MACHINES = 4
 MOST_LINKS, LONGEST_TITLE = 60, 60
@@ -40,23 +37,8 @@ LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: star
 """Of a button whose text has several lines, which streamlit centres."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
-TITLES = {
-    "y": "number",
-    "seconds": "time (s)",
-    "ci_low_s": "low (s)",
-    "ci_high_s": "high (s)",
-    "before_s": "before (s)",
-    "after_s": "after (s)",
-    "gb_per_s": "rate (GB/s)",
-    "detects": "detectable",
-}
-COLUMNS: dict[str, Any] = {
-    name: st.column_config.NumberColumn(TITLES.get(name), format="%.4g")
-    for name in (*TITLES, "low", "high", "time")
-}
-COLUMNS |= {"num_samples": "samples", "run_id": "run", "started_at": "started"}
-COLUMNS["committed_at"] = "committed"
-"""How these columns of a table are drawn."""
+TITLES = {"y": "number", "gb_per_s": "GB/s", "run_id": "run", "num_samples": "samples"}
+"""Of columns of tables; of others their name."""
 
 
 def head(title: str) -> None:
@@ -103,9 +85,6 @@ def not_judged(series: Sequence[Series]) -> str:
     )
 
 
-# ---- what is chosen on every page ---------------------------------------------------------------
-
-
 def _filters(store: Store) -> None:
     """Machines and time, which hold on every page, and what device they are of."""
     names = sorted(data.machines(store))
@@ -136,83 +115,48 @@ def machines(store: Store) -> list[str]:
     return [name for name in names if name in chosen] if chosen else list(names)
 
 
-def is_since(at: datetime, first: pd.Timestamp | None) -> bool:
-    """Whether it is in the time range that begins then; one without a beginning has all."""
-    return first is None or (not pd.isna(at) and at >= first)
+def time_range() -> str:
+    return st.session_state.get("range") or ANY_TIME
+
+
+def range_start() -> pd.Timestamp:
+    """The beginning of the time range that is chosen."""
+    newest: pd.Timestamp = data.runs(data.opened())["started_at"].max()
+    return newest - pd.Timedelta(days=RANGES[time_range()])
+
+
+def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
+    """The rows of the time range that is chosen, and those without a date."""
+    return rows[~(rows[column] < range_start())]
 
 
 def events(judged: History, names: Sequence[str]) -> list[Event]:
     """Those of these machines and of the time that is chosen, and what fails now, whenever it
     began."""
-    first = range_start()
-    return [
-        event
-        for event in judged.events
-        if event.machine in names and (event.fails or is_since(event.first.committed_at, first))
-    ]
-
-
-def time_range() -> str:
-    return st.session_state.get("range") or ANY_TIME
-
-
-def range_start() -> pd.Timestamp | None:
-    """The beginning of the time range that is chosen; None of all runs."""
-    days = RANGES[time_range()]
-    if not days:
-        return None
-    newest: pd.Timestamp = data.runs(data.opened())["started_at"].max()
-    return newest - pd.Timedelta(days=days)
-
-
-def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
-    """The rows of the time range that is chosen."""
-    first = range_start()
-    return rows if first is None else rows[rows[column] >= first]
+    start = range_start()
+    mine = (event for event in judged.events if event.machine in names)
+    return [event for event in mine if event.fails or not event.first.committed_at < start]
 
 
 def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
     """Of the machines and the time that are chosen, the newest first; of some workloads those that
     have a number of their family."""
-    families = frozenset(name.partition(".")[0] for name in workloads)
-    return _runs_of(store, tuple(machines(store)), range_start(), families)
-
-
-@lru_cache(maxsize=32)
-def _runs_of(
-    store: Store, names: Sequence[str], first: pd.Timestamp | None, families: frozenset[str]
-) -> pd.DataFrame:
     every = data.runs(store)
-    wanted = every["machine"].isin(names)
-    if first is not None:
-        wanted &= every["started_at"] >= first
-    if families:
-        wanted &= every["families"].map(lambda measured: not families.isdisjoint(measured))
-    return every[wanted]
-
-
-def dots(store: Store, most: int = sys.maxsize) -> Spec:
-    """The newest of these runs of each machine, over time."""
-    return _dots_of(store, tuple(machines(store)), range_start(), most)
-
-
-@lru_cache(maxsize=32)
-def _dots_of(store: Store, names: Sequence[str], first: pd.Timestamp | None, most: int) -> Spec:
-    every = _runs_of(store, names, first, frozenset())
-    return charts.dots(every.groupby("machine").head(most))
+    every = within(every[every["machine"].isin(machines(store))])
+    families = {name.partition(".")[0] for name in workloads}
+    return every[[not families or not families.isdisjoint(own) for own in every["families"]]]
 
 
 def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
-    """(machine, run) of each machine's newest run with a number of one of these workloads."""
-    of_machine: dict[str, str] = {}
-    having, most = runs(store, workloads), min(MOST_MACHINES, len(machines(store)))
-    for machine, run_id in zip(having["machine"], having["run_id"], strict=True):
-        if machine not in of_machine:
-            if not data.measured(store, machine, run_id).isdisjoint(workloads):
-                of_machine[machine] = run_id
-        if len(of_machine) == most:
-            break
-    return list(of_machine.items())
+    """(machine, run) of each machine's newest run with a number of one of these workloads, of
+    MOST_MACHINES machines."""
+    keys = list[tuple[str, str]]()
+    for machine, own in runs(store, workloads).groupby("machine", sort=False):
+        for run_id in own["run_id"] if len(keys) < MOST_MACHINES else ():
+            if not data.measured(store, str(machine), run_id).isdisjoint(workloads):
+                keys.append((str(machine), run_id))
+                break
+    return keys
 
 
 @st.fragment(run_every="10s")
@@ -220,9 +164,6 @@ def refresh(shown: Store) -> None:
     """Draw the page again when a stored file has come, gone or been written."""
     if data.opened() != shown:
         st.rerun()
-
-
-# ---- choices ------------------------------------------------------------------------------------
 
 
 def choice(
@@ -264,9 +205,6 @@ def link(page: str, label: str, **query: str) -> None:
     st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query or None)
 
 
-# ---- tables and charts --------------------------------------------------------------------------
-
-
 def shown(parts: Mapping[str, Callable[[], object]], key: str = "show") -> None:
     """What is drawn only when asked for, one at a time, which the address holds: a table that
     nobody reads would make the page half as slow again."""
@@ -287,10 +225,11 @@ def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
     rows = rows.dropna(axis="columns", how="all")
     texts = rows.select_dtypes(["object", "string"]).columns
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
-    columns = {
-        name: st.column_config.NumberColumn(TITLES.get(name), format="percent") for name in percent
-    }
-    look |= {"column_config": COLUMNS | columns, "placeholder": ""}
+    columns: dict[str, Any] = {str(name): str(name).replace("_", " ") for name in rows} | TITLES
+    for name in map(str, rows.select_dtypes("float")):
+        form = "percent" if name in percent else "%.4g"
+        columns[name] = st.column_config.NumberColumn(columns[name], format=form)
+    look |= {"column_config": columns, "placeholder": ""}
     return st.dataframe(rows, hide_index=True, **look)
 
 
@@ -325,18 +264,15 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
     st.html(f"<style>{LEFT}</style>")
     by_id = {own.id: own for own in series}
     for cause in causes:
-        worst, on, values = cause.worst, cause.machines, cause.sparkline(by_id)
+        values, on = cause.sparkline(by_id), cause.machines
         blocks = f":gray[{words.spark(values)}]" if len(values) >= FEWEST_SPARKS else ""
-        where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
-        moved = number_of(cause.num_series, "series", "series")
         title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
         title = f"{words.change(cause)} {words.plain(title)}".strip()
-        cases = [own.case for own in cause.events if own.case]  # none: a machine as a whole
-        what, *others = dict.fromkeys(case.partition("[")[0] for case in cases) or [""]
-        what += f" and {number_of(len(others), 'other workload')}" * bool(others)
-        since = f"{worst.state} since {cause.since:%Y-%m-%d}"
-        since += ", code or environment" * (worst.cause == "unknown")
-        about = ", ".join(filter(None, [what, f"{moved} on {where}", since]))
+        what = [event.case.partition("[")[0] for event in cause.events if event.case]
+        moved = number_of(cause.num_series, "series", "series")
+        where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
+        since = f"{cause.worst.state} since {cause.since:%Y-%m-%d}"
+        about = ", ".join([*what[:1], f"{moved} on {where}", since])
         label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
         icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"
         if st.button(label, f"change {cause.key}", type="tertiary", icon=icon):

@@ -12,18 +12,17 @@ from hostbench.core.units import number_of
 from hostbench.judge.two_sides import LEVEL_RUNS
 from hostbench.report.sides import LEVEL
 
-KINDS = {"commit": "commits", "machine": "machines", "run": "runs"}
+KINDS = {"commits": "commit", "machines": "machine", "runs": "run"}
 COLORS: Any = {"failed": "red", "slower": "orange", "faster": "blue"}
+LEVEL_NAME = f"level of the runs before, {LEVEL_RUNS} at most"
 
 store = data.opened()
 names = parts.machines(store)
 every = data.history(store).sides().iloc[::-1]
 every = parts.within(every[every["machine"].isin(names)])
-kinds = [kind for kind in KINDS if kind == "run" or every[kind].nunique() > 1]
 left, first_box, second_box = st.columns([1, 2, 2])
-kind = left.selectbox(
-    "Compare", kinds, key="kind", bind="query-params", format_func=lambda name: KINDS[name]
-)
+kinds = [name for name, kind in KINDS.items() if kind == "run" or every[kind].nunique() > 1]
+kind = KINDS[left.selectbox("Compare", kinds, key="kind", bind="query-params")]
 known = every if kind == "run" else every[every["scratch"].isna()]
 options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
 if len(options) < 2:
@@ -31,14 +30,12 @@ if len(options) < 2:
     parts.compare_now(store, why)
 stored = data.runs(store).drop_duplicates("run_id").set_index("run_id")
 called = stored["name"] if len(names) == 1 else stored["machine"] + ", " + stored["name"]
-dates = every.drop_duplicates("commit").set_index("commit")["started_at"].to_dict()
-LEVELS = (
-    {LEVEL: f"level of the runs before, {LEVEL_RUNS} at most"} if kind in ("commit", "run") else {}
-)
 
 
 def named(text: str) -> str:
-    return LEVELS.get(text) or (commit8(text) if kind == "commit" else called.get(text, text))
+    if text == LEVEL:
+        return LEVEL_NAME
+    return commit8(text) if kind == "commit" else called.get(text, text)
 
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
@@ -54,33 +51,31 @@ def trend_of(name: str) -> NoReturn:
 
 
 after = side(second_box, "After", "second", options)
-before = side(first_box, "Before", "first", [*LEVELS, *options[1:], options[0]])
+levels = [] if kind == "machine" else [LEVEL]
+before = side(first_box, "Before", "first", [*levels, *options[1:], options[0]])
 if before == after:
     parts.empty("Before and after are the same: choose another one.")
 rows, notes, markdown = data.comparison(store, (before, after), tuple(names))
 if rows["change"].isna().all():
     parts.empty("No series has numbers on both sides.")
 number = rows["verdict"].value_counts(sort=False)
-badges = (f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index)
-about = [
-    f"{commit8(name)} was run {when(dates[name])}" for name in (before, after) if name in dates
-]
-about += [f"of each its newest {data.MOST_RUNS} runs at most"] * (kind == "machine")
-st.markdown(" ".join(badges) + f" :small[:gray[{', '.join(about)}]]" * bool(about))
-parts.check_link("of", set(rows["workload"]))
-own = rows[rows["workload"] == st.query_params.get("of")]
+badges = [f":{COLORS.get(name, 'gray')}-badge[{number[name]} {name}]" for name in number.index]
+dates = every.drop_duplicates("commit").set_index("commit")["started_at"]
+run_at = [f"{commit8(own)} was run {when(dates[own])}" for own in (before, after) if own in dates]
+st.markdown(" ".join([*badges, f":small[:gray[{', '.join(run_at)}]]" * bool(run_at)]))
+workload = st.query_params.get("of", "")
+parts.check_link("of", {"", *rows["workload"]})
+own, lane = rows[rows["workload"] == workload], "id"
 if len(own):
-    lane = "id"
     st.button(
-        f"{plain(own['workload'].iloc[0])}: back to all workloads",
+        f"{plain(workload)}: back to all workloads",
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=st.query_params.update,
         args=({"of": []},),
     )
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
-    clicked = parts.chart(charts.by_series(own), "of series", "change of each series")
-    if clicked:
+    if clicked := parts.chart(charts.by_series(own), "of series", "change of each series"):
         trend_of(clicked["id"])
 else:
     own, lane = rows, "workload"
@@ -88,24 +83,21 @@ else:
         "Point: median change of the series that moved, else of all; line: their range. Click a "
         "workload for its series."
     )
-    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each workload")
-    if clicked:
+    if clicked := parts.chart(charts.by_workload(rows), "of all", "change of each workload"):
         st.query_params["of"] = str(clicked["id"])
         st.rerun()
-num = own[lane].nunique()
-if num > charts.MOST_LANES:
-    lanes = f"Drawn are {charts.MOST_LANES} of {num}, the worst first; the table has all."
-    notes = [lanes, *notes]
+if (num := own[lane].nunique()) > charts.MOST_LANES:
+    notes = [f"Drawn are {charts.MOST_LANES} of {num}, the worst first.", *notes]
 if num := len(every) - len(known):
     notes = [*notes, f"{number_of(num, 'scratch run')} left out: choose runs to compare them."]
 if notes:
     st.caption("  \n".join(plain(note.replace("`", "")) for note in notes))
-table, percent = own.drop(columns=["workload", "id"]), ("change", "low", "high")
 
 
 def series() -> None:
     """All that is compared."""
-    row = parts.clicked(table, "each", percent=percent)
+    table = own.drop(columns=["workload", "id"])
+    row = parts.clicked(table, "each", percent=("change", "low", "high"))
     if row is not None:
         trend_of(own["id"].iloc[row])
 

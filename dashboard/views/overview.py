@@ -3,6 +3,7 @@
 from collections import Counter
 from functools import partial
 
+import charts
 import data
 import parts
 import streamlit as st
@@ -17,6 +18,7 @@ from hostbench.report.changes import causes
 from hostbench.report.picture import picture_of
 
 TOP, RECENT = 6, 30
+LASTING = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)
 UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 store = data.opened()
@@ -36,9 +38,7 @@ if fails:
     since = f"{min(event.first.committed_at for event in fails):%Y-%m-%d}"
     badges.append(f":orange-badge[{number_of(number[FAILS], 'regression')} on {on} since {since}]")
 elif any(own.judged for own in series):
-    is_slower = number[PROVISIONAL] + number[IN_TRIAGE] + number[OLD]
-    look = ":gray-badge[" if is_slower else ":green-badge[:material/check: "
-    badges.append(f"{look}no new regression]")
+    badges.append(":gray-badge[no new regression]")
 if number[PROVISIONAL]:
     badges.append(f":gray-badge[{number[PROVISIONAL]} provisional]")
 failing = runs.drop_duplicates("machine").query("failed > 0")
@@ -74,8 +74,8 @@ def card(picture: Picture) -> None:
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
     if len(names) > 1:
         where += f"; drawn: {len(own)} of {len(names)} machines"
-    drawn = "; ".join(filter(None, (description, where)))
-    st.markdown(f"{plain(says)}  \n:small[:gray[{plain(drawn)}]]")
+    where = plain("; ".join(filter(None, (description, where))))
+    st.markdown(f"{plain(says)}  \n:small[:gray[{where}]]")
     if svg:
         parts.picture(svg, f"{picture.text}: {says}")
 
@@ -84,15 +84,14 @@ def trend_card(own: Series) -> None:
     """A series over its runs."""
     rows = parts.within(data.trend(store, own.machine, own.case), "committed_at")
     rows = rows[(rows["group"] == own.group) & rows["committed_at"].notna()]
-    name = words.workload(own.case.partition("[")[0])  # its choices are below: a link has one line
+    name = words.workload(own.case.partition("[")[0])
     parts.link("trend", f"**{plain(name)}**", case=own.case)
     if rows.empty:
         st.caption("no run with a date")
         return
     svg = data.small_trend(store, own.case, own.group, parts.time_range(), parts.ink(), rows)
     parts.picture(svg, f"{own.id}: {own.points} runs")
-    choices = words.case(own.case).removeprefix(name).strip()
-    st.caption(plain(", ".join(filter(None, (choices, own.machine)))))
+    st.caption(plain(f"{words.case(own.case)}, {own.machine}"))
 
 
 pictures = [own for own in words.PICTURES.values() if own.has_card]
@@ -103,9 +102,8 @@ if not parts.newest(store, [own.workload for own in pictures]):  # a project's o
 cards = [partial(card, own) for own in pictures]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}
-    ranked = sorted(series, key=lambda own: (own.id not in ids, -own.points))
     first = dict[str, Series]()
-    for own in ranked:
+    for own in sorted(series, key=lambda own: (own.id not in ids, -own.points)):
         if own.points:
             first.setdefault(own.case.partition("[")[0], own)
     cards = [partial(trend_card, own) for own in first.values()]
@@ -114,18 +112,15 @@ for column, draw in zip(st.columns(min(4, max(2, len(cards)))), cards, strict=Fa
         draw()
 
 st.subheader("What changed", anchor=False)
-lasting = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)
-changes = [cause for cause in changes if cause.worst.state in lasting][:TOP]
-if not any(own.judged for own in series):
-    st.caption(parts.not_judged(series))
-elif not changes:
-    st.caption("No change that lasts.")
-else:
-    parts.changes(changes, series)
+lasting = [cause for cause in changes if cause.worst.state in LASTING]
+parts.changes(lasting[:TOP], series)
+if not lasting:
+    is_judged = any(own.judged for own in series)
+    st.caption("No change that lasts." if is_judged else parts.not_judged(series))
 
 st.subheader("Machines", anchor=False)
 if runs["machine"].value_counts().max() > RECENT:
     st.caption(f"The newest {RECENT} runs of each machine; Runs and machines shows all.")
-dot = parts.chart(parts.dots(store, RECENT), "machines", "the runs of each machine over time")
-if dot:
+recent = charts.dots(runs.groupby("machine").head(RECENT))
+if dot := parts.chart(recent, "machines", "the runs of each machine over time"):
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import charts
 import data
 import pandas as pd
 import parts
@@ -34,7 +35,7 @@ def show(key: str) -> None:
 
 
 says, shown = f"{len(runs)} runs over time", partial(show, "dots")
-parts.draw(parts.dots(store), says, key="dots", on_select=shown, selection_mode=[CLICKED])
+parts.draw(charts.dots(runs), says, key="dots", on_select=shown, selection_mode=[CLICKED])
 picked = st.query_params.get("of", keys[0])
 if picked not in keys:
     picked = keys[0]

@@ -24,23 +24,16 @@ def dragged() -> tuple[pd.Timestamp, pd.Timestamp] | None:
         return None
 
 
-def all_days() -> None:
-    """A button that ends the zoom."""
-    icon = ":material/zoom_out_map:"
-    st.button("All days", on_click=st.query_params.update, args=({"days": []},), icon=icon)
-
-
 store = data.opened()
 names = sorted(parts.machines(store))
 judged = data.judged(store)
-what_changed = causes(event for event in judged.events if event.machine in names)
 every = pd.concat([data.series(store, name) for name in names], ignore_index=True)
 if every.empty:
     parts.empty("No series of these machines is stored.", parts.REMEDY)
 
 parts.check_link("case", set(every["case"]))
-# the case of the link; else of what changed most, else a time with the most points
-changed = [event.case for own in what_changed for event in own.events if not event.is_reset]
+# the case of the link; else of what changed most, else that with the most points
+changed = [event.case for own in causes(parts.events(judged, names)) for event in own.events]
 longest = sorted(judged.series, key=lambda own: -own.points)
 likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))
@@ -68,6 +61,9 @@ with choices:
     by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]
     zoomed = dragged()
+    if zoomed:
+        icon, no_days = ":material/zoom_out_map:", dict[str, list[str]](days=[])
+        st.button("All days", on_click=st.query_params.update, args=(no_days,), icon=icon)
     lines: dict[tuple[str, str], pd.DataFrame] = {}
     for case in cases:
         for name in names if len(lines) <= trend.MOST else ():
@@ -76,8 +72,6 @@ with choices:
             by_group = stored[stored[date].notna()].groupby("group", sort=False)
             lines |= {(case, str(group)): own for group, own in by_group}
     if not lines:
-        if zoomed:
-            all_days()
         parts.empty("No run of these choices: choose other values, machines or times.")
     unit = parts.choice("Unit", trend.units_of(list(lines.values())), "unit")
 if len(lines) > trend.MOST:
@@ -96,16 +90,13 @@ def zoom() -> None:
         st.query_params["days"] = ",".join(f"{pd.Timestamp(at, unit='ms'):%Y-%m-%d}" for at in span)
 
 
-with st.container(horizontal=True, vertical_alignment="center"):
-    drag = "Drag over days to see them alone; click a point for its run."
-    if len({case for case, _ in series}) == 1:
-        drag = f"{words.plain(words.case(series[0][0]))}. {drag}"
-    total = sum(line.num_points for line in drawn.values())
-    if len(points) < total:
-        drag += f" {len(points):,} of {total:,} points drawn; zoom for all."
-    st.caption(drag, help=HELP, width="content")
-    if zoomed:
-        all_days()
+about = "Drag over days to see them alone; click a point for its run."
+if len({case for case, _ in series}) == 1:
+    about = f"{words.plain(words.case(series[0][0]))}. {about}"
+total = sum(line.num_points for line in drawn.values())
+if len(points) < total:
+    about += f" {len(points):,} of {total:,} points drawn; zoom for all."
+st.caption(about, help=HELP)
 clicked = parts.draw(
     spec,
     f"{workload} over time: {len(points)} points in {unit}",
@@ -117,17 +108,16 @@ for point in clicked["selection"].get(CLICKED, ()):
     parts.go("runs", of=f"{point['run_id']}@{point['machine'].partition('/')[0]}")
 
 groups = {group for _, group in series}
-first_day = parts.range_start()
+first_day, last_day = zoomed or (parts.range_start(), pd.Timestamp.max.tz_localize("UTC"))
 moved = causes(
     event
     for event in judged.events
     if event.id in drawn or (not event.case and event.group in groups)
-    if parts.is_since(at := getattr(event.first, date), first_day)
-    if not zoomed or zoomed[0] <= at < zoomed[1]
+    if first_day <= getattr(event.first, date) < last_day
 )
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
 columns = "series date y low high kind text machine run_id commit".split()
-about = {"points": lambda: parts.table(points[columns])}
+tables = {"points": lambda: parts.table(points[columns])}
 if moved:
-    about["changes"] = lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series)
-parts.shown(about)
+    tables["changes"] = lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series)
+parts.shown(tables)

@@ -31,4 +31,5 @@ def execute(*, port: int, headless: bool, results: str | None) -> int:
         "logger.hideWelcomeMessage": "true",  # and what streamlit recommends to developers
     }
     words = [f"--{name}={value}" for name, value in settings.items()]
-    os.execv(sys.executable, [*command, *words, "--", "--results", str(source)])
+    os.environ["HOSTBENCH_RESULTS"] = str(source)
+    os.execv(sys.executable, [*command, *words])

@@ -94,9 +94,11 @@ def test_it_listens_where_the_environment_says(
     pytest.importorskip("streamlit", reason="streamlit is not installed")
     started: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    monkeypatch.setenv("HOSTBENCH_RESULTS", "")  # the command sets it
     for named, at in (("", "localhost"), ("127.0.0.2", "127.0.0.2")):
         monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", named)
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
+        assert os.environ["HOSTBENCH_RESULTS"] == str(tmp_path)
     monkeypatch.setattr("hostbench.__file__", str(tmp_path / "hostbench/__init__.py"))
     assert "app.py is missing" in hostbench("dashboard", code=EXIT_USAGE).err
