@@ -42,17 +42,8 @@ class _Time(click.ParamType[float]):
         self.fail(f"{value!r} is not a time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
 
 
-class _OutputFile(click.Path):
-    """A file to be written, looked at before the work and not after it."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        path = Path(str(super().convert(value, param, ctx)))
-        if not path.parent.is_dir():
-            self.fail(f"there is no folder {path.parent}; name another file.", param, ctx)
-        return path
-
-
-_PATH, _FILE, _TIME = click.Path(path_type=Path), _OutputFile(dir_okay=False), _Time()
+_PATH, _TIME = click.Path(path_type=Path), _Time()
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 # ---- options ------------------------------------------------------------------------------------

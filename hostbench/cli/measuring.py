@@ -2,7 +2,6 @@
 measure two commits; say what was learnt."""
 
 import math
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from hostbench.cli.output import program, short, show, terminal, typed_again, wa
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.asv_config import asv_results, project_root
 from hostbench.core.case import Case, parse_selector
-from hostbench.core.clock import now
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -26,13 +24,12 @@ from hostbench.core.errors import (
 from hostbench.core.processes import become_subreaper
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import check_selects, known, load, user_families
+from hostbench.families import known, load, user_families
 from hostbench.judge.two_sides import Comparison
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import between
-from hostbench.report.doctor import untested_torch, without_cuda, without_torch
+from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.report.screen import screen
-from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
 from hostbench.store import archive
@@ -68,27 +65,16 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     workloads, cases, device = chosen_cases(options)
     results, root = results_folder(options.results), project_root(Path.cwd())
     simulation = declared() if device == MARK else None
-    if simulation is not None:
-        for selector, _ in simulation.slower():
-            check_selects(selector, load(), f"{os.environ[VARIABLE]}: slowdown: ")
-        if keeps and root is not None and asv_results(root).resolve() == results.resolve():
-            raise UsageError(
-                f"{VARIABLE} is set, and {results} is the folder of measured results that "
-                "asv.conf.json names: name another with --results"
-            )
+    if simulation and keeps and root and asv_results(root).resolve() == results.resolve():
+        raise UsageError(
+            f"{VARIABLE} is set, and {results} is the folder of measured results that "
+            "asv.conf.json names: name another with --results"
+        )
     sources = {family: known()[family].path for family in sorted({case.family for case in cases})}
     look = partial(checkout, root, results, sources)
     collect = _facts_of(device, simulation)
     host_facts = collect()
     machine = _machine(options.machine, device, host_facts)
-    # runs are ordered by when they began, and named so
-    runs = [path.name for path in (results / machine / "runs").glob(f"2*{archive.SUFFIX}")]
-    newest = max(runs, default="").removesuffix(archive.SUFFIX)
-    if keeps and newest[:16] > run_id(None)[:16]:
-        warn(
-            f"run {newest} of this machine began later than now, {now()}: if the clock is wrong "
-            "set it (`timedatectl`), else delete that run; until then their order is wrong"
-        )
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
         cases=cases,
@@ -154,8 +140,6 @@ def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.
         return lambda: facts.collect() | link
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
-    if wrong is None and (untested := untested_torch(torch)) is not None:
-        warn(f"{untested.text}; {untested.remedy}")
     collect = partial(facts.collect, torch_state=torch)
     if wrong is None and device == "cuda" and not torch.cuda_works:
         wrong = without_cuda(collect(), facts.nvidia_hardware(), torch)

@@ -46,8 +46,9 @@ def drop_output() -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """What an option names. Raises UsageError."""
+    """What an option names; its folder is made where there is none. Raises UsageError."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file") from error

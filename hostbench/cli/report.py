@@ -52,12 +52,5 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
             raise UsageError(f"--run {run_id!r} is of {matching[0].machine}, not of {named}")
         return matching[0]
     machine = facts.machine_name(None, facts.collect()) if named is None else named
-    ours = [run for run in runs if run.machine == machine]
-    stored = sorted({run.machine for run in runs if run.machine})
-    if not ours and named is None:
-        raise NothingMeasured(
-            f"no run of this machine ({machine}) is stored; `--machine NAME` shows that of "
-            f"another: {', '.join(stored)}"
-        )
-    check_machine(machine, stored)
-    return ours[-1]
+    check_machine(machine, sorted({run.machine for run in runs}))
+    return next(run for run in reversed(runs) if run.machine == machine)

@@ -10,14 +10,14 @@ from hostbench.core.case import as_stored, as_typed
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import number_of, one_line
-from hostbench.judge.history import History
+from hostbench.judge.events import MACHINE
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import history_of
 from hostbench.store import triage
 from hostbench.store.triage import Entry
 from hostbench.vcs.repo import commit_of
 
-SHORTEST_COMMIT, MAX_NOTE = 7, 2000
+MAX_NOTE = 2000
 _COLUMNS = (
     Column(("state",), "state"),
     Column(("since",), "since", lambda since: since if "T" in since else since[:12]),
@@ -58,11 +58,9 @@ def execute(
 def _write(folder: Path, entry: Entry) -> None:
     """With the whole name of its commit, so that what is typed in two ways is one file; and show
     what it is about."""
-    history = History(events=(), series=(), left_out={})
-    if folder.is_dir():
-        history = history_of(open_history(str(folder)))
+    history = history_of(open_history(str(folder)))
     known = [own.id for own in history.series]
-    known += sorted({f"machine:{own.group}" for own in history.series})
+    known += sorted({f"{MACHINE}{own.group}" for own in history.series})
     if entry.series not in known:
         raise UsageError(
             f"{entry.series!r} is not a series that is stored{did_you_mean(entry.series, known)}; "
@@ -70,18 +68,13 @@ def _write(folder: Path, entry: Entry) -> None:
         )
     since = entry.since
     names = {name for event in history.events for name in event.near if name.startswith(since)}
-    is_short = len(since) >= SHORTEST_COMMIT and len(names) == 1
-    entry = replace(entry, since=names.pop() if is_short else commit_of(Path.cwd(), since) or since)
+    whole = names.pop() if len(names) == 1 else commit_of(Path.cwd(), since)
+    entry = replace(entry, since=whole or since)
     if not re.match(triage.FIRST_BAD, entry.since):
         raise UsageError(
             f"{since!r} is not a commit that git knows here, and not stored: copy it from "
             "`hostbench changes`"
         )
-    events = [event for event in history.events if event.is_named_by(entry)]
+    num = sum(event.is_named_by(entry) for event in history.events)
     show(f"wrote {triage.put(folder, entry)}; delete it to take it back")
-    if events:
-        show(f"it applies to {number_of(len(events), 'event')}")
-    else:
-        warn(
-            f"no slowdown begins at {since} in {entry.series} yet: the entry applies once one does"
-        )
+    show(f"it applies to {number_of(num, 'event')}")

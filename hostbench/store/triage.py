@@ -64,11 +64,8 @@ def read(results: Path, warn: Warn = lambda text: None) -> dict[Path, Entry]:
 
 
 def put(results: Path, entry: Entry) -> Path:
-    """Write an entry, in place of whatever was said of the same event."""
+    """Write an entry, in place of what was said of the same event."""
     content = {name: value for name, value in to_builtins(entry).items() if value is not None}
     path = results / FOLDER / entry.file_name
     write_atomic(path, json.dumps(content, indent=2).encode() + b"\n")
-    for other, older in read(results).items():
-        if other != path and older.file_name == entry.file_name:
-            other.unlink()
     return path

@@ -65,7 +65,6 @@ def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None
         (("overlap",), "cases: name one, as 'overlap.pipeline["),
         (("overlap",), "`hostbench list overlap --cases` names them all"),
         (("overlap.pipeline[",), "cannot read case"),
-        ((CASE, "-o", "nowhere/a"), "there is no folder nowhere"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_remedy(

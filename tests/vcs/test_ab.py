@@ -213,8 +213,6 @@ def test_a_comment_says_that_nothing_was_measured(
         assert answer in (root / "c.md").read_text()
     hostbench(*AB, "gone", "--comment", "c.md", code=EXIT_USAGE)
     assert "## Failed\n\n- `there is no commit 'gone'" in (root / "c.md").read_text()
-    done = hostbench(*AB, "main", "--comment", "no/such.md", code=EXIT_USAGE)
-    assert "'--comment': there is no folder no" in done.err
 
 
 def test_where_nothing_differs_nothing_is_measured(root: Path) -> None:
