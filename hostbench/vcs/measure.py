@@ -205,22 +205,20 @@ def _tell_asv(setup: Setup, run: Run, is_judged: bool) -> str:
     files lack that run now. The archive has it either way."""
     if setup.root is None or find_spec("asv") is None:
         return ""
-    wrong = ""
     try:
         entry = facts.asv_machine_entry(setup.machine, setup.host.before)
         if asv_results(setup.root).resolve() == setup.results.resolve():
             facts.register_with_asv(entry)
         if is_judged:
-            wrong = without_plugin(setup.root) or ""
-        if is_judged and not wrong:
+            if lacking := without_plugin(setup.root):
+                raise UsageError(lacking)
             commit = str(run.header.commit)
             authored = git(setup.root, "show", "-s", "--format=%at", names=[commit])
             asv_files.record(setup.results, entry, run, setup.workloads, int(authored))
     except HostbenchError as error:
-        wrong = str(error)
-    if wrong:
-        setup.warn(f"{wrong}; the run is archived all the same")
-    return wrong if is_judged else ""
+        setup.warn(f"{error}; the run is archived all the same")
+        return str(error) if is_judged else ""
+    return ""
 
 
 # ---- two codes ----------------------------------------------------------------------------------

@@ -61,8 +61,6 @@ class Side:
     """Of its workers' environment: where they import a project's package and workloads from."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """Families that cannot be imported with this code, and why."""
-    remarks: tuple[str, ...] = ()
-    """What a reader should know of it."""
 
     @property
     def called(self) -> str:
@@ -100,7 +98,7 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         called = name if commit.startswith(name) else f"{name} ({commit[:8]})"
     working = folder.parent / _COPY
     tree = working if commit is None else folder / "tree"
-    root, remarks, variables = Path(hostbench.__file__).parent.parent, list[str](), dict[str, str]()
+    root, variables = Path(hostbench.__file__).parent.parent, dict[str, str]()
     try:
         if not tree.exists():  # else the other side has it as it was when that was made
             repo.check_out(checkout, commit, tree)
@@ -111,12 +109,6 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
                 repo.check_out(checkout, None, working)
             variables = _variables(checkout, tree, commit, folder)
             code = replace(code, scratch=code.scratch or scratch(checkout))
-            if (tree / ".gitmodules").exists():
-                why = "their folders are empty in what is measured"
-                remarks.append(f"submodules are left out: {why}")
-            if commit and _workloads_differ(checkout, commit):
-                where = f"{_workloads(checkout)}/ is another at {name}"
-                remarks.append(f"{where}: both sides run the workloads of the working tree")
         versions, broken = _declared(root, variables)
     except (GitError, UsageError, BrokenError) as error:
         text = str(error).replace(f"{tree.resolve()}/", "").replace(f"{folder.resolve()}/", "")
@@ -129,15 +121,13 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         folder=f"{(folder if variables and commit else tree).resolve()}/",
         variables=variables,
         broken=broken,
-        remarks=tuple(remarks),
     )
 
 
 def comparable(
     cases: tuple[Case, ...], sides: tuple[Side, Side]
 ) -> tuple[tuple[Case, ...], list[str]]:
-    """(the cases that mean the same on both sides; why others do not, and what else there is to
-    say)."""
+    """(the cases that mean the same on both sides; why others do not)."""
     lacking: dict[str, list[Case]] = {}
     same = []
     for case in cases:
@@ -154,7 +144,7 @@ def comparable(
         f"{number_of(len(left), 'case')} left out, {why}: {left[0]}{' ...' * (len(left) > 1)}"
         for why, left in lacking.items()
     ]
-    return tuple(same), [*notes, *dict.fromkeys(text for side in sides for text in side.remarks)]
+    return tuple(same), notes
 
 
 def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -184,7 +174,9 @@ def _declared(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str],
 def scratch(root: Path) -> str | None:
     """Why what the project's workloads measure belongs to no commit, whichever package it is.
     Raises GitError."""
-    return "workloads with uncommitted changes" if _workloads_differ(root, None) else None
+    folder = _workloads(root)
+    is_other = folder is not None and repo.differ(root, None, None, [f":(top){folder}"])
+    return "workloads with uncommitted changes" if is_other else None
 
 
 def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
@@ -206,9 +198,3 @@ def _workloads(root: Path) -> Path | None:
     """The folder of workloads, from the top of the repository on; None where it holds none."""
     folder = workload_folder()
     return None if folder is None else repo.inside(root, folder)
-
-
-def _workloads_differ(root: Path, commit: str | None) -> bool:
-    """Whether they are others in the working tree than in the commit, HEAD without one."""
-    folder = _workloads(root)
-    return folder is not None and repo.differ(root, commit, None, [f":(top){folder}"])
