@@ -217,10 +217,6 @@ class Run(Struct, frozen=True, kw_only=True):
         return [text for text in self.header.planned if text not in measured]
 
 
-class Archived(Run, frozen=True, kw_only=True):
-    """A run as an archive holds it."""
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """How long a case is measured in a launch."""
 

@@ -162,5 +162,5 @@ def _is_gone(path: Path, error: Exception) -> bool:
 
 
 def find(results: Path) -> Iterator[Path]:
-    """Every journal below a results folder, oldest first."""
-    yield from sorted(results.rglob(f"*{SUFFIX}"))
+    """Every journal of a results folder, oldest first."""
+    yield from sorted((results / JOURNALS).glob(f"*{SUFFIX}"))

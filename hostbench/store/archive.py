@@ -10,10 +10,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert, structs, to_builtins
+from msgspec import convert, to_builtins
 
 from hostbench.core import files
-from hostbench.core.errors import DataError, Warn
+from hostbench.core.errors import DataError, HostbenchError, Warn
 from hostbench.core.files import (
     RefusedFileError,
     damaged,
@@ -22,7 +22,7 @@ from hostbench.core.files import (
     unpack,
     write_atomic,
 )
-from hostbench.core.records import DAMAGE, FORMAT, Archived, Run
+from hostbench.core.records import DAMAGE, FORMAT, Run
 from hostbench.runner import journal
 
 SUFFIX = ".json.gz"
@@ -46,14 +46,14 @@ def packed(content: Any) -> bytes:
     return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
 
 
-def archive_journal(results: Path, path: Path, run: Run) -> Archived:
+def archive_journal(results: Path, path: Path, run: Run) -> Run:
     """Archive a journal, which holds `run`, and remove it."""
     write(results, run)
     path.unlink(missing_ok=True)
-    return Archived(**structs.asdict(run))
+    return run
 
 
-def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
+def adopt_orphans(results: Path, warn: Warn) -> list[Run]:
     """Archive every journal whose writer is gone: of runs that were killed, and whole ones, as asv
     leaves them, which are only counted. An unreadable one is named and left alone."""
     adopted = []
@@ -70,7 +70,7 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
                 warn(f"archived run {run.run_id} as far as it got before it was killed")
         except FileNotFoundError:
             continue  # another process adopted it meanwhile
-        except DataError as error:
+        except HostbenchError as error:
             warn(str(error))
         except DAMAGE as error:  # lines that are right one by one, and together no run
             warn(f"{path} is not a readable journal ({error}); move it away")
@@ -79,7 +79,7 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Archived]:
     return adopted
 
 
-def read(path: Path, content: bytes | None = None) -> Archived:
+def read(path: Path, content: bytes | None = None) -> Run:
     """The run in an archive, of which the `content` may be at hand; what a newer hostbench says
     besides is left out.
 
@@ -96,7 +96,7 @@ def read(path: Path, content: bytes | None = None) -> Archived:
             )
         if number != FORMAT:
             raise ValueError(f"format {number!r:.20}, this hostbench reads {FORMAT}")
-        run = convert(data, Archived)
+        run = convert(data, Run)
         if (num := len(run.header.planned)) > files.MAX_POINTS:
             limit = f"more than the {files.MAX_POINTS:,} that are read of a file"
             raise RefusedFileError(

@@ -27,7 +27,6 @@ from hostbench.core.files import damaged, locked, read_stored
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.facts.differences import identity
-from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
 from hostbench.store.runs import StoredFile
@@ -102,13 +101,9 @@ def list_files(results: Path, warn: Warn) -> dict[str, Stat]:
     machines = [name for name, _ in _entries(results, "", ".*", warn) if (results / name).is_dir()]
     archives = [f"{machine}/runs" for machine in machines]
     pattern = rf".*{re.escape(archive.SUFFIX)}"
-    files = dict(chain(*(_entries(results, folder, pattern, warn) for folder in archives)))
-    archived = {Path(file).name.removesuffix(archive.SUFFIX) for file in files}
-    pattern = rf".*{re.escape(journal.SUFFIX)}"
-    for file, stat in _entries(results, journal.JOURNALS, pattern, warn):
-        if Path(file).name.removesuffix(journal.SUFFIX) not in archived:
-            files[file] = stat
-    return files | dict(chain(*(_entries(results, name, _OF_ASV, warn) for name in machines)))
+    listed = [_entries(results, folder, pattern, warn) for folder in archives]
+    listed += [_entries(results, machine, _OF_ASV, warn) for machine in machines]
+    return dict(chain(*listed))
 
 
 def _entries(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[tuple[str, Stat]]:
@@ -140,12 +135,10 @@ class _Update:
             depends = self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
             row = files.get(file)
             if row is None or (row.size, row.changed_ns, row.depends) != (*stat, depends):
-                content = self._read(file, size=stat[0], changed_ns=stat[1], depends=depends)
-                if content is None:
-                    continue
                 if row is not None:
                     replaced.add(file)
-                row, facts, points = content
+                about = {"size": stat[0], "changed_ns": stat[1], "depends": depends}
+                row, facts, points = self._read(file, about)
                 read.append((row, facts))
                 tables += [points] if row.rows else []
                 num += row.rows
@@ -170,31 +163,25 @@ class _Update:
         readers = {name: AsvMachine(self._results, name, shared, self._warn) for name in names}
         return {name: (reader, digest_of(reader.depends)) for name, reader in readers.items()}
 
-    def _read(self, file: str, **known: Any) -> tuple[StoredFile, str | None, pa.Table] | None:
-        """A file's row, of which some is `known`, facts as JSON, points; None of a journal that has
-        just been archived: the archive is read the next time."""
+    def _read(self, file: str, about: dict[str, Any]) -> tuple[StoredFile, str | None, pa.Table]:
+        """A file's row, of which some is known, facts as JSON, points."""
         path, warnings = self._results / file, list[str]()
-        own, about, facts = None, dict[str, Any](), None
+        own, facts = None, None
         try:
-            if file.endswith(journal.SUFFIX):
-                own, about, facts = self._of_run(file, journal.read(path), warnings.append)
+            raw = read_stored(path, self._results)
+            about |= {"digest": digest_of(raw)}
+            if _is_of_asv(file):
+                own, more = self._machines[path.parent.name][0].read(path, raw, warnings.append)
             else:
-                raw = read_stored(path, self._results)
-                known["digest"] = digest_of(raw)
-                if _is_of_asv(file):
-                    machine = self._machines[path.parent.name][0]
-                    own, about = machine.read(path, raw, warnings.append)
-                else:
-                    own, about, facts = self._of_run(file, archive.read(path, raw), warnings.append)
+                own, more, facts = self._of_run(file, archive.read(path, raw), warnings.append)
+            about |= more
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and file.endswith(journal.SUFFIX):
-                return None
             warnings.append(damaged(path, error))
         except DataError as error:
             warnings.append(str(error))
         # the folder's own name may be no text
         lines = [line.encode(errors="backslashreplace").decode() for line in warnings]
-        return StoredFile(file=file, warnings=lines, **known, **about), facts, own
+        return StoredFile(file=file, warnings=lines, **about), facts, own
 
     def _of_run(
         self, file: str, run: Run, warn: Warn
@@ -219,7 +206,7 @@ class _Update:
 
 
 def _is_of_asv(file: str) -> bool:
-    return not file.endswith((archive.SUFFIX, journal.SUFFIX))
+    return not file.endswith(archive.SUFFIX)
 
 
 def digest_of(value: Any) -> str:

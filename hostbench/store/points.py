@@ -1,4 +1,4 @@
-"""The tidy frame: one row per point, from archives, journals and any asv results tree.
+"""The tidy frame: one row per point, from archives and any asv results tree.
 
 Columns (the axes of the workloads follow, one column each):
 
@@ -20,7 +20,7 @@ num_samples              launches
 launches                 {launch: median seconds} of the run; None where asv kept none
 nbytes, gb_per_s         bytes per step and 10**9 bytes per second
 value, unit              another project's number that is not in seconds
-source                   archive, journal or asv
+source                   archive or asv
 scratch                  why the run is never judged; None when it may be
 interleaved_with         run_id of the run whose launches were interleaved with this one's, or None
 flags                    unexpected findings and shortfalls, separated by "; "
@@ -35,7 +35,7 @@ from typing import Any
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
-from hostbench.core.records import DAMAGE, PROOF_FAILED, Archived, CaseRecord, Run
+from hostbench.core.records import DAMAGE, PROOF_FAILED, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.core.units import GB
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
@@ -63,8 +63,8 @@ def rows_of_run(results: Path, run: Run, warn: Warn) -> list[FrameRow] | None:
     try:
         return list(_rows_of_run(run))
     except DAMAGE as error:
-        name = path_of(results, run) if isinstance(run, Archived) else f"journal {run.run_id}"
-        warn(f"{name} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
+        why = f"{type(error).__name__}: {error}"
+        warn(f"{path_of(results, run)} cannot be shown ({why}); {REPLACE}")
         return None
 
 
@@ -99,7 +99,7 @@ def _rows_of_run(run: Run) -> Iterator[FrameRow]:
         "started_at": datetime.fromisoformat(header.started_at),
         "torch": text_of(facts, "software", "torch"),
         "driver": text_of(facts, "nvml", "driver"),
-        "source": "archive" if isinstance(run, Archived) else "journal",
+        "source": "archive",
         "scratch": header.scratch,
         "interleaved_with": header.interleaved_with,
     }

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from hostbench.core.errors import BrokenError
 from hostbench.core.files import read_stored
-from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.index import open_table
 from hostbench.store.results import open_url, reason
@@ -23,8 +22,8 @@ def publish(results: Path, url: str) -> list[StoredFile]:
     """Append what the table at the URL lacks of a results folder; it is made where there is none.
     The files that were sent.
 
-    A run that still goes on is left out. Several machines may publish at once. Raises UsageError
-    where no table of ours can be at the URL, BrokenError where it cannot be written.
+    Several machines may publish at once. Raises UsageError where no table of ours can be at the
+    URL, BrokenError where it cannot be written.
     """
     local, _ = open_table(results)
     sent: list[StoredFile] = []
@@ -46,9 +45,7 @@ def _lacking(there: ResultTable, rows: list[StoredFile]) -> list[StoredFile]:
     return [
         row
         for row in rows
-        if known.get(row.file) != (row.digest, row.rows)
-        and (row.rows or row.file in known)
-        and not row.file.endswith(journal.SUFFIX)
+        if known.get(row.file) != (row.digest, row.rows) and (row.rows or row.file in known)
     ]
 
 

@@ -17,7 +17,6 @@ from hostbench.core.files import is_url
 from hostbench.core.records import Run
 from hostbench.facts.differences import Difference, possible
 from hostbench.facts.record import Facts
-from hostbench.runner import journal
 from hostbench.store import archive, index, nights, points, runs, triage
 from hostbench.store.limits import with_limits
 from hostbench.store.points import STATUSES
@@ -145,8 +144,6 @@ class Results:
                 where = is_in("file", [row.file])
                 content = self._ask(lambda table: table.of_files("content", where))
                 return archive.read(path, content[row.file])
-            if row.source == "journal":
-                return journal.read(path)
             return archive.read(path)
         except (KeyError, FileNotFoundError) as error:
             gone = f"run {row.run_id} has gone from {self._url} meanwhile; try again"

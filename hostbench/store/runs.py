@@ -9,7 +9,7 @@ from hostbench.facts.record import Facts
 
 
 class StoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a stored file (an archive, a journal, a file of asv's) without opening it:
+    """What is known of a stored file (an archive, a file of asv's) without opening it:
     the same in all its points, and of a run how it was measured."""
 
     file: str = ""

@@ -9,6 +9,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import Finish, Run
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
+from hostbench.store import archive
 from tests.fakes.builders import FACTS, copy_case, create_case, failed, header, record, skipped
 from tests.stored import read_tree
 
@@ -75,8 +76,9 @@ def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, dama
     assert read.records == (RECORDS[0], *RECORDS[2:])
     assert read.damaged == [4], "an empty line is not damaged"
     assert read.finish is not None
+    (run,) = archive.adopt_orphans(tmp_path, lambda _: None)
     (warning,) = read_tree(tmp_path).warnings
-    assert f"{path}: 1 damaged journal line" in warning
+    assert f"{archive.path_of(tmp_path, run)}: 1 damaged journal line" in warning
 
 
 def test_every_line_is_on_disk_at_once_and_the_lock_says_alive(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.errors import DataError
-from hostbench.core.records import Archived
+from hostbench.core.records import Run
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped, write_journal
@@ -55,7 +55,7 @@ def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
 TWO = run([record(case) for case in CASES])
 
 
-def orphans(results: Path) -> tuple[list[Archived], list[str]]:
+def orphans(results: Path) -> tuple[list[Run], list[str]]:
     warnings: list[str] = []
     return archive.adopt_orphans(results, warnings.append), warnings
 

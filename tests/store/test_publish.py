@@ -21,7 +21,7 @@ from hostbench.store.points import case_rows
 from hostbench.store.publish import publish
 from hostbench.store.results import Results, version
 from tests.commands import hostbench, python
-from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
+from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run
 from tests.store.test_points import STARTED_MS, asv_file
 from tests.store.test_results import same_rows
 
@@ -82,7 +82,7 @@ def place(tmp_path: Path) -> str:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Two runs, one of another machine, asv's file, a run that still goes on."""
+    """Two runs, one of another machine, asv's file."""
     folder = tmp_path / "results"
     first = run([record(CASE, 0, 0.5)], facts=GPU_FACTS)
     archive.write(folder, first)
@@ -102,9 +102,7 @@ def another(machine: str, day: int, seconds: float = 0.25) -> Run:
 
 
 def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
-    write_journal(results, another("desk", 3), finish=False)
     sent = publish(results, url)
-    shutil.rmtree(results / ".journals")
     assert sorted(str(row.source) for row in sent) == [*["archive"] * 3, "asv"]
     files, there = Results(results), Results(url)
     same_rows(there.frame(), files.frame())

@@ -30,7 +30,6 @@ from tests.fakes.builders import (
     record,
     run,
     skipped,
-    write_journal,
 )
 from tests.store.test_points import PLAIN, asv_file
 
@@ -99,7 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive.write(results, first)
     archive.write(results, later(first, 10, 2, [record(NOT, 0, measurement=findings)]))
     archive.write(results, a_run(2, machine="table"))
-    write_journal(results, a_run(3, machine="shelf"), finish=False)
+    archive.write(results, a_run(3, machine="shelf"))
     asv_file(results)
     Results(results)
     return folder
@@ -107,8 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tree(made: Path, tmp_path: Path) -> Path:
-    """Two runs, a journal, asv's files of two projects, a peer's figures, damage; and
-    the table of it."""
+    """Runs, asv's files of two projects, a peer's figures, damage; and the table of it."""
     return shutil.copytree(made, tmp_path / "tree") / "results"
 
 
