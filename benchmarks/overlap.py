@@ -314,11 +314,9 @@ class Loop:
         if wrong := [b for b in last if not same(self.targets[b % self.slots], sources[b])]:
             return f"batches {wrong} did not arrive whole"
         self.is_noting = True
-        try:
-            step()()
-            self.device.synchronize()
-        finally:
-            self.is_noting = False
+        step()()
+        self.device.synchronize()
+        self.is_noting = False
         wrong = [
             batch
             for batch, source in enumerate(sources)

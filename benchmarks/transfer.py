@@ -14,22 +14,16 @@ def setup_cache():
 
 
 SIZES = tuple(KIB * 4**power for power in range(11))  # 1KiB to 1GiB
-FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
-"""For everything but the plain copies: below, at and above the knee."""
-QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)
-"""The curve of the quick profile, from where the launch is the limit to where the link is."""
-UNCACHED = 512 * MIB
-"""Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
-LONG = 16 * MIB  # from here on a copy is long beside the enqueueing of the next one
+FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)  # below, at and above the knee
+QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)  # from where the launch is the limit to the link's
+UNCACHED = 512 * MIB  # no cache of a GPU holds it, and the launch is below 1 % of its time
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
-SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}
-"""What a program does that was written without a thought for the device."""
+SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}  # as without a thought for the device
 WARM = {"cache": "warm", "blocking": True}
 
 
 def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[str]:
-    """Registered memory is pinned by another way."""
     if memory != "pageable":
         yield "pinned memory"
     if memory == "far_node":
@@ -166,23 +160,13 @@ def read_back(device: Device, nbytes: int, wait: str) -> Prepared:
     return _copies(device, (target, source), step=step, copies=copies, findings=findings)
 
 
-def _at_once(device: str, nbytes: int, memory: str) -> dict[str, bool]:
-    """A GPU, or a slice of one, with a single copy engine takes turns."""
-    if device == "cpu":
-        return {"both_at_once": True} if nbytes >= LONG else {}
-    return {"both_at_once": False} if memory == "pageable" else {}
-
-
 @_workload(
     *FEW_SIZES[1:], axes={"memory": MEMORY}, moves=lambda nbytes, **_: 2 * nbytes,
-    rate_of="both directions", expects=_at_once, link="both_ways",
+    rate_of="both directions", expects={}, link="both_ways",
     published=lambda memory, **_: "both_ways" if memory == "pinned" else None,
 )  # fmt: skip
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
-    """A copy each way, on a stream each. Timed: both, from the first call on.
-
-    The bytes are those of both.
-    """
+    """A copy each way, on a stream each. Timed: both, from the first call on."""
     sources = _host_memory(device, nbytes, memory), device.buffer(nbytes)
     targets = device.buffer(nbytes), _host_memory(device, nbytes, memory)
     streams, pairs = (device.stream(), device.stream()), [*zip(targets, sources, strict=True)]
@@ -294,9 +278,6 @@ def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bo
 
 @_workload(
     *FEW_SIZES, axes=ANEW, only=lambda cache, blocking, **_: cache == "warm" or not blocking,
-    expects=lambda device, blocking, **axes: {  # pinned memory, where there is any
-        **_expects(device, blocking, **axes), "pageable": blocking or device == "cpu"
-    },
     baseline=WARM, link="device_to_host", version="2",
 )  # fmt: skip
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
