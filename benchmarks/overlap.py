@@ -173,21 +173,15 @@ class Loop:
         for _ in range(NUM_BATCHES):
             self.compute()
 
-    def serial(self) -> None:
-        """Wait for the copy, compute, wait for the compute or for the copy of its result."""
+    def default_stream(self, *, waits: bool) -> None:
+        """Everything on one stream. `waits`: the host waits for the copy, then for the compute or
+        the copy of its result; else it is free, and the device still takes turns."""
         for batch in range(NUM_BATCHES):
-            self._use(batch, self._copy(batch, blocking=True))
+            self._use(batch, self._copy(batch, blocking=waits))
             if self.results:
-                self._fetch(batch, blocking=True)
-            else:
+                self._fetch(batch, blocking=waits)
+            elif waits:
                 self.device.synchronize()
-
-    def default_stream(self) -> None:
-        """Enqueue everything on one stream: the host is free, the device still takes turns."""
-        for batch in range(NUM_BATCHES):
-            self._use(batch, self._copy(batch))
-            if self.results:
-                self._fetch(batch)
 
     def copy_stream(self) -> None:
         """A stream for copies, one for compute; events hand two buffers back and forth."""
@@ -292,7 +286,7 @@ class Loop:
         self._note(NUM_BATCHES + batch, target)
 
     def _note(self, index: int, target: Any) -> None:
-        """While noting: the end of the buffer when its compute begins, the last to arrive; its
+        """While checking: the end of the buffer when its compute begins, the last to arrive; its
         beginning, the first that is overwritten, when that has ended."""
         if self.is_noting:
             self.device.copy(self.notes[index], _noted(index, target), blocking=False)
@@ -346,8 +340,8 @@ WAYS = {
     "copy_in_only": Way(Loop.copy_only, 2, one_stream=True),
     "copy_out_only": Way(Loop.copy_out_only, one_stream=True),
     "compute_only": Way(Loop.compute_only, one_stream=True),
-    "serial": Way(Loop.serial, one_stream=True),
-    "default_stream": Way(Loop.default_stream, one_stream=True),
+    "serial": Way(partial(Loop.default_stream, waits=True), one_stream=True),
+    "default_stream": Way(partial(Loop.default_stream, waits=False), one_stream=True),
     "copy_stream": Way(Loop.copy_stream),
     "graph": Way(Loop.captured, one_stream=True, is_graph=True),
     "streams_2": Way(Loop.round_robin, 2),
