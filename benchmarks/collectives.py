@@ -1,7 +1,7 @@
 """collectives: what the operations of torch.distributed cost over ranks, each with its own device.
 
 On every rank each element of the result is compared with a pattern of rank and position; before
-each sample the result holds another rank's share. The slowest rank's time counts.
+each sample the result holds what nobody sends. The slowest rank's time counts.
 """
 
 import os

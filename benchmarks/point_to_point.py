@@ -1,7 +1,7 @@
 """point_to_point: what a message from one rank to another costs, by the ways torch has for it.
 
 Every rank that gets something compares each element with the pattern of the rank that sent it;
-before each sample its buffer holds another rank's share. The slowest rank's time counts.
+before each sample its buffer holds what nobody sends. The slowest rank's time counts.
 """
 
 from collections.abc import Callable

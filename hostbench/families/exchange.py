@@ -109,8 +109,8 @@ class Exchange:
     """What a rank calls an operation with: of S = `nbytes` what it gives and gets, `times` in place
     before one check. `row`: of an operation that OPERATIONS does not have.
 
-    Before each sample `result` holds another rank's share in place of each that it should get, so
-    that doing nothing fails; of an operation in place the rank's own, which is not the sum.
+    Before each sample `result` holds zeros, which nobody sends, so that doing nothing fails; of an
+    operation in place the rank's own share, which is not the sum.
     """
 
     def __init__(
@@ -123,11 +123,8 @@ class Exchange:
         self.pattern = Pattern(num, kind, self.group.device.torch_device, times)
         given = self.row.given(*self.size) if self.row.given else [(rank, 0, self.size[2])]
         self.given, self.expected = self.pattern.tensor(given), self.row.result(*self.size)
-        others = [
-            (0 if of is None else (of + 1) % num, start, size) for of, start, size in self.expected
-        ]
-        self._stale = self.pattern.tensor(others) if self.row.given else self.given
-        self.result = self._stale.clone()
+        num_expected = sum(length for _, _, length in self.expected)
+        self.result = self.given.new_zeros(num_expected) if self.row.given else self.given.clone()
         self.call = self.row.call(dist, self)
 
     def blocks(self, buffer: torch.Tensor) -> list[torch.Tensor] | None:
@@ -135,7 +132,10 @@ class Exchange:
         return list(buffer.chunk(self.group.num_ranks)) if len(buffer) else None
 
     def refill(self) -> None:
-        self.result.copy_(self._stale)
+        if self.row.given:
+            self.result.zero_()
+        else:
+            self.result.copy_(self.given)
 
     def verify(self) -> str | None:
         """The first element that is wrong; None where each is right, or none is defined on this
