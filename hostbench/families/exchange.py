@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -194,11 +193,10 @@ def arrivals(stamps: Sequence[tuple[int, int]]) -> Mapping[str, FindingValue]:
     """Transfer and waiting, medians in seconds, from when this rank entered each step and left it,
     in ns of the host's monotonic clock. Every rank calls it with as many. Raises Unavailable for
     ranks on several hosts, which have no clock in common."""
-    group, boot_id = rank_group(), Path("/proc/sys/kernel/random/boot_id").read_text()
-    by_rank = gathered((boot_id, stamps[-LAST_STEPS:]))
-    if any(other != boot_id for other, _ in by_rank):
+    group = rank_group()
+    if group.num_local < group.num_ranks:
         raise Unavailable("ranks on several hosts have no clock in common")
-    entered, left = torch.tensor([own for _, own in by_rank]).unbind(-1)  # each (ranks, steps)
+    entered, left = torch.tensor(gathered(stamps[-LAST_STEPS:])).unbind(-1)  # each (ranks, steps)
     last, late = entered.amax(0), int(entered.argmax(0).mode().values)
     return {
         "transfer_s": (left.amax(0) - last).double().quantile(0.5).item() / 1e9,

@@ -80,7 +80,7 @@ class RankGroup:
 
     def __init__(self, config: RankConfig, device: Device) -> None:
         self.rank, self.num_ranks = config.rank, config.group.num_ranks
-        self.backend, self.device = config.group.backend, device
+        self.backend, self.device, self.num_local = config.group.backend, device, config.num_local
         self._counters = config.counters
         self._flag = torch.zeros(1, device=device.torch_device)
         self.line_up = self.counted("barrier", lambda: dist.all_reduce(self._flag))
