@@ -31,6 +31,11 @@ def made(*events: Add) -> MadeTrace:
     return trace
 
 
+def changed(**fields: Any) -> Add:
+    """The last event so far."""
+    return lambda trace: trace.events[-1].update(fields)
+
+
 def steps(num: int, launched_s: int, every: int = 1000) -> list[Add]:
     """So many, with a kernel in each that is done after so long."""
     return [
@@ -78,7 +83,7 @@ IDLE: dict[str, list[Add]] = {
         kernel((9, 11), (150, 200)),
     ],
     "the main thread's wait is to blame for a launch of autograd's": [
-        FIRST, sync((20, 115)), LAST, lambda trace: trace.events[-1].update(tid=2),
+        FIRST, sync((20, 115)), LAST, changed(tid=2),
     ],
     "a copy that nothing hides": [
         FIRST, copy((6, 9), (100, 150), H2D, 1000), kernel((9, 11), (150, 200)),
@@ -143,7 +148,7 @@ WAITS: dict[str, list[Add]] = {
         *(kernel((210, 215), (220, 300)), op("aten::to", (216, 400))),
         *(copy((220, 380), (315, 390), H2D_PAGEABLE, 1 << 20), sync((385, 395))),
         copy((420, 520), (425, 515), H2D_PAGEABLE, 1 << 20),
-        lambda trace: trace.events[-1].update(name="cudaMemcpy"),
+        changed(name="cudaMemcpy"),
     ],
 }  # fmt: skip
 ITEMS = [
@@ -181,46 +186,44 @@ STEPS: dict[str, list[Add]] = {
 }  # fmt: skip
 
 
-def odd_events() -> Iterator[tuple[str, MadeTrace]]:
-    """Some writers leave fields out, or write text. Each is read or counted."""
-    changes: dict[str, dict[str, Any]] = {
-        "a time beyond all": {"ts": 1e300},
-        "no time": {"ts": None},
-        "the first of two halves": {"ph": "B"},
-        "no arguments": {"args": None},
-    }
-    for name, change in changes.items():
-        trace = made(FIRST, LAST, event("kernel", "odd", (55, 56)))
-        trace.events[-1] |= change
-        yield f"an odd event: {name}", trace
-
-
-def copies_of_rocm() -> MadeTrace:
-    """Named otherwise, without a size and the kind of memory."""
-    trace = made(kernel((0, 5), (10, 110), call="hipLaunchKernel"))
-    for way, ran in (
-        ("CopyDeviceToDevice", (110, 150)),
-        ("CopyHostToDevice", (150, 170)),
-        ("Memcpy HtoD (Host -> Device)", (170, 180)),
-        ("CopyDeviceToHost", (180, 190)),
-    ):
-        trace.copy((6, 9), ran, way)
-        del trace.events[-2]["args"]["bytes"]
-    return trace
-
-
-def synchronized_copies(*more: Add) -> MadeTrace:
-    """A synchronize behind a copy: of the device, of the stream and of an event."""
-    trace = made(FIRST)
-    calls = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize")
-    for at, call in zip((100, 200, 300), calls, strict=True):
-        trace.op("aten::to", (at, at + 20))
-        trace.copy((at + 2, at + 18), (at + 12, at + 17), H2D_PAGEABLE, 4096)
-        trace.sync((at + 22, at + 30), call)
-    trace.kernel((400, 405), (410, 420))
-    for add in more:
-        add(trace)
-    return trace
+ODD: dict[str, dict[str, Any]] = {
+    "a time beyond all": {"ts": 1e300},
+    "no time": {"ts": None},
+    "the first of two halves": {"ph": "B"},
+    "no arguments": {"args": None},
+}
+SYNCHRONIZED = [
+    add
+    for at, call in ((100, "Device"), (200, "Stream"), (300, "Event"))
+    for add in (
+        op("aten::to", (at, at + 20)),
+        copy((at + 2, at + 18), (at + 12, at + 17), H2D_PAGEABLE, 4096),
+        sync((at + 22, at + 30), f"cuda{call}Synchronize"),
+    )
+]
+ROCM = (
+    ("CopyDeviceToDevice", (110, 150)),
+    ("CopyHostToDevice", (150, 170)),
+    ("Memcpy HtoD (Host -> Device)", (170, 180)),
+    ("CopyDeviceToHost", (180, 190)),
+)
+"""Named otherwise, without a size and the kind of memory."""
+OTHERS: dict[str, list[Add]] = {
+    "copies of ROCm": [
+        kernel((0, 5), (10, 110), call="hipLaunchKernel"),
+        *(kernel((6, 9), ran, way, "gpu_memcpy", "cudaMemcpyAsync") for way, ran in ROCM),
+    ],
+    "a synchronize behind a copy is another wait": [
+        *(FIRST, *SYNCHRONIZED, kernel((400, 405), (410, 420)))
+    ],
+    "and is one within the same operation": [
+        *(FIRST, *SYNCHRONIZED, kernel((400, 405), (410, 420)), op("aten::to", (99, 390)))
+    ],
+    **{
+        f"an odd event: {name}": [FIRST, LAST, event("kernel", "odd", (55, 56)), changed(**fields)]
+        for name, fields in ODD.items()
+    },
+}
 
 
 def of_rank(rank: int) -> MadeTrace:
@@ -234,13 +237,8 @@ def of_rank(rank: int) -> MadeTrace:
 
 
 def traces() -> Iterator[tuple[str, list[MadeTrace]]]:
-    for name, events in {**IDLE, **WAITS, **STEPS}.items():
+    for name, events in {**IDLE, **WAITS, **STEPS, **OTHERS}.items():
         yield name, [made(*events)]
-    yield "copies of ROCm", [copies_of_rocm()]
-    yield "a synchronize behind a copy is another wait", [synchronized_copies()]
-    within = synchronized_copies(op("aten::to", (99, 390)))
-    yield "and is one within the same operation", [within]
-    yield from ((name, [trace]) for name, trace in odd_events())
     yield "two ranks with two devices each", [of_rank(0), of_rank(1)]
 
 
