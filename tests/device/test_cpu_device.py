@@ -31,21 +31,6 @@ def gate(stream: CpuStream) -> threading.Event:
     return opened
 
 
-@pytest.mark.parametrize("nbytes", [0, KIB, 3 * MIB + 5])
-@pytest.mark.parametrize("blocking", [True, False])
-def test_data_is_right_both_ways(device: CpuDevice, nbytes: int, blocking: bool) -> None:
-    host, there, back = (device.buffer(nbytes) for _ in range(3))
-    device.fill_pattern(host, 1)
-    device.fill_pattern(there, 2)
-    assert device.same_values(host, there) is (nbytes == 0)
-    device.copy(there, host, blocking=blocking)
-    device.copy(back, there, blocking=blocking)
-    device.synchronize()
-    assert device.same_values(host, back)
-    assert host.data_ptr() != there.data_ptr() or nbytes == 0
-    assert (host.nbytes, host.dtype) == (nbytes, torch.uint8)
-
-
 @pytest.mark.parametrize("block", [64 * KIB, MIB, 2 * MIB])
 def test_patterns_differ_by_position(device: CpuDevice, block: int) -> None:
     """A block that lands in another block's place is seen."""

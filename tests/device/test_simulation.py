@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.core.records import Run
-from hostbench.device import open_device, simulated_file
+from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Link
 from hostbench.facts.torch_probe import TorchState
-from hostbench.families import load
-from hostbench.measure.measure import BRIEF, measure
-from hostbench.measure.workload import prepare
 from hostbench.store.points import case_rows
 from tests.commands import Done, hostbench, python
-from tests.fakes.builders import copy_case
 from tests.stored import runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,24 +54,6 @@ def test_the_example_of_the_page_can_be_read(declare: Any) -> None:
     assert {*Link.__struct_fields__} <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
 
 
-# The device
-
-
-def seconds_of(case: Case, launch: int = 0) -> float:
-    device = open_device("simulated", launch=launch)
-    work = load((case.family,))[case.workload]
-    return measure(device, prepare(work, device, case), BRIEF).end_to_end_s[0]
-
-
-def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:
-    slow = copy_case(device="cuda", memory="pinned")
-    other = copy_case("transfer.device_to_host", device="cuda", memory="pinned")
-    before = {case: seconds_of(case) for case in (slow, other)}
-    declare('[slowdown]\n"transfer.host_to_device" = 1.2\n"transfer[nbytes=1MiB]" = 2')
-    assert seconds_of(slow) == pytest.approx(2.4 * before[slow], rel=1e-12)
-    assert seconds_of(other) == pytest.approx(2 * before[other], rel=1e-12)
-
-
 # Stories through the program
 
 
@@ -98,7 +75,6 @@ def test_it_is_ignored_by_other_devices(declare: Any, monkeypatch: pytest.Monkey
         ("x = y", "Invalid value (at line 1"),
         ("[slowdown]\n'No case' = 2", "cannot read case 'No case'"),
         ("noise = 2.0", "`$.noise`"),
-        ("[slowdown]\n'transfer.h2d' = 2", "'transfer.h2d' selects no case"),
     ],
 )
 def test_a_bad_file_stops_the_run(text: str, part: str, declare: Any) -> None:

@@ -205,19 +205,6 @@ def test_without_the_probe_only_one_gpu_has_a_number() -> None:
     assert cuda_indices(pair(), ()) == [Unknown(ORDER_UNKNOWN)] * 2
 
 
-@pytest.mark.parametrize(
-    ("uuids", "numbers"),
-    [
-        (("bbbb2222-0000", "AAAA1111-0000"), [1, 0]),
-        (("dddd4444-0000",), [None, 0]),
-        (("eeee-0000",), [None, None]),
-    ],
-)
-def test_the_probe_is_believed(uuids: tuple[str, ...], numbers: list[int | None]) -> None:
-    order = cuda_indices(pair(), [hash_uuid(uuid) for uuid in uuids])
-    assert [None if isinstance(fact, Unknown) else fact for fact in order] == numbers
-
-
 def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
     lost = FakeGpu(broken=GPU_IS_LOST)
     opened = pair(PAIR[0], lost, PAIR[1])

@@ -8,7 +8,6 @@ import pytest
 
 from hostbench.core.units import MIB
 from hostbench.facts import collect
-from hostbench.facts.gpu import nvidia_hardware
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Facts, Unknown
 from hostbench.facts.torch_probe import TorchState
@@ -98,12 +97,3 @@ def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
     gpu = machine.facts()["gpu0"]
     assert gpu["cuda_index"] == 0
     assert gpu["memory_bytes"] == gpu["num_other_processes"] == Unknown(FORBIDDEN)
-
-
-@machines("one_lost")
-def test_a_lost_gpu_is_not_counted_on(machine: Machine) -> None:
-    assert nvidia_hardware(machine.root, machine.nvml, {}).num_gpus == 1
-    facts = machine.facts()
-    assert facts["gpu0"]["name"] == Unknown(LOST)
-    assert facts["gpu1"]["cuda_index"] == 0
-    assert list(machine.during()) == ["host", "gpu1"]

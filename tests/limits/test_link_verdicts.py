@@ -40,16 +40,6 @@ def test_kinds(gpu: FakeGpu, during: FakeGpu | None, kinds: list[str]) -> None:
     assert list(verdicts(gpu, during)) == kinds
 
 
-def test_asleep_is_told_to_be_harmless() -> None:
-    said = verdicts(FakeGpu(link=(1, 16)))
-    assert said["asleep"] == (
-        "gpu0: the PCIe link is at generation 1 of 5 now: asleep, which is harmless"
-    )
-    assert (
-        said["fine"] == "gpu0: link negotiated in full: PCIe Gen5 x16, at most 57.6 GB/s each way"
-    )
-
-
 @pytest.mark.parametrize(
     ("width", "kind", "text"),
     [

@@ -2,10 +2,8 @@
 markup."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -125,39 +123,6 @@ def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
 
 
 # ---- text from files, in each form ----
-
-
-class Tags(HTMLParser):
-    """Elements and attributes of a page, as a browser reads them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.attributes: set[tuple[str, str]] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.attributes.update((name, value or "") for name, value in attrs)
-
-
-def test_html_stands_alone_and_runs_nothing(tmp_path: Path) -> None:
-    facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
-    part = run(answered(HOSTILE), facts=facts, scratch=HOSTILE, device="cuda")
-    document = shown(tmp_path, part, "html")
-    assert document.count("Not answered (") == 2  # a line for each reason of a family
-    tags = Tags()
-    tags.feed(document)
-    assert {"svg", "table", "code"} <= tags.names
-    assert not tags.names & {"script", "img", "iframe", "link", "object", "embed", "a"}
-    loads = {
-        (name, value)
-        for name, value in tags.attributes
-        if name.startswith("on")
-        or (name in ("src", "href", "xlink:href") and not value.startswith("#"))
-        or "url(http" in value
-    }
-    assert not loads
-    assert not re.search(r"@import|url\(\s*['\"]?http", document)
 
 
 def test_a_proof_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.errors import UsageError
-from hostbench.core.records import Finish, Run
+from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive
@@ -38,18 +38,6 @@ def edit(path: Path, change: Callable[[list[bytes]], None]) -> Run:
     change(lines)
     path.write_bytes(b"".join(lines))
     return journal.read(path)
-
-
-def test_the_round_trip(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    read = journal.read(path)
-    assert read.header == header(planned=("a", "b"), scratch="quick")
-    assert read.records == RECORDS
-    assert [str(one.case) for one in read.records] == [str(one.case) for one in RECORDS]
-    assert read.facts == {"before": FACTS, "after": {}}
-    assert read.finish == Finish(at="2026-11-21T12:05:00.000Z", status="complete")
-    assert read.damaged == []
-    assert list(journal.find(tmp_path)) == [path]
 
 
 def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:

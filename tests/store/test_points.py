@@ -14,16 +14,7 @@ from hostbench.report import questions
 from hostbench.store import archive
 from hostbench.store.points import COLUMNS
 from hostbench.store.results import frame_of_run
-from tests.fakes.builders import (
-    COMMIT,
-    GPU_FACTS,
-    copy_case,
-    create_case,
-    failed,
-    record,
-    run,
-    skipped,
-)
+from tests.fakes.builders import COMMIT, GPU_FACTS, copy_case, create_case, record, run
 from tests.stored import read_tree
 
 MIB = 1 << 20
@@ -89,20 +80,6 @@ def test_columns_and_a_whole_row(tmp_path: Path) -> None:
     assert {name: row[name] for name in expected} == expected
     for name in ("reason", "ci_low_s", "ci_high_s", "device_s", "value"):
         assert pd.isna(row[name]), name
-
-
-def test_statuses_are_kept_apart_and_a_failed_proof_keeps_its_number(tmp_path: Path) -> None:
-    false = create_case()
-    records = [record(OK, 0), record(OK, 1), skipped(SKIP, "needs a GPU"), failed(FAIL, "it broke")]
-    records.append(failed(false, "proof failed", seconds=0.5))
-    planned = tuple(map(str, (OK, SKIP, FAIL, NOT, false)))
-    rows = by_case(read(tmp_path, run(records, planned=planned))).loc[list(planned)]
-    assert rows["status"].to_list() == ["ok", "skipped", "failed", "not measured", "failed"]
-    ended = "the run ended before it came to this case"
-    reasons = ["needs a GPU", "it broke", ended, "proof failed"]
-    assert pd.isna(rows["reason"][str(OK)]) and rows["reason"].to_list()[1:] == reasons
-    assert rows["seconds"].notna().to_list() == [True, False, False, False, True]
-    assert set(rows["family"]) == {"transfer", "allocation"}
 
 
 def test_a_copy_that_the_cache_holds_is_flagged(tmp_path: Path) -> None:

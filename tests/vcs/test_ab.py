@@ -1,8 +1,6 @@
 """Two codes interleaved: the order, what is kept, what it comes to, and how often that is wrong."""
 
 import json
-import math
-import random
 import re
 import signal
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from msgspec.structs import replace
 
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -120,17 +117,6 @@ def test_a_case_that_fails_is_left_out_on_both_sides(root: Path) -> None:
 # Under a budget
 
 
-def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
-    rng, whole = random.Random(7), Toy.run
-
-    def run(self: Toy, launch: Launch) -> Iterator[CaseRecord]:
-        for outcome in whole(self, launch):
-            far = math.exp(rng.gauss(0, spread))
-            yield replace(outcome, seconds=outcome.seconds and outcome.seconds * far)
-
-    monkeypatch.setattr(Toy, "run", run)
-
-
 def test_a_budget_takes_as_many_launches_as_fit(root: Path) -> None:
     commit(root, "1.1", "slow `down`")
     file = root / "results.md"
@@ -176,22 +162,6 @@ def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch)
     assert "1 slower, 1 not judged\n" in shown and "7+7 " in shown
     shown = hostbench(*words, "0.000001", "--all", code=EXIT_NOTHING_MEASURED).out
     assert "1 launches: 7 a side are needed" in shown and "stopped in launch 1: what was " in shown
-
-
-def test_what_is_undecided_says_why_and_what_helps(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit(root, "1.01")
-    noisy(monkeypatch, 0.2)
-    done = hostbench(*AB, "HEAD~1", code=EXIT_NOTHING_MEASURED)
-    _, _, row, _, *lines = done.out.splitlines()[1:]
-    why = re.search(r"launches differ by (\d+%)", row)
-    assert why
-    assert row.startswith("undecided") and f"{why[0]}  transfer." in row
-    assert lines[0] == (
-        f"1 undecided: launches differ by {why[1]}; more launches (measured with --launches "
-        "20) or a quieter machine will help"
-    )
 
 
 def test_a_comment_says_that_nothing_was_measured(
