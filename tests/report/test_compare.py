@@ -24,7 +24,7 @@ from hostbench.judge.two_sides import LEAST_RUNS, Comparison
 from hostbench.report.comparison import MARKER, Compared, comment, comment_of, in_order
 from hostbench.report.sides import Key
 from hostbench.report.write import code
-from hostbench.store import archive, nights
+from hostbench.store import archive
 from tests import asv_project
 from tests.commands import hostbench
 from tests.fakes import builders
@@ -204,23 +204,6 @@ def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> No
     assert "1+7 runs" in compare.out
     assert compare("machine:shelf") == EXIT_USAGE
     assert "has no runs before it: name a commit or a run, or two" in compare.err
-
-
-def test_a_level_knows_what_nights_have_concluded(compare: Shell) -> None:
-    """It begins where one has confirmed a change, and leaves disturbed ones out."""
-    levels = [*[1.0] * 8, 1.2, 1.2, 3.0]
-    for day, seconds in enumerate([*levels, 1.2]):
-        at = f"2026-11-{day + 1:02d}T00:00:00Z"
-        run_id = stored(compare.results, f"{day:x}" * 40, (seconds,), committed_at=at)
-        cause = {8: "code", 10: "disturbed"}.get(day)
-        if cause is not None:
-            change = nights.NightChange(case=str(CASES[0]), version="1", cause=cause, effect=0.2)
-            night = nights.Night(
-                run_id=run_id, machine="shelf", commit=None, started_at=at, changes=(change,)
-            )
-            nights.write(compare.results, night)
-    assert compare.verdicts("bbbb") == (EXIT_OK, {"same"})
-    assert compare("bbbb", "--all") == EXIT_OK and "2+1 runs" in compare.out
 
 
 def test_runs_and_machines_are_sides_too(compare: Shell) -> None:
@@ -435,10 +418,3 @@ def test_no_text_from_elsewhere_is_markup() -> None:
 def test_code_is_what_was_typed(text: str) -> None:
     """A branch may be called so: another quote in its place would end that of the shell."""
     assert f"<code>{escape(text, quote=False)}</code>" in rendered(code(text))
-
-
-@pytest.mark.parametrize("text", ["a|b", "a\\|b", "a\\\\|b"])
-def test_a_bar_ends_no_cell(text: str) -> None:
-    """GitHub takes two backslashes before a bar for one that is escaped, and a bar that is not."""
-    bars = re.findall(r"(\\*)\|", code(text, in_table=True))
-    assert bars == ["\\"] * text.count("|")

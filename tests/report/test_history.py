@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.judge.events import FAILS, IN_TRIAGE
+from hostbench.judge.events import FAILS
 from hostbench.judge.history import SPARKS, History, judge_history
 from hostbench.report import history as report
 from hostbench.report.changes import causes
 from hostbench.report.history import history_of, with_subjects
-from hostbench.store import triage
 from hostbench.store.results import Results
 from tests.fakes import builders, histories
 from tests.fakes.history import CASES, NightlyRun, nightly, write
@@ -77,14 +76,6 @@ def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
     shutil.rmtree(saved.parent)
     saved.parent.write_text("no folder")
     assert len(history_of(Results(results)).series) == 14  # what cannot be saved is judged anew
-
-
-def test_triage_counts_as_it_is_now(results: Path) -> None:
-    event = history_of(Results(results)).events[0]
-    entry = triage.Entry(series=event.id, since=event.commit, state="accepted")
-    triage.put(results, entry)
-    states = {own.id: own.state for own in history_of(Results(results)).events}
-    assert states.pop(event.id) == IN_TRIAGE and [*states.values()] == [FAILS]
 
 
 def test_subjects_are_those_of_the_project_that_asks_whoever_asked_first(tmp_path: Path) -> None:
