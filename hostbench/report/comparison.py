@@ -66,20 +66,14 @@ class Compared:
 def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
     """Two sides of what is stored."""
     series, lacking = read(first, second, history)
-    judged, names = compare(series), [first.called, second.called]
-    for key, sides in series.items():
-        own = len((sides.first, sides.second)[sides.older])
-        if judged[key].unit == "run" and judged[key].num[sides.older] > own > 0:
-            names[sides.older] += ", with the runs before it"
-            break
-    comparisons, notes = in_order({**judged, **lacking}), list[str]()
+    comparisons, notes = in_order({**compare(series), **lacking}), list[str]()
     if facts := dict.fromkeys(differing(first, second)):
         notes.append(
             f"the sides differ in more than what is compared ({'; '.join(facts)}), and all of it "
             "counts"
         )
     notes += _notes(comparisons)
-    return Compared(names=(names[0], names[1]), comparisons=comparisons, notes=notes)
+    return Compared(names=(first.called, second.called), comparisons=comparisons, notes=notes)
 
 
 def between(history: Results, both: "Measured") -> Compared:

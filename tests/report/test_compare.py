@@ -198,8 +198,7 @@ def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> No
     title = "the level of the runs before -> 7777777: 1 slower, 1 undecided, 1 same\n"
     assert compare.out.startswith(title) and "7+1 runs" in compare.out
     assert compare("6666666", "7777777") == EXIT_REGRESSION
-    title = "6666666, with the runs before it -> 7777777: 1 slower, 1 undecided, 1 same\n"
-    assert compare.out.startswith(title)
+    assert compare.out.startswith("6666666 -> 7777777: 1 slower, 1 undecided, 1 same\n")
     assert compare("7777777", "6666666") == EXIT_OK
     assert "1+7 runs" in compare.out
     assert compare("machine:shelf") == EXIT_USAGE
@@ -260,8 +259,12 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{OLD} machine:left", EXIT_USAGE, "cannot be compared: name two commits or runs, or two"),
         (f"{OLD} {OLD[:8]}", EXIT_USAGE, "share 2 runs: name sides that share none"),
         (f"{OLD} run:20261121", EXIT_USAGE, "names 4 of run_id: write more of it"),
-        ("machine:lft machine:left", EXIT_NOTHING_MEASURED, "(did you mean 'left'?); the newest"),
-        (f"{OLD} {'c' * 40}", EXIT_NOTHING_MEASURED, "may be judged (cccccccc; `hostbench"),
+        ("machine:lft machine:left", EXIT_NOTHING_MEASURED, "(did you mean 'left'?): measure it"),
+        (
+            f"{OLD} {'c' * 40}",
+            EXIT_NOTHING_MEASURED,
+            "may be judged: measure it, or name another, as aaaa",
+        ),
         (f"{OLD} {NEW} --machine lft", EXIT_NOTHING_MEASURED, "(did you mean 'left'?)"),
     ],
 )
@@ -308,7 +311,7 @@ def test_another_projects_tree_has_a_level_too(
         assert exit_code == EXIT_REGRESSION and len(called) == 6
         assert all(name.startswith("suite_3.Bench3.time_it[") for name in called)
     assert compare("HEAD") == EXIT_NOTHING_MEASURED
-    assert re.search(r"judged \((\w{8}); `asv run \1\^!` measures it\)", compare.err)
+    assert "has no run that may be judged: measure it" in compare.err
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
     why = "made one after the other; 3 more runs or both interleaved will decide"
