@@ -1,25 +1,16 @@
 """`hostbench ab A [B]`: two commits, or one and the working tree, interleaved, and what became
 slower from A to B."""
 
-import math
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from hostbench.cli.measuring import Measuring, measure_case, measure_sides
 from hostbench.cli.output import show, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    DeviceLost,
-    HostbenchError,
-    Interrupted,
-    NothingMeasured,
-    UsageError,
-)
+from hostbench.core.errors import EXIT_FAILED, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.families import known
 from hostbench.judge.two_sides import side_of
@@ -49,32 +40,24 @@ def execute(
     options = Measuring(**measuring)
     if bisect:
         return _judge_step(options, a, names, budget, threshold)
-    words = [*map(quote, (a, *names)), *(f"--case {quote(case)}" for case in options.case)]
-    words += [f"--budget {budget:g}s"] if math.isfinite(budget) else []
-    more = typed_again(options, "quick", "launches", "device", "deadline")
-    again = f"again: hostbench ab {' '.join(words)}{more}"
-
-    def write_comment(text: str) -> None:
-        if comment is not None:
-            write_file(comment, text.encode())
-
     try:
         b, families = _names(names)
         measured = measure_sides(replace(options, families=families), a, b, budget)
         both = between(open_history(options.results), measured)
-    except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
-        why = str(error) or "interrupted before anything was compared"
-        nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
-        write_comment(comment_with("Nothing measured" if nothing else "Failed", [why, again]))
+    except (HostbenchError, KeyboardInterrupt) as error:
+        if comment is not None:  # else the comment before stays, and lies
+            why = str(error) or "interrupted"
+            write_file(comment, comment_with("Nothing compared", [why]).encode())
         raise
     ids = " ".join(f"run:{run.run_id}" for run in measured.runs)
-    shown_again = f"hostbench compare {ids}{typed_again(options, 'results')}"
-    show_page(format, page(both, shown_again, every=all))
-    commits = [
-        f"{name}: {about(Path.cwd(), str(run.header.commit))}"
-        for name, run in zip(both.names, measured.runs, strict=True)
-    ]
-    write_comment(comment_of(both, shown_again, [*commits, again]))
+    again = f"hostbench compare {ids}{typed_again(options, 'results')}"
+    show_page(format, page(both, again, every=all))
+    if comment is not None:
+        commits = [
+            f"{name}: {about(Path.cwd(), str(run.header.commit))}"
+            for name, run in zip(both.names, measured.runs, strict=True)
+        ]
+        write_file(comment, comment_of(both, again, commits).encode())
     failed = any(one.status == "failed" for run in measured.runs for one in run.records)
     return EXIT_FAILED if failed or measured.is_cut_off else both.exit_code
 

@@ -6,8 +6,8 @@ import math
 import socket
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from hostbench.cli.measuring import Measuring, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
+from hostbench.core.case import Case
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -32,9 +33,9 @@ from hostbench.report import nightly as report
 from hostbench.report import page as run_page
 from hostbench.report.blocks import Page
 from hostbench.report.charts import Spec
-from hostbench.report.comparison import Comparisons, between, compared, table
+from hostbench.report.comparison import Comparisons, between, table
 from hostbench.report.nightly import Tonight
-from hostbench.report.sides import Key, level_before, of_runs
+from hostbench.report.sides import Key
 from hostbench.report.write import markdown
 from hostbench.store import nights
 from hostbench.store.results import Results, damage, frame_of_run
@@ -87,8 +88,7 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
                 text = markdown(report.blocks(night))
                 write_file(summary, f"{text}\n".encode(errors="replace"))
             except HostbenchError as error:
-                why = f"the summary {summary} could not be written: {error}"
-                night.lists["broken"].append(why)
+                night.lists["broken"].append(f"the summary is not written: {error}")
     blocks, charts = report.blocks(night), dict[str, dict[str, Spec]]()
     if format == "html" and night.run is not None:
         rows = frame_of_run(results_folder(options.results), night.run, warn)
@@ -128,20 +128,20 @@ class _Nightly:
         if measured.is_cut_off:
             night.ended, night.code = f"{measured.end}, {report.START_AGAIN}", EXIT_FAILED
             return
-        stored = open_history(str(setup.results))  # warns; later ones would say the same again
-        night.compared = self._against_level(stored, [run.run_id])
+        stored = open_history(str(setup.results))
+        night.lists["broken"] += damage(stored)
+        night.known = nights.of_machine(setup.results, setup.machine)
+        night.compared = report.against_level(night, stored, [run.run_id])
         night.code = EXIT_NOTHING_MEASURED if report.unjudged(run) else EXIT_OK
         if run.header.scratch is None:
-            known = nights.of_machine(setup.results, setup.machine, warn)
             suspects = judge.suspects(night.compared)
-            before = report.run_before(stored, known, [key[1] for key in suspects])
+            before = report.run_before(night, stored, [case for _, case, _ in suspects])
             if before is not None:
                 report.list_differences(night, before, run, Path.cwd())
-                night.moved = self._why_moved(run, before.header.commit, suspects)
-            report.list_events(night, stored, known)
-        night.lists["broken"] += damage(stored)
+                night.moved = self._why_moved(run, before, suspects)
+            report.list_events(night, stored)
         where = typed_again(self.options, "results")
-        night.lists["remarks"] += report.next_steps(night, program(), where)
+        night.lists["remarks"] += report.next_steps(night, run, program(), where)
         if run.header.scratch is None:
             nights.write(setup.results, report.concluded(night, run))
 
@@ -149,40 +149,21 @@ class _Nightly:
         """Seconds until so much of the budget is used up."""
         return max(share * self.budget_s - (time.monotonic() - self.began_s), 0.0)
 
-    def _against_level(self, history: Results, run_ids: Sequence[str]) -> Comparisons:
-        runs, setup = history.sides(), self.setup
-        known = nights.of_machine(setup.results, setup.machine)
-        level = level_before(runs, report.not_concluded(runs, known))
-        return compared(history, level, of_runs(runs, setup.machine, run_ids)).comparisons
-
-    def _why_moved(self, run: Run, before: str | None, suspects: Comparisons) -> Comparisons:
-        """What moved and why: what seems to have is measured again, interleaved with the commit
-        `before`, or in a second run where both are the same code."""
-        night, again = self.night, dict[Key, Comparison]()
+    def _why_moved(self, run: Run, before: Run, suspects: Comparisons) -> Comparisons:
+        """What moved and why, with what seems to have measured again."""
+        night, again, is_same = self.night, dict[Key, Comparison](), False
         most = max(judge.MOST_AGAIN, round(judge.SHARE_AGAIN * len(night.compared)))
-        names = {key[1] for key in [*suspects][:most]}
+        names = {case for _, case, _ in [*suspects][:most]}
         cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
-        is_same = before == run.header.commit
         try:
-            if cases and not self._left_s(FOR_MEASURING):
-                raise NothingMeasured("--budget is used up")
-            host = replace(self.setup.host, before=self.setup.host.collect())
-            setup = replace(self.setup.with_cases(cases), host=host)
-            if cases and before is not None and not is_same:
-                warn(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
-                try:
-                    launches, left_s = self.options.launches, self._left_s(FOR_MEASURING)
-                    both = self._kept(interleave(setup, before, None, launches, left_s))
-                    night.lists["remarks"] += both.notes
-                    again = dict(between(Results(setup.results), both).comparisons)
-                except NothingDiffers:  # commits that touch nothing that is measured
-                    is_same = True
-            if cases and is_same:
-                warn(f"measuring {number_of(len(cases), 'case')} a second time")
-                second = self._kept(measure(setup, budget_s=self._left_s(FOR_MEASURING)))
-                both_runs = [run.run_id, second.runs[0].run_id]
-                level = self._against_level(Results(setup.results), both_runs)
-                again = {key: one for key, one in level.items() if key[1] in names}
+            if cases:
+                measured = self._measure_again(cases, run, before)
+                history, is_same = Results(self.setup.results), not measured.sides
+                if is_same:
+                    both = report.against_level(night, history, [run.run_id, *night.again])
+                else:
+                    both = between(history, measured).comparisons
+                again = {key: one for key, one in both.items() if key[1] in names}
         except Interrupted:
             raise
         except HostbenchError as error:  # also a shallow clone, which lacks the commit
@@ -190,10 +171,23 @@ class _Nightly:
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
         return judge.moved(suspects, again, same_code=is_same, **facts)
 
-    def _kept(self, measured: Measured) -> Measured:
-        """What was measured again, noted. Raises KeyboardInterrupt where it was interrupted."""
-        self.night.again = [run.run_id for run in measured.runs]
-        self.night.about.append(f"measured again: run {' and run '.join(self.night.again)}")
+    def _measure_again(self, cases: tuple[Case, ...], run: Run, before: Run) -> Measured:
+        """Interleaved with the commit of the night before, or alone where the code is the same.
+        Raises KeyboardInterrupt where it was interrupted."""
+        night, left_s = self.night, self._left_s(FOR_MEASURING)
+        if not left_s:
+            raise NothingMeasured("--budget is used up")
+        warn(f"measuring {number_of(len(cases), 'case')} again")
+        host = replace(self.setup.host, before=self.setup.host.collect())
+        setup, measured = replace(self.setup.with_cases(cases), host=host), None
+        if before.header.commit not in (None, run.header.commit):
+            with suppress(NothingDiffers):  # of commits that touch nothing that is measured
+                launches = self.options.launches
+                measured = interleave(setup, before.header.commit, None, launches, left_s)
+        measured = measured or measure(setup, budget_s=left_s)
+        night.again = [run.run_id for run in measured.runs]
+        night.about.append(f"measured again: run {' and run '.join(night.again)}")
+        night.lists["remarks"] += measured.notes
         if measured.end == "interrupted":
             raise KeyboardInterrupt
         return measured

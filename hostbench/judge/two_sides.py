@@ -96,13 +96,6 @@ class Comparison:
     in_bytes: bool = False
     why: str = ""
     """Why it is undecided or not judged; of a night what moved it."""
-    lacks_runs: int = 0
-    """Runs that must be added for a verdict."""
-
-    @property
-    def detectable(self) -> float | None:
-        """Half of the interval: about the smallest change that these observations show."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def least(self) -> float:
@@ -190,9 +183,8 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     )
     if sides.interleaved is None:
         lacks = max(0, LEAST_RUNS - 1 - _degrees(logs))
-        runs = number_of(lacks, "more run")
-        why = f"made one after the other; {runs} or both interleaved will decide" if lacks else ""
-        return replace(observed, lacks_runs=lacks, why=why)
+        more = f"{number_of(lacks, 'more run')} or both interleaved will decide"
+        return replace(observed, why=f"made one after the other; {more}" if lacks else "")
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
         return replace(observed, verdict="not judged", why=why)

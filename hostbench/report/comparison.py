@@ -83,9 +83,7 @@ def between(history: Results, both: "Measured") -> Compared:
     names = both.sides[0].called, both.sides[1].called
     notes = [f"{name} is run:{run.run_id}" for name, run in zip(names, both.runs, strict=True)]
     if both.end != "complete":
-        num = min(len({record.launch for record in run.records}) for run in both.runs)
-        why = "what was measured is stored, and judged if it is enough"
-        notes.append(f"{both.end} in launch {num}: {why}")
+        notes.append(f"{both.end}: what was measured is stored, and judged if it is enough")
     judged = compared(history, first, second)
     return replace(judged, names=names, notes=[*judged.notes, *both.notes, *notes])
 
@@ -111,15 +109,20 @@ def counted(comparisons: Comparisons) -> str:
 def detectable(comparisons: Comparisons) -> float | None:
     """The change from which on half of the series would show it: the median over series of half
     their interval; None where no series has one."""
-    halves = [half for one in comparisons.values() if (half := one.detectable) is not None]
-    return median(halves) if halves else None
+    widths = [
+        one.high - one.low
+        for one in comparisons.values()
+        if one.low is not None and one.high is not None
+    ]
+    return median(widths) / 2 if widths else None
 
 
 def _notes(comparisons: Comparisons) -> Iterator[str]:
     """What has to be known to read the verdicts."""
-    judged = of_verdicts(comparisons, *CHANGED, "same").values()
-    is_ours = any(declared(case.partition("[")[0]) for _, case, _ in comparisons)
+    workloads = {case.partition("[")[0] for _, case, _ in comparisons}
+    is_ours = any(declared(workload) for workload in workloads)
     interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
+    judged = of_verdicts(comparisons, *CHANGED, "same").values()
     if in_bytes := sum(one.in_bytes for one in judged):
         series = units.number_of(in_bytes, "series", "series")
         yield f"memory in bytes ({series}): slower means more of it"
@@ -133,20 +136,11 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
                 f"{num[verdict]} of {num.total()} series of {name} are {verdict}: it may be "
                 f"the machine (throttling, a driver); {interleaved} tells"
             )
-    undecided = of_verdicts(comparisons, "undecided").values()
-    if few_runs := [one.lacks_runs for one in undecided if one.lacks_runs]:
-        yield (
-            f"{len(few_runs)} undecided: made one after the other; {interleaved} or "
-            f"{units.number_of(max(few_runs), 'more run')} will decide"
-        )
-    if spreads := [one.spread or 0.0 for one in undecided if not one.lacks_runs]:
-        by_run = any(one.unit == "run" for one in undecided)
-        helps = interleaved if by_run else "more launches (measured with --launches 20)"
-        yield (
-            f"{len(spreads)} undecided: {'runs' if by_run else 'launches'} differ by "
-            f"{median(spreads):.0%}{' (median)' * (len(spreads) > 1)}; {helps} or "
-            "a quieter machine will help"
-        )
+    if undecided := of_verdicts(comparisons, "undecided").values():
+        launches = "more launches (measured with --launches 20) or a quieter machine"
+        by_runs = any(one.unit == "run" for one in undecided)
+        helps = f"{interleaved} or more runs" if by_runs else launches
+        yield f"{len(undecided)} undecided: {helps} will help"
     least = detectable(comparisons)
     if least is not None:
         yield f"Half of the series would not show a change under {least:.1%}."

@@ -1,7 +1,7 @@
 """A night as a page: the first line is the answer, then what moved and why, what fails, and what to
 do next. For a terminal, a CI job's summary, a file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from hostbench.facts import spec
 from hostbench.facts.differences import possible
 from hostbench.judge.two_sides import CHANGED
 from hostbench.report.blocks import Block, Heading, Item, Title
-from hostbench.report.comparison import Comparisons, detectable, of_verdicts, table
+from hostbench.report.comparison import Comparisons, compared, detectable, of_verdicts, table
 from hostbench.report.history import history_of
+from hostbench.report.sides import level_before, of_runs
 from hostbench.report.write import values
 from hostbench.store.nights import CONFIRMED, Night, NightChange
 from hostbench.store.points import case_rows
@@ -37,17 +38,12 @@ _LISTS = {
     "remarks": "Next, and what else to know",
 }
 """What a night lists, and under which heading."""
+_EVIDENCE = {"code": "landed", "environment": "lasting", "disturbed": "passing"}
+"""Of what moved a series, the list that says more."""
 _MOST_LISTED = 10
 """Lines of one heading; the others are counted."""
-_CALLED: Mapping[str, str] = {
-    "disturbed": "disturbed, not judged",
-    "unexplained": "moved without a known cause",
-    "not measured again": "moved in one run, not measured again",
-}
-"""How the answer calls series that are not confirmed to be slower or faster."""
 START_AGAIN = "nothing judged: what was measured is archived, start it again"
 """The answer of a night that was ended early."""
-_EVIDENCE = {"code": "landed", "environment": "lasting", "disturbed": "passing"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +52,8 @@ class Tonight:
 
     machine: str = ""
     run: Run | None = None
+    known: Sequence[Night] = ()
+    """The nights before it, the oldest first."""
     code: int = EXIT_OK
     """The exit code, as far as it does not follow from what is below."""
     ended: str = ""
@@ -71,7 +69,7 @@ class Tonight:
     good: str = ""
     """The commit of the night before, where that is another one."""
     new: list[str] = field(default_factory=list)
-    """Series and commit of each step that history has confirmed and no night before has named."""
+    """Id and commit of each step that history has confirmed and no night before has named."""
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
     @property
@@ -108,29 +106,30 @@ class Tonight:
 # ---- what it is held against --------------------------------------------------------------------
 
 
-def run_before(results: Results, nights: Sequence[Night], cases: Iterable[str]) -> Run | None:
+def against_level(night: Tonight, history: Results, run_ids: Sequence[str]) -> Comparisons:
+    """Runs of tonight against the level of those before. Left out are runs since the first night
+    that no night has concluded (by hand, cut off, measured once more): what moved in one of them
+    would be hidden by it."""
+    runs, known = history.sides(), night.known
+    first = pd.Timestamp(known[0].started_at) if known else pd.Timestamp.max.tz_localize("UTC")
+    concluded = [own.run_id for own in known if not own.is_open]
+    is_left_out = (runs["started_at"] >= first) & ~runs["run_id"].isin(concluded)
+    level = level_before(runs, runs.loc[is_left_out, "run_id"].tolist())
+    return compared(history, level, of_runs(runs, night.machine, run_ids)).comparisons
+
+
+def run_before(night: Tonight, history: Results, cases: Iterable[str]) -> Run | None:
     """The run of the newest night, neither disturbed nor open, that has numbers of all these cases,
     or the newest of all where none has: what moved them is since. None before the first night."""
     cases, newest = set(cases), None
-    stored = {(about.machine, about.run_id): about for about in results.runs()}
-    for night in reversed(nights):
-        about = stored.get((night.machine, night.run_id))
-        if about is not None and not (night.disturbed_runs or night.is_open):
-            run = results.run(about)
+    stored = {row.run_id: row for row in history.runs() if row.machine == night.machine}
+    for known in reversed(night.known):
+        if known.run_id in stored and not (known.disturbed_runs or known.is_open):
+            run = history.run(stored[known.run_id])
             newest = newest or run
             if cases <= {row["case"] for row in case_rows(run) if row["status"] == "ok"}:
                 return run
     return newest
-
-
-def not_concluded(runs: pd.DataFrame, nights: Sequence[Night]) -> list[str]:
-    """Of Results.sides the runs since the first night that no night has concluded: by hand, cut
-    off, measured once more. What moved in one of them would be hidden by it."""
-    if not nights:
-        return []
-    is_later = runs["started_at"] >= pd.Timestamp(nights[0].started_at)
-    is_concluded = runs["run_id"].isin([night.run_id for night in nights if not night.is_open])
-    return runs.loc[is_later & ~is_concluded, "run_id"].tolist()
 
 
 def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
@@ -148,28 +147,21 @@ def list_differences(night: Tonight, before: Run, run: Run, root: Path) -> None:
         night.lists["landed"] = [f"{commit[:8]} {subject}" for commit, subject in commits]
 
 
-def list_events(night: Tonight, results: Results, nights: Sequence[Night]) -> None:
+def list_events(night: Tonight, history: Results) -> None:
     """The steps to slower on this machine that stayed, are recent and not in triage: those that
     `hostbench changes` confirms and no night before has named, and those that one has."""
-    named = {name for known in nights for name in known.events}
-    blamed = [
-        ({known.commit, known.run_id}, change.case)
-        for known in nights
-        for change in known.confirmed()
-    ]
-    for event in history_of(results).events:
+    named = {name for known in night.known for name in known.named}
+    for event in history_of(history).events:
         if event.machine != night.machine or not event.is_open:
             continue
-        near = {event.commit, *event.near}
-        is_named = not named.isdisjoint(f"{event.id} {commit}" for commit in near) or any(
-            not near.isdisjoint(names) and event.case in ("", case) for names, case in blamed
-        )
+        is_named = any(f"{event.id} {commit}" in named for commit in (event.commit, *event.near))
         since = f"{event.first.commit[:8]} {event.first.committed_at:%Y-%m-%d}"
         change = f"{as_typed(event.id)} {units.format_change(event.effect)}"
-        if is_named or event.fails:
-            line = f"{change} since {since} ({event.cause})"
-            night.lists["still" if is_named else "events"].append(line)
-        if event.fails and not is_named:
+        line = f"{change} since {since} ({event.cause})"
+        if is_named:
+            night.lists["still"].append(line)
+        elif event.fails:
+            night.lists["events"].append(line)
             night.new.append(f"{event.id} {event.commit}")
 
 
@@ -221,44 +213,41 @@ def unjudged(run: Run) -> str:
 def _quiet(run: Run, compared: Comparisons) -> str:
     """Where nothing failed and nothing moved."""
     num = sum(row["status"] == "ok" for row in case_rows(run))
-    measured = f"{number_of(num, 'series', 'series')} measured"
-    if why := unjudged(run):
-        return f"not judged ({why}): {measured}"
-    if not of_verdicts(compared, *CHANGED, "same", "undecided"):
-        return f"first night on {run.header.device}: {measured}, nothing to compare with yet"
-    smallest = detectable(compared)
-    if smallest is None:
-        return f"not judged yet: {measured}, too few runs before it"
-    return f"no new change: {measured}; half of them would not show one under {smallest:.1%}"
+    measured, least = f"{number_of(num, 'series', 'series')} measured", detectable(compared)
+    if least is None or unjudged(run):
+        return f"not judged ({unjudged(run) or 'too few runs before it'}): {measured}"
+    return f"no new change: {measured}; half of them would not show one under {least:.1%}"
 
 
 def _what_moved(night: Tonight) -> Iterator[str]:
-    """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
-    for words in (*CHANGED, *_CALLED.values()):
-        moved = night.moved.items()
-        own = [(k, one) for k, one in moved if _CALLED.get(one.why, one.verdict) == words]
+    """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`. What
+    is not confirmed goes by its cause."""
+    for words in (*CHANGED, "disturbed", "unexplained", "not measured again"):
+        own = [
+            (case, one)
+            for (_, case, _), one in night.moved.items()
+            if words == (one.verdict if one.why in CONFIRMED else one.why)
+        ]
         if own:
-            (key, worst), most = own[0], ", most of all" if len(own) > 1 else ","
+            (case, worst), most = own[0], ", most of all" if len(own) > 1 else ","
             why = night.lists.get(_EVIDENCE.get(worst.why, ""), [])
             more = f" and {len(why) - 1} more" if len(why) > 1 else ""
             because = f"({': '.join((worst.why, *why[:1]))}{more})"
-            change_of = f"{as_typed(key[1])} {units.format_change(worst.effect)}"
+            change_of = f"{as_typed(case)} {units.format_change(worst.effect)}"
             yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
 
 
-def next_steps(night: Tonight, program: str, where: str) -> Iterator[str]:
+def next_steps(night: Tonight, run: Run, program: str, where: str) -> Iterator[str]:
     """What to type next. `where`: the option that names the results, if one was given."""
-    if night.run is None:
-        return
     if night.failed:
-        shown = f"--run {night.run.run_id} --tracebacks{where}"
+        shown = f"--run {run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
     for key, worst in [*night.slower.items()][:1]:
-        name, commit = f"'{key[1]}@{night.machine}'", str(night.run.header.commit)[:8]
+        name, commit = f"'{key[1]}@{night.machine}'", str(run.header.commit)[:8]
         if worst.why == "code" and len(night.lists["landed"]) > 1:
             ends = f"--good {night.good[:8]} --bad {commit}"
             yield f"which commit it was: `{program} bisect {name} {ends}{where}`"
-        since = commit if worst.why == "code" else night.run.run_id
+        since = commit if worst.why == "code" else run.run_id
         yield (
             "if it is intended, accept it, and no night names it any more: `"
             f"{program} triage {name} {since} accepted{where}`"

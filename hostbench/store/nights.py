@@ -61,6 +61,13 @@ class Night(Struct, frozen=True, kw_only=True):
     def confirmed(self) -> list[NightChange]:
         return [change for change in self.changes if change.cause in CONFIRMED]
 
+    @property
+    def named(self) -> set[str]:
+        """Id and first commit, or run, of each step that it has named; a machine's own with any."""
+        ids = {f"{change.case}@{self.machine}" for change in self.confirmed()}
+        ids |= {f"machine:{self.machine}"} if ids else set()
+        return {f"{id} {at}" for id in ids for at in (self.commit, self.run_id)}.union(self.events)
+
 
 def write(results: Path, night: Night) -> None:
     """Keep a night."""

@@ -206,9 +206,9 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
 
     first = story.commit("begin")
     assert night(20) == EXIT_OK
-    assert story.answer.startswith("First night on simulated: 2 series measured, nothing to comp")
+    assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
     assert night(21) == EXIT_OK
-    assert story.answer.startswith("Not judged yet: 2 series measured, too few runs before it")
+    assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
     for day in (22, 23, 24, 1, 2):
         assert night(day) == EXIT_OK
     quiet(3)
@@ -240,10 +240,10 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
     assert night(11, torch="2.13", throttled="thermal", slower=1.3) == EXIT_OK
-    assert story.answer.startswith("Disturbed, not judged: 2 series")
+    assert story.answer.startswith("Disturbed: 2 series")
     assert "gpu0.throttle_reasons: none -> thermal" in story.answer
     written = (story.folder / "night-11.md").read_text()
-    assert written.startswith("## Disturbed, not judged: 2 series")
+    assert written.startswith("## Disturbed: 2 series")
 
     quiet(12, **new_torch)
     assert story.stored()[0].commit == first
@@ -289,8 +289,8 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
         patch.setattr(command, "write_file", _raises(UsageError("read only")))
         assert story.night(3, "--summary", str(summary)) == EXIT_FAILED
     assert len(list(story.results.glob("*/runs/*.gz"))) == 3, "the second waited in its journal"
-    assert story.answer.startswith("Not judged yet: 2 series measured")
-    assert "summary.md could not be written: read only" in story.answer
+    assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
+    assert "the summary is not written: read only" in story.answer
 
 
 def test_a_second_nightly_measures_nothing(story: Story) -> None:
@@ -320,7 +320,7 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
     story.quiet_nights()
     story.night(3, torch="2.13", slower=1.4, does="run")
     assert story.night(4, torch="2.13", throttled="thermal", slower=1.6) == EXIT_OK
-    assert story.answer.startswith("Disturbed, not judged: 2 series")
+    assert story.answer.startswith("Disturbed: 2 series")
     assert story.night(5, torch="2.13", slower=1.4) == EXIT_REGRESSION
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
@@ -339,7 +339,7 @@ def test_what_could_not_be_measured_is_the_next_nights(
             patch.setattr(killed, "run", _killing(killed.run))
         code = story.night(3)
     fails = killed is InProcess
-    answer = "1 case failed" if fails else "Moved in one run, not measured again: 1 series"
+    answer = "1 case failed" if fails else "Not measured again: 1 series"
     assert story.answer.startswith(answer) and code == (EXIT_FAILED if fails else EXIT_OK)
     assert story.night(4) == EXIT_REGRESSION and "(code: " in story.answer
 

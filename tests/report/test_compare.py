@@ -128,8 +128,8 @@ def test_partial_runs_are_not_judged_and_single_ones_undecided(compare: Shell) -
     assert "4 launches, under 7" in compare.out
     stored(compare.results, OLD, (1.0,))
     assert compare(OLD, NEW) == EXIT_NOTHING_MEASURED
-    why = "1 undecided: made one after the other; `hostbench ab` or 4 more runs will decide"
-    assert why in compare.out
+    assert "1 undecided: `hostbench ab` or more runs will help" in compare.out
+    assert "made one after the other; 4 more runs or both interleaved will decide" in compare.out
     level(compare.results, (1.0,))
     assert compare.verdicts(OLD, NEW) == (EXIT_OK, {"faster"})
 
@@ -317,7 +317,7 @@ def test_another_projects_tree_has_a_level_too(
     why = "made one after the other; 3 more runs or both interleaved will decide"
     assert {row["why"] for row in rows if row["verdict"] == "undecided"} == {why}
     compare(commits[1], commits[2])
-    assert "made one after the other; `asv continuous --interleave-rounds` or 3" in compare.out
+    assert "undecided: `asv continuous --interleave-rounds` or more runs" in compare.out
 
 
 # ---- what else differs --------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_what_else_the_runs_differ_in_is_a_note(compare: Shell) -> None:
 
 # ---- the comment on a pull request --------------------------------------------------------------
 
-ABOUT = ("A: main (1a2b3c4d): 2026-11-20 faster copies", "again: hostbench ab main --budget 600s")
+ABOUT = ("A: main (1a2b3c4d): 2026-11-20 faster copies", "B: 5e6f7a8b: 2026-11-21 slower copies")
 HOSTILE = (
     "a`b <img src=x onerror=alert(1)> | x \\| y || [click](http://evil.example) @everyone\n\n"
     "# head\n| - | <!-- hostbench: ab --> www.evil.example **b** \u202e ~~~\n```\n#12 &lt;"

@@ -41,10 +41,10 @@ def night(*causes: NightCause, **more: Any) -> Tonight:
     ("tonight", "first", "code"),
     [
         (night(), f"{QUIET} [box]", EXIT_OK),
-        (night("unexplained"), f"Moved without a known cause: 1 series, {CASE} +20.0%", EXIT_OK),
+        (night("unexplained"), f"Unexplained: 1 series, {CASE} +20.0%", EXIT_OK),
         (
             night("code", "unexplained"),
-            f"Slower: 1 series, {CASE} +20.0% (code); moved without a known cause: 1",
+            f"Slower: 1 series, {CASE} +20.0% (code); unexplained: 1",
             EXIT_REGRESSION,
         ),
         (night(compared=HELD | SKIPPED), f"{QUIET}; 1 case skipped that had", EXIT_OK),
