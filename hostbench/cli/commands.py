@@ -74,41 +74,23 @@ def _formats(more: str = "") -> Decorator:
     return click.option("--format", type=choices, help="[default: text]", default="text")
 
 
-def _budget(help: str) -> Decorator:
-    """`--budget`: the time that a command may take, whatever it does with it."""
-    return _option("--budget", "TIME", f"{help} (90s, 9m, 1.5h)", _TIME, default=math.inf)
-
-
 def _launches(fewest: int) -> Decorator:
     return _option("--launches", "N", "fresh processes per family (12)", click.IntRange(fewest))
 
 
 FAMILIES = click.argument("families", nargs=-1, metavar="[FAMILY]...")
-_CASES = _option(
-    "--case",
-    "CASE",
-    "only these cases, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
-    multiple=True,
-)
-SELECTION = several(
-    _CASES,
-    _flag(
-        "--quick", "a few cases: an answer in two or three minutes, never judged nor given to asv"
-    ),
-)
-DEVICE = click.option(
-    "--device",
-    type=click.Choice(("cuda", "cpu", "simulated")),
-    help="default: cuda where NVIDIA hardware is visible, else cpu",
-)
+_CASES = _option("--case", "CASE", "only these, as 'transfer[memory=pinned]'", multiple=True)
+_QUICK = _flag("--quick", "a few cases: an answer in two or three minutes, which is never judged")
+SELECTION = several(_CASES, _QUICK)
+_BUDGET = _option("--budget", "TIME", "end in this time (90s, 9m, 1.5h)", _TIME, default=math.inf)
+_DEVICES = click.Choice(("cuda", "cpu", "simulated"))
+DEVICE = click.option("--device", type=_DEVICES, help="default: cuda where there is a GPU")
 LAUNCHES = _launches(1)
 DEADLINE = _option("--deadline", "TIME", "a case that takes longer fails (60s)", _TIME)
 _FOLDER = "results folder (default: the one asv.conf.json names, else ./results)"
 RESULTS = _option("--results", "DIR", _FOLDER)
 _READ_RESULTS = _option("--results", "DIR", f"{_FOLDER}, or the URL of a table, as s3://...")
-_MACHINE = _option(
-    "--machine", "NAME", "machine name (default: HOSTBENCH_MACHINE, else built from the hardware)"
-)
+_MACHINE = _option("--machine", "NAME", "default: HOSTBENCH_MACHINE, else from the hardware")
 _ONLY_MACHINE = _option("--machine", "NAME", "only this machine's runs")
 _ALL = _flag("--all", "list also what is the same or undecided")
 _MEASURING = several(DEVICE, LAUNCHES, DEADLINE, _MACHINE, RESULTS)
@@ -153,7 +135,7 @@ _command(
     "the commit.",
     FAMILIES,
     SELECTION,
-    _budget("stop after this time"),
+    _BUDGET,
     _MEASURING,
 )
 _command(
@@ -162,7 +144,7 @@ _command(
     "moved is measured again, and a summary names the cause.",
     FAMILIES,
     _CASES,
-    _budget("time for the whole night"),
+    _BUDGET,
     _option("--summary", "FILE", "write the summary, in Markdown", _FILE),
     _formats("html"),
     _MEASURING,
@@ -196,16 +178,10 @@ _command(
     click.argument("a", metavar="A"),
     click.argument("names", nargs=-1, metavar="[B] [FAMILY]..."),
     SELECTION,
-    _budget("as many launches, of as many cases, as fit into this time"),
+    _BUDGET,
     _option("--comment", "FILE", "write the answer as Markdown for a pull request", _FILE),
     _flag("--bisect", "for `git bisect run`: exit 0 good, 1 bad, 125 cannot tell"),
-    _option(
-        "--threshold",
-        "EFFECT",
-        "with --bisect: the change from which B is bad (0.05)",
-        click.FloatRange(-1, min_open=True),
-        default=0.05,
-    ),
+    _option("--threshold", "EFFECT", "from which B is bad (0.05)", float, default=0.05),
     _TWO_SIDES,
     _ALL,
     _formats(),
@@ -249,20 +225,8 @@ _command(
     "Say why the GPU idles in a script. COMMAND, as `python train.py`, is run, and some steps are "
     "recorded by PyTorch's profiler; or --trace reads what somebody recorded.",
     click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED),
-    _option(
-        "--trace",
-        "FILE",
-        "a trace, .json or .json.gz, or a folder of them; may be repeated",
-        _PATH,
-        multiple=True,
-    ),
-    _option(
-        "--warmup",
-        "N",
-        "steps of the optimizer that are left out first (5); 0: record from the start",
-        click.IntRange(0),
-        default=5,
-    ),
+    _option("--trace", "FILE", "a trace, or a folder of them; repeatable", _PATH, multiple=True),
+    _option("--warmup", "N", "steps left out first (5); 0: none", click.IntRange(0), default=5),
     _option("--steps", "N", "steps to record (10)", click.IntRange(1), default=10),
     _option("--seconds", "S", "record no longer than this (30)", _TIME, default=30),
     _option("--keep", "DIR", "keep the traces in DIR, for https://ui.perfetto.dev", _PATH),
@@ -274,13 +238,7 @@ _command(
     "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
     "meanwhile. CASE is family.workload[axis=value,...].",
     click.argument("case", metavar="CASE"),
-    _option(
-        "-o output",
-        "FILE",
-        "for ui.perfetto.dev: .json or .json.gz (trace.json.gz)",
-        _FILE,
-        default="trace.json.gz",
-    ),
+    _option("-o output", "FILE", "default: trace.json.gz", _FILE, default="trace.json.gz"),
     DEVICE,
     DEADLINE,
 )
