@@ -88,14 +88,11 @@ def read(path: Path, content: bytes | None = None) -> Run:
     try:
         content = read_stored(path, path.parents[2]) if content is None else content
         data = load_json(unpack(content))["hostbench"]
-        number = data["format"]
-        if isinstance(number, int) and number > FORMAT:
-            raise DataError(
-                f"{path} was written by a newer hostbench (format {number}, this one reads "
-                f"{FORMAT}); update hostbench to read it"
+        if data["format"] != FORMAT:
+            raise ValueError(
+                f"format {data['format']!r:.20}, this hostbench reads {FORMAT}: update it if a "
+                "newer one wrote this"
             )
-        if number != FORMAT:
-            raise ValueError(f"format {number!r:.20}, this hostbench reads {FORMAT}")
         run = convert(data, Run)
         if (num := len(run.header.planned)) > files.MAX_POINTS:
             limit = f"more than the {files.MAX_POINTS:,} that are read of a file"

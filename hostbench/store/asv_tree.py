@@ -60,13 +60,7 @@ def environment_of(run_id: str) -> str | None:
     return None if not name or name.startswith("hostbench-") else name
 
 
-def described(folder: Path, warn: Warn) -> dict[str, Any]:
-    """The benchmarks.json in there: benchmark -> what asv knows of it; empty without one."""
-    path = folder / "benchmarks.json"
-    return _load_object(path, warn) if path.exists() else {}
-
-
-def _load_object(path: Path, warn: Warn) -> dict[str, Any]:
+def load_object(path: Path, warn: Warn) -> dict[str, Any]:
     """A file that describes others; empty, and a warning, where it cannot be read."""
     try:
         content = _decoded(read_stored(path, path.parents[1]))
@@ -105,14 +99,12 @@ class AsvLayout(NamedTuple):
 class AsvMachine:
     """Reads the files of one machine."""
 
-    def __init__(self, results: Path, machine: str, shared: Mapping[str, Any], warn: Warn) -> None:
-        """`shared`: what the results folder describes. A machine of another project may have a
-        benchmarks.json of its own, which asv leaves alone."""
-        entry = _load_object(results / machine / "machine.json", warn)
+    def __init__(self, results: Path, machine: str, about: Mapping[str, Any], warn: Warn) -> None:
+        """`about`: benchmark -> what asv knows of it."""
+        entry = load_object(results / machine / "machine.json", warn)
         hardware = entry.get("gpu") or entry.get("cpu")
         self._machine = machine
         self._hardware = hardware = None if hardware is None else str(hardware)
-        about = {**shared, **described(results / machine, warn)}
         self._about = {name: own for name, own in about.items() if own and isinstance(own, dict)}
         entries = self._about.items()
         self.depends = [hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in entries}]

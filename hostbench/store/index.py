@@ -114,9 +114,8 @@ def _entries(results: Path, folder: str, pattern: str, warn: Warn) -> Iterator[t
             if entry.name.encode(errors="ignore").decode() != entry.name:
                 warn(f"{ascii(entry.path)[1:-1]} is not UTF-8: rename it")
             elif re.fullmatch(pattern, entry.name):
-                is_broken = entry.is_symlink() and not Path(entry.path).exists()
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    about = entry.stat(follow_symlinks=not is_broken)
+                    about = entry.stat(follow_symlinks=False)
                     yield f"{folder}/{entry.name}".strip("/"), (about.st_size, about.st_mtime_ns)
 
 
@@ -159,8 +158,9 @@ class _Update:
     def _machines(self) -> dict[str, tuple[AsvMachine, str]]:
         """Of each machine what reads its files of asv's, and a digest of what describes them."""
         names = dict.fromkeys(f.partition("/")[0] for f in self._files if _is_of_asv(f))
-        shared = asv_tree.described(self._results, self._warn)
-        readers = {name: AsvMachine(self._results, name, shared, self._warn) for name in names}
+        path = self._results / "benchmarks.json"
+        about = asv_tree.load_object(path, self._warn) if path.exists() else {}
+        readers = {name: AsvMachine(self._results, name, about, self._warn) for name in names}
         return {name: (reader, digest_of(reader.depends)) for name, reader in readers.items()}
 
     def _read(self, file: str, about: dict[str, Any]) -> tuple[StoredFile, str | None, pa.Table]:

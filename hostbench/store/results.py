@@ -1,7 +1,6 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -49,8 +48,6 @@ TREND = (
     *("gb_per_s", "value", "unit", "source", "scratch", "flags"),
 )
 """The columns of a series."""
-_DRAWN = re.compile(r"\x1b\[\d*m|\u21b3|(?:Error: )?Os \{.*message: (?=\")|(?<=\") \}$")
-"""Colours and arrows of deltalake's errors, and what is around the text of the system's."""
 _AT_ONCE = 5
 """Columns of all points of a machine that are read together."""
 _OF_A_SERIES = (
@@ -264,15 +261,9 @@ def open_url(url: str, *, create: bool = False) -> ResultTable:
         table.files  # noqa: B018 - read now, where an error has a name
         return table
     except TableNotFoundError as error:
-        if "Unknown scheme" in str(error):
-            scheme = url.partition("://")[0]
-            raise UsageError(
-                f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, "
-                "gs://, az:// or file://"
-            ) from error
-        if create:
+        if create and "Unknown scheme" not in str(error):
             return ResultTable.create(url)
-        why = f"there is no table at {url}; `hostbench publish URL` makes one"
+        why = f"there is no table at {url} ({reason(error)}); `hostbench publish URL` makes one"
         raise UsageError(why) from error
     except (*DAMAGE, DecodeError, TypeError) as error:
         raise _unreadable(url, error) from error
@@ -288,10 +279,9 @@ def _unreadable(url: str, error: Exception) -> UsageError:
 
 
 def reason(error: Exception) -> str:
-    """What a library says, in one line: what it was at, and the last of its causes."""
-    lines = [_DRAWN.sub("", line).strip() for line in str(error).splitlines()]
-    lines = [line for line in lines if line] or [type(error).__name__]
-    return ": ".join(dict.fromkeys([*(lines[1:2] or lines[:1]), lines[-1]]))[:300]
+    """What a library says, in one line: the last of its causes."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[-1].rpartition("\u21b3\x1b[0m ")[2][:300]
 
 
 def damage(results: Results) -> list[str]:

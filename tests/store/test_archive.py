@@ -44,10 +44,7 @@ def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
     newer = archive.packed({"hostbench": {"format": 2, "run": {}}})
     with pytest.raises(DataError) as caught:
         archive.read(path, newer)
-    assert str(caught.value) == (
-        f"{path} was written by a newer hostbench (format 2, this one reads 1); "
-        "update hostbench to read it"
-    )
+    assert "format 2, this hostbench reads 1: update it" in str(caught.value)
 
 
 # Journals

@@ -199,7 +199,7 @@ def test_the_commands_read_a_url(results: Path, place: str) -> None:
     assert "DEBUG deltalake" in again.err, "the log that was asked for"
 
 
-UNKNOWN = "nothing here knows nosuch://; begin with s3://, gs://, az:// or file://"
+UNKNOWN = "there is no table at nosuch://x .Unknown scheme: nosuch. Known schemes: "
 
 
 def test_there_is_none(tmp_path: Path, results: Path) -> None:

@@ -172,24 +172,7 @@ def add_old_runs(tree: Path, _: random.Random) -> None:
     archive.write(tree, a_run(6, started_at="1678-01-01T00:00:00.000Z"))
 
 
-def own_parameters(tree: Path, choice: random.Random) -> None:
-    """As importing another project's tree leaves it."""
-    about = {"sorting.Sorting.time_sort": {"param_names": ["own", "two"], "unit": "seconds"}}
-    (tree / "shelf").mkdir(exist_ok=True)
-    (tree / "shelf" / "benchmarks.json").write_text(json.dumps(about))
-
-
-CHANGES = [
-    own_parameters,
-    add_run,
-    add_old_runs,
-    remove,
-    cut,
-    scale,
-    rename_parameters,
-    other_hardware,
-    odd_values,
-]
+CHANGES = [add_run, add_old_runs, remove, cut, scale, rename_parameters, other_hardware, odd_values]
 
 
 @pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
