@@ -7,31 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.gpu import hidden_by_user, nvidia_hardware, nvml_facts
-from hostbench.facts.machine import (
-    asv_machine_entry,
-    machine_name,
-    machine_of_asv,
-    register_with_asv,
-)
-from hostbench.facts.record import Facts, Unknown
+from hostbench.facts.gpu import hidden_by_user as hidden_by_user
+from hostbench.facts.gpu import nvidia_hardware as nvidia_hardware
+from hostbench.facts.gpu import nvml_facts
+from hostbench.facts.machine import asv_machine_entry as asv_machine_entry
+from hostbench.facts.machine import machine_name as machine_name
+from hostbench.facts.machine import machine_of_asv as machine_of_asv
+from hostbench.facts.machine import register_with_asv as register_with_asv
+from hostbench.facts.record import Facts as Facts
+from hostbench.facts.record import Unknown
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import rows_of
-from hostbench.facts.torch_probe import TorchState, probe_torch
-from hostbench.facts.watch import watching
-
-__all__ = [
-    "Facts",
-    "asv_machine_entry",
-    "collect",
-    "hidden_by_user",
-    "machine_name",
-    "machine_of_asv",
-    "nvidia_hardware",
-    "probe_torch",
-    "register_with_asv",
-    "watching",
-]
+from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.torch_probe import probe_torch as probe_torch
+from hostbench.facts.watch import watching as watching
 
 
 def collect(

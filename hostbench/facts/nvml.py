@@ -9,6 +9,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,13 +56,13 @@ def asking(ask: "Callable[[Nvml], T]", library: Any = None) -> Callable[[], T]:
     stands in for pynvml. What is returned waits for the answer: it raises what `ask` raises, and
     NvmlUnavailable where NVML cannot be opened or takes too long. No process that is forked later
     knows of a thread that ended."""
-    answers, errors = list[T](), list[BaseException]()
+    result = Future[T]()
 
     def run() -> None:
         try:
-            answers.append(ask(open_nvml(library)))
+            result.set_result(ask(open_nvml(library)))
         except BaseException as error:
-            errors.append(error)
+            result.set_exception(error)
 
     thread = Thread(target=run, name="hostbench-nvml", daemon=True)
     thread.start()
@@ -70,9 +71,7 @@ def asking(ask: "Callable[[Nvml], T]", library: Any = None) -> Callable[[], T]:
         thread.join(PATIENCE_S)
         if thread.is_alive():
             raise NvmlUnavailable(STUCK)
-        if errors:
-            raise errors[0]
-        return answers[0]
+        return result.result()
 
     return answer
 
@@ -170,8 +169,6 @@ def hash_uuid(uuid: str) -> str:
 
 # ---- readers of more than one call, or in words: pynvml and a handle in -------------------------
 
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""The union member of each NVML_VALUE_TYPE."""
 _NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
 _MAX_NVLINKS = 36
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -217,15 +214,12 @@ def virtualization(library: Any, handle: Any) -> str:
     return _VIRTUALIZATION[mode] if mode < len(_VIRTUALIZATION) else f"unknown-{mode}"
 
 
-def field_value(library: Any, handle: Any, field: Field) -> float:
-    """One field, most often a whole number. Raises the library's NVMLError that it answers with."""
+def field_value(library: Any, handle: Any, field: Field) -> int:
+    """One field. Raises the library's NVMLError that it answers with."""
     (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
     if answer.nvmlReturn != 0:
         raise library.NVMLError(int(answer.nvmlReturn))
-    if not 0 <= answer.valueType < len(_MEMBERS):
-        raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
-    number: float = getattr(answer.value, _MEMBERS[answer.valueType])
-    return number
+    return int(answer.value.ullVal)  # unsigned all: the widest of a union that was zero
 
 
 def slot(library: Any, handle: Any, name: str) -> int | None:
@@ -262,6 +256,6 @@ def nvlink_mb_per_s(library: Any, handle: Any) -> float | None:
 
 def c2c_mb_per_s(library: Any, handle: Any) -> float | None:
     """Of Grace's links to the CPU: where they are, PCIe is not the way to the host."""
-    links = range(int(field_value(library, handle, _C2C_COUNT)))
+    links = range(field_value(library, handle, _C2C_COUNT))
     active = [link for link in links if field_value(library, handle, (_C2C_STATUS, link))]
     return sum(field_value(library, handle, (_C2C_MAX, link)) for link in active) or None

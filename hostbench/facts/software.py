@@ -5,11 +5,10 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
 
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Group, Unknown
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.torch_probe import TorchState, version_of
 
 VARIABLES = frozenset(
     # allocators
@@ -51,10 +50,7 @@ def software_facts(
     environ = os.environ if environ is None else environ
     facts: Group = {"python": platform.python_version()}
     for package in ("torch", "asv"):
-        try:
-            facts[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            facts[package] = Unknown("not installed")
+        facts[package] = version_of(package) or Unknown("not installed")
     for name in ("cuda_runtime", "nccl"):
         value = getattr(torch_state, name, None)
         why = "this torch was built without it"

@@ -1,10 +1,9 @@
 """What torch says of itself, asked in a process of its own: the asking process imports no torch."""
 
-import runpy
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
+from contextlib import suppress
+from importlib import metadata
 from threading import Timer
 from typing import Any
 
@@ -66,13 +65,21 @@ class TorchState(Struct, frozen=True, kw_only=True):
     """The first thing that went wrong, in torch's words."""
 
 
+def version_of(package: str) -> str | None:
+    """Of an installed package; None where it is not."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return None
+
+
 def probe_torch(
     device: str | None = None, *, timeout_s: float = PROBE_TIMEOUT_S, code: str = _PROBE
 ) -> TorchState:
     """Ask torch. Never raises: what goes wrong is in `error`. With `device="cpu"` a torch that was
     built for the CPU alone is not imported, which takes seconds: there is nothing to ask it."""
-    if device == "cpu" and (built := _built_for_cpu()) is not None:
-        return built
+    version = version_of("torch")
+    if device == "cpu" and version and version.endswith("+cpu"):
+        return TorchState(installed=True, importable=True, version=version)
     slow = Timer(SLOW_S, print, ("importing torch: a first time takes long",), {"file": sys.stderr})
     slow.start()
     try:
@@ -97,18 +104,3 @@ def probe_torch(
     finally:
         slow.cancel()
     return TorchState(installed=True, importable=False, error=error)
-
-
-def _built_for_cpu() -> TorchState | None:
-    """The torch that this process would import, by its own version.py; None where that names
-    another backend or cannot be read."""
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        says = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-        if says["cuda"] or says["hip"]:
-            return None
-        return TorchState(installed=True, importable=True, version=says["__version__"])
-    except Exception:  # anything that stands in a file
-        return None

@@ -138,21 +138,10 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     """By the figures of the simulated machine, which the facts of its runs tell."""
-    names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
-    rates = [number_of(facts, "simulation", name) for name in names]
-    if None in rates:
-        return "the facts do not tell the simulated link"
-    there, back = (
-        Ceiling(gb_per_s=rate / GB, text="the simulated link") for rate in rates if rate is not None
-    )
-    together = (there.gb_per_s + back.gb_per_s) / there.gb_per_s
-    limits = {
-        "host_to_device": there,
-        "device_to_host": back,
-        "both_ways": there.times(together, "both directions"),
-        "through_host": replace(back.then(there), text=f"the simulated link, {_TWICE}"),
-    }
-    return limits.get(link, "there is no such simulated link")
+    rate = number_of(facts, "simulation", f"{link}_bytes_per_s")
+    if rate is None:
+        return f"the simulated machine has no figure for {link}"
+    return Ceiling(gb_per_s=rate / GB, text="the simulated link")
 
 
 def _why(facts: Facts, group: str, name: str) -> str:
