@@ -90,9 +90,8 @@ def learned(how: HostRead, number: float) -> Any:
 
 
 class Device(Protocol):
-    """See the module's docstring. All sizes are bytes, all times seconds. A device compares by
-    identity: what was calibrated on it is kept for its life. What is without a body each device
-    has to do, by the check of types."""
+    """See the module's docstring. All sizes are bytes, all times seconds. What is without a body
+    each device has to do, by the check of types."""
 
     name: ClassVar[str]
     lacks: Mapping[str, str]
@@ -126,8 +125,7 @@ class Device(Protocol):
         return
 
     def enter(self, case: Case) -> None:
-        """Told which case's steps come next; it has been built. `reset` ends it. Only a device that
-        can be told to be slower in some cases listens."""
+        """The steps of this case come next, until `reset`: it may be declared to be slower."""
         return
 
     def refused_pinning(self, error: BaseException) -> Unavailable | None:
@@ -265,8 +263,8 @@ class Device(Protocol):
         """Device seconds from one event to a later one, both of which have been reached."""
 
     def loader(self, loading: Loading) -> Any:
-        """A DataLoader; `reset` closes it. To iterate it is an epoch of host buffers, a batch each,
-        all items one after the other; it starts workers where none are there. `expected(batch)`: a
+        """The case's DataLoader; `reset` closes it. To iterate it is an epoch of host buffers, a
+        batch each, all items in order; it starts workers where none are there. `expected(batch)`: a
         host buffer with what the batch of that number in an epoch holds, not loaded by it. Raises
         Unavailable where batches cannot be pinned, or shared memory is too small for them."""
 

@@ -254,30 +254,26 @@ class CpuDevice(TorchDevice):
     ) -> Observation:
         ready()
         self.synchronize()
-        num_waits = self._num_waits
-        trace: list[dict[str, Any]] = []
+        before, trace = self._num_waits, list[dict[str, Any]]()
         self._seen = seen = list[Activity]()
 
         def observed() -> None:
-            nonlocal num_waits
             work()
-            num_waits = self._num_waits - num_waits
             self.synchronize()
 
-        try:
-            if traced:
-                from hostbench.device.kineto import cpu_events  # it takes 0.3 s to import
+        if traced:
+            from hostbench.device.kineto import cpu_events  # it takes 0.3 s to import
 
-                trace = cpu_events(observed)
-            else:
-                observed()
-        finally:
-            self._seen = None
+            trace = cpu_events(observed)
+        else:
+            observed()
+        self._seen = None
         seen.sort(key=lambda activity: activity.start_s)
-        return Observation(activities=seen, num_waits=num_waits, trace=trace)
+        return Observation(activities=seen, num_waits=self._num_waits - before - 1, trace=trace)
 
     def reset(self) -> None:
-        self._close_loaders()
+        self._close_loader()
+        self._seen = None  # what was observed may have failed
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self.synchronize()
         for stream in self._streams[1:]:

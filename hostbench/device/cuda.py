@@ -333,7 +333,7 @@ class CudaDevice(TorchDevice):
             raise Unavailable(str(error)) from error
 
     def reset(self) -> None:
-        self._close_loaders()
+        self._close_loader()
         gc.collect()
         if self._is_limited:
             torch.cuda.set_per_process_memory_fraction(1.0, self.torch_device)

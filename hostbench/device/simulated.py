@@ -307,9 +307,8 @@ class SimulatedDevice(Device):
         ready()
         self.synchronize()
         self._seen = []
-        start_s, num_waits = self.now(), self._num_waits
+        start_s, before = self.now(), self._num_waits
         work()
-        num_waits = self._num_waits - num_waits
         self.synchronize()
         whole = Activity(what="work", start_s=start_s, end_s=self.now(), stream="host")
         trace = [
@@ -326,7 +325,7 @@ class SimulatedDevice(Device):
             for row in (whole, *self._seen)
             if traced
         ]
-        return Observation(activities=self._seen, num_waits=num_waits, trace=trace)
+        return Observation(activities=self._seen, num_waits=self._num_waits - before - 1, trace=trace)
 
     def reset(self) -> None:
         """The clock begins anew: what a case comes to depends on none before it."""

@@ -41,14 +41,13 @@ class TorchDevice(Device):
     """Buffers are tensors; those of the device are on `torch_device`."""
 
     torch_device = torch.device("cpu")
-    _loaders: "tuple[TorchLoader, ...]" = ()
+    _loader: "TorchLoader | None" = None
 
     def loader(self, loading: Loading) -> "TorchLoader":
         if loading.pinned:
             self.require("pinned memory")
-        loader = TorchLoader(loading, self._items)
-        self._loaders += (loader,)
-        return loader
+        self._loader = TorchLoader(loading, self._items)
+        return self._loader
 
     @cached_property
     def _items(self) -> Buffer:
@@ -58,11 +57,11 @@ class TorchDevice(Device):
         self.fill_pattern(pattern, seed=1)
         return pattern
 
-    def _close_loaders(self) -> None:
-        """First of all: what they have handed out may be in use, their workers are not."""
-        closing, self._loaders = self._loaders, ()
-        for loader in closing:
-            loader.close()
+    def _close_loader(self) -> None:
+        """First of all: what it has handed out may be in use, its workers are not."""
+        if self._loader is not None:
+            self._loader.close()
+        self._loader = None
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:
