@@ -1,14 +1,11 @@
 """The cpu device: host/device mechanics on a machine without an accelerator. All of it is real.
 
 A stream is an ordered queue run by one worker thread. A transfer is a memory copy between two
-distinct buffers in RAM. Compute is torch work with one intra-op thread. As on a GPU there is one
-engine for each direction of copies and one for compute, each doing one piece of work at a time;
-torch releases the GIL inside each operation, so that they overlap as far as there are cores and
-memory bandwidth. There is no pinned memory and no caching allocator: those cases are refused, never
-measured under two names. Every number is labelled `cpu` and is no statement about a GPU.
-
-A stream that has run dry is woken by handing over to its thread, which takes about 50 us there and
-back; so a copy that is waited for cannot take less (docs/method.md).
+buffers in RAM. Compute is torch work with one intra-op thread. As on a GPU there is one engine for
+each direction of copies and one for compute, each doing one piece of work at a time; torch releases
+the GIL inside each operation, so that they overlap as far as there are cores and memory bandwidth.
+Handing over to a stream's thread takes about 50 us there and back; so a copy that is waited for
+cannot take less (docs/method.md).
 """
 
 import ctypes
@@ -23,6 +20,7 @@ import time
 from _thread import LockType
 from collections.abc import Callable
 from functools import cached_property, partial
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -197,11 +195,8 @@ class CpuDevice(TorchDevice):
         with self.on(here), profiler.profile(profile_memory=True) as profile:
             work()
         events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
-        allocated = peak = 0
-        for event in sorted(events, key=lambda entry: entry.start_ns()):
-            allocated += event.nbytes()
-            peak = max(peak, allocated)
-        return {"peak_allocated": peak}
+        changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+        return {"peak_allocated": max([0, *accumulate(changes)])}
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(partial(time.sleep, seconds))
@@ -292,14 +287,13 @@ class CpuDevice(TorchDevice):
 
         def run() -> None:
             with engine:
-                seen = self._seen
-                if seen is None:
+                if self._seen is None:
                     task()
                     return
                 start_s = time.perf_counter()
                 task()
                 end_s = time.perf_counter()
-                seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+                self._seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
 
         return run
 
@@ -312,8 +306,8 @@ class CpuDevice(TorchDevice):
 
 
 def _locked() -> LockType:
-    """What is waited for, until it is released: each wait costs one hand-over of the GIL, where
-    threading.Event with its condition costs several."""
+    """What is waited for, until it is released: a wait costs one hand-over of the GIL, where
+    threading.Event costs several."""
     lock = threading.Lock()
     lock.acquire()
     return lock
@@ -331,17 +325,16 @@ def _on_device(buffer: Buffer) -> Buffer:
 
 
 def _product(num: int) -> Step:
-    """`num` products of one pair of matrices in one torch operation: each gives the GIL away and
-    has to get it back, and a loop of small ones keeps other streams waiting for milliseconds."""
+    """`num` products of one pair of matrices in one torch operation: a loop of small ones, each of
+    which takes the GIL again, keeps other streams waiting for milliseconds."""
     left, right = (torch.ones(_MATRIX, _MATRIX).expand(num, -1, -1) for _ in range(2))
     return partial(torch.bmm, left, right, out=torch.empty(num, _MATRIX, _MATRIX))
 
 
 def _prepare_thread() -> None:
     """Of a thread that works for a stream, or hands work to one. torch's number of intra-op threads
-    belongs to the thread that sets it: in one that never did, the products of matrices would take
-    every core. And Linux (from 6.12) runs a thread that asked for a short slice soon after it has
-    woken, also beside threads that compute: else each hand-over waits 3 to 4 ms for a slice to end.
+    belongs to the thread that sets it. And Linux (from 6.12) runs a thread that asked for a short
+    slice soon after it has woken: else each hand-over waits 3 to 4 ms beside threads that compute.
     """
     torch.set_num_threads(1)
     number = _SCHED_SETATTR.get(platform.machine())

@@ -325,7 +325,9 @@ class SimulatedDevice(Device):
             for row in (whole, *self._seen)
             if traced
         ]
-        return Observation(activities=self._seen, num_waits=self._num_waits - before - 1, trace=trace)
+        return Observation(
+            activities=self._seen, num_waits=self._num_waits - before - 1, trace=trace
+        )
 
     def reset(self) -> None:
         """The clock begins anew: what a case comes to depends on none before it."""

@@ -19,7 +19,6 @@ from hostbench.facts.record import Facts
 VARIABLE = "HOSTBENCH_SIMULATION"
 MARK = "simulated"
 """Word in the name of every machine that is one, and in the text of its hardware."""
-_REMEDY = "docs/commands.md has every key"
 GROUP = "simulation"
 """The facts' group that says that the others are made up."""
 
@@ -100,7 +99,5 @@ def declared() -> Simulation | None:
         return None
     try:
         return msgspec.toml.decode(read_stored(Path(path)), type=Simulation)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); {_REMEDY}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: {error}; {_REMEDY}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}; docs/commands.md has every key") from error

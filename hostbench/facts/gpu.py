@@ -15,7 +15,7 @@ from hostbench.facts.nvml import Nvml, NvmlUnavailable, asking, hash_uuid
 from hostbench.facts.record import Fact, Facts, Group, Unknown
 from hostbench.facts.spec import Spec, rows_of
 
-ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
+NO_CUDA_INDEX = "torch did not say that this GPU is a CUDA device of the process"
 UNNAMED = "NVIDIA GPU"
 _NVML, _GPU = rows_of("nvml"), rows_of("gpu")
 
@@ -123,14 +123,11 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
     """For each of NVML's GPUs the number of its first CUDA device, or why it has none: CUDA numbers
     devices in its own way, that of `uuid_hashes`. No CUDA context is made to tell."""
     num = len(nvml.handles())
-    if not uuid_hashes:
-        return [0] if num == 1 else [Unknown(ORDER_UNKNOWN)] * num
+    if num == 1 and not uuid_hashes:
+        return [0]
     by_hash = {hash_uuid(uuid): index for index, uuid in nvml.uuids() if isinstance(uuid, str)}
     order = [by_hash.get(uuid_hash) for uuid_hash in uuid_hashes]
-    missing = "CUDA does not show this GPU to the process"
-    if None in order:
-        missing = "NVML does not know torch's device"
-    return [order.index(i) if i in order else Unknown(missing) for i in range(num)]
+    return [order.index(i) if i in order else Unknown(NO_CUDA_INDEX) for i in range(num)]
 
 
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:

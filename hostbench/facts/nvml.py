@@ -190,7 +190,6 @@ THROTTLE_WORDS = {
 """NVML's reasons for clocks below the maximum."""
 HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
 """Reasons that slow nothing down."""
-_VIRTUALIZATION = ("none", "passthrough", "vgpu", "host-vgpu", "host-vsga")
 
 
 def throttle_words(bits: int) -> str:
@@ -207,11 +206,6 @@ def slowing(reasons: Any) -> list[str]:
 
 def switch(state: int) -> str:
     return "on" if state else "off"
-
-
-def virtualization(library: Any, handle: Any) -> str:
-    mode = library.nvmlDeviceGetVirtualizationMode(handle)
-    return _VIRTUALIZATION[mode] if mode < len(_VIRTUALIZATION) else f"unknown-{mode}"
 
 
 def field_value(library: Any, handle: Any, field: Field) -> int:

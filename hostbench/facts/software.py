@@ -53,12 +53,7 @@ def software_facts(
         facts[package] = version_of(package) or Unknown("not installed")
     for name in ("cuda_runtime", "nccl"):
         value = getattr(torch_state, name, None)
-        why = "this torch was built without it"
-        if torch_state is None:
-            why = "torch was not imported to read it"
-        elif not torch_state.importable:
-            why = torch_state.error or "torch cannot be imported"
-        facts[f"torch_{name}"] = value if value else Unknown(why)
+        facts[f"torch_{name}"] = value or Unknown("torch was not asked, or was built without it")
     for name in sorted(environ):
         if name in VARIABLES:
             value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])

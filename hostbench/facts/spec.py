@@ -115,7 +115,6 @@ ROWS = (
     _host("pcie_aspm_policy", host.chosen("sys/module/pcie_aspm/parameters/policy"), why=_SILENT),
     _host("virtualized", host.virtualized, why="this CPU does not tell"),
     _host("container", host.container),
-    _gpu("virtualization", nvml.virtualization),
     # what moves while it runs
     _gpu(
         "throttle_reasons",

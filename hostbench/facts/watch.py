@@ -15,9 +15,9 @@ from typing import Any
 from hostbench.core.units import MIB
 from hostbench.facts.gpu import read_rows
 from hostbench.facts.host import cpu_shares, cpu_ticks
-from hostbench.facts.nvml import PCIE_IN, PCIE_OUT, THROTTLE_WORDS, Nvml, asking, field_value
+from hostbench.facts.nvml import PCIE_IN, PCIE_OUT, Nvml, asking, field_value
 from hostbench.facts.record import Facts, Group, Unknown, gpu_groups, number_of
-from hostbench.facts.spec import Watched, rows_of
+from hostbench.facts.spec import rows_of
 
 INTERVAL_S = 0.25
 _WATCHED = [row for row in rows_of("gpu") if row.watched]
@@ -28,6 +28,7 @@ LOAD_BYTES = MIB
 LOW_SHARE = 0.10
 REASON_SHARE = 0.02
 """Of the readings under load: see `add_up`."""
+NO_LOAD = "no load lasted while the GPU was watched"
 
 Write = Callable[[str, Mapping[str, Any]], None]
 """Takes `during`, and the facts: `JournalWriter.facts`."""
@@ -85,21 +86,28 @@ def add_up(readings: Sequence[Group], failed: str | None) -> Group:
     readings a second may fall into one, which the 5th would show. A reason counts where at least 1
     in 50 of the readings have it: below, it slowed less than a share of 2 % of the run.
     """
-    loads = [_is_under_load(before, now) for before, now in pairwise([{}, *readings])]
-    pairs = zip(readings, pairwise([False, *loads]), strict=True)
-    steady = [reading for reading, both in pairs if all(both)]
-    why = "no load was seen while the GPU was watched"
-    if any(loads):
-        why = "no load lasted for two readings of the GPU"
+    steady, was_loaded = list[Group](), False
+    for before, reading in pairwise([{}, *readings]):
+        is_loaded = _is_under_load(before, reading)
+        steady += [reading] * (was_loaded and is_loaded)
+        was_loaded = is_loaded
     facts: Group = {}
     for row in _WATCHED:
-        every = [reading[row.name] for reading in readings]
-        refused = [fact for fact in every if isinstance(fact, Unknown)]
-        chosen = every if row.watched == "highest" else [reading[row.name] for reading in steady]
-        values: list[Any] = [fact for fact in chosen if not isinstance(fact, Unknown)]
-        facts[row.name] = refused[-1] if refused else Unknown(failed or why)
-        if values:
-            facts[row.name] = _added_up(values, row.watched)
+        refused = [own for reading in readings if isinstance(own := reading[row.name], Unknown)]
+        chosen = readings if row.watched == "highest" else steady
+        values: list[Any] = [
+            own for reading in chosen if not isinstance(own := reading[row.name], Unknown)
+        ]
+        if not values:
+            facts[row.name] = refused[-1] if refused else Unknown(failed or NO_LOAD)
+        elif row.watched == "highest":
+            facts[row.name] = max(values)
+        elif row.watched == "low under load":  # by nearest rank: of up to ten it is the lowest
+            facts[row.name] = sorted(values)[math.ceil(LOW_SHARE * len(values)) - 1]
+        else:
+            words = Counter(word for reasons in values for word in reasons.split(","))
+            often = {word for word in words if words[word] >= REASON_SHARE * len(values)}
+            facts[row.name] = ",".join(sorted(often - {"none"})) or "none"
     return facts
 
 
@@ -113,15 +121,3 @@ def _is_under_load(before: Group, reading: Group) -> bool:
     if isinstance(reasons, str):
         return "idle" not in reasons.split(",")
     return now is None
-
-
-def _added_up(values: list[Any], watched: Watched | None) -> Any:
-    """Of reasons those that enough readings have, in NVML's order; "none" if there is no other."""
-    if watched == "highest":
-        return max(values)
-    if watched == "low under load":  # by nearest rank: of up to ten readings it is the lowest
-        return sorted(values)[math.ceil(LOW_SHARE * len(values)) - 1]
-    words = Counter(word for reasons in values for word in reasons.split(","))
-    often = {word for word in words if words[word] >= REASON_SHARE * len(values)} - {"none"}
-    in_order = [word for word in THROTTLE_WORDS.values() if word in often]
-    return ",".join([*in_order, *sorted(often.difference(in_order))]) or "none"

@@ -24,7 +24,7 @@ class LinkVerdict:
     group: str
     """`gpu0`, `gpu1`, ..."""
     kind: str
-    """`fine`, `c2c`, `slot`, `narrow`, `asleep`, `slow`, `throttled`, `virtualized`, `unknown`."""
+    """`fine`, `c2c`, `slot`, `narrow`, `slow`, `throttled`, `unknown`."""
     level: Literal["warn", "note", "ok"]
     text: str
     remedy: str = ""
@@ -49,14 +49,10 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
     if text_of(facts, group, "c2c_enabled") == "on":
         rate = f", {format_rate(link.gb_per_s)} each way" if isinstance(link, Ceiling) else ""
         yield verdict("c2c", "ok", f"{group}: NVLink-C2C{rate}")
-    elif text_of(facts, group, "virtualization") in ("vgpu", "host-vgpu", "host-vsga"):
-        text = f"{group}: a virtual GPU; link and counters stay unknown"
-        remedy = "ask who runs the host for PCIe generation and width; compare measured rates"
-        yield verdict("virtualized", "note", text, remedy)
     elif isinstance(link, Ceiling):
         wrong = [*_of_pcie(facts, loaded, group)]
         yield from wrong
-        if not slowed and all(each.level == "note" for each in wrong):
+        if not slowed and not wrong:
             widest = number_of(facts, group, "pcie_max_width") or WIDEST
             own_width = number_of(facts, group, "pci_device_max_width")
             full = "in full" if own_width or widest >= WIDEST else "as far as can be read"
@@ -69,7 +65,8 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
 
 
 def _of_pcie(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
-    """What is wrong or to know. NVML's maxima are those of GPU and system together."""
+    """What is wrong. NVML's maxima are those of GPU and system together; that it sleeps at rest is
+    harmless."""
     verdict, pcie = partial(LinkVerdict, group), f"{group}: the PCIe link"
     fastest = number_of(facts, group, "pcie_max_generation")
     widest = number_of(facts, group, "pcie_max_width")
@@ -78,15 +75,10 @@ def _of_pcie(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
         text = f"{pcie} is x{width:.0f} of x{widest:.0f}"
         yield verdict("narrow", "warn", text, "reseat the card or use a full slot")
     busy = number_of(loaded, group, "pcie_generation")
-    idle = number_of(facts, group, "pcie_generation")
     if busy and fastest and busy < fastest:
         text = f"{pcie} stayed at generation {busy:.0f} of {fastest:.0f} while copies ran"
         remedy = "look at the BIOS (PCIe speed, ASPM), the riser and the slot"
         yield verdict("slow", "warn", text, remedy)
-    elif not busy and idle and fastest and idle < fastest:
-        now = f"{pcie} is at generation {idle:.0f} of {fastest:.0f} now"
-        remedy = "none needed: it wakes under load; `hostbench run` looks at it then"
-        yield verdict("asleep", "note", f"{now}: asleep, which is harmless", remedy)
     own_generation = number_of(facts, group, "pcie_gpu_max_generation")
     own_width = number_of(facts, group, "pci_device_max_width")
     for able, most, words, remedy in (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.facts import collect, nvml
-from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, nvidia_hardware, nvml_facts
+from hostbench.facts.gpu import NO_CUDA_INDEX, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml
 from hostbench.facts.record import Fact, Group, Unknown
 from hostbench.facts.torch_probe import TorchState
@@ -45,7 +45,6 @@ def test_a_healthy_gpu() -> None:
         "pcie_max_width": 16,
         "power_limit_w": 700.0,
         "throttle_reasons": "idle",
-        "virtualization": "none",
         "ecc": "on",
         "mig": "off",
         "num_other_processes": 0,
@@ -202,7 +201,7 @@ def pair(*gpus: FakeGpu) -> Nvml:
 
 def test_without_the_probe_only_one_gpu_has_a_number() -> None:
     assert cuda_indices(pair(PAIR[0]), ()) == [0]
-    assert cuda_indices(pair(), ()) == [Unknown(ORDER_UNKNOWN)] * 2
+    assert cuda_indices(pair(), ()) == [Unknown(NO_CUDA_INDEX)] * 2
 
 
 def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:

@@ -44,16 +44,15 @@ def works(mhz: int = 1755, bits: int = 0) -> FakeGpu:
 
 
 IDLE, RAMP, SLOW = works(345, 0x1), works(900, 0x8), works(600, 0x40)
-NONE = Unknown("no load was seen while the GPU was watched")
-SHORT = Unknown("no load lasted for two readings of the GPU")
-ALL = "power-cap,software-thermal,hardware-thermal"
+NONE = Unknown(watch.NO_LOAD)
+ALL = "hardware-thermal,power-cap,software-thermal"
 
 
 @pytest.mark.parametrize(
     ("readings", "clock", "reasons"),
     [
         pytest.param([IDLE, IDLE], NONE, NONE, id="idle"),
-        pytest.param([IDLE, works(), IDLE, works(), IDLE], SHORT, SHORT, id="load never lasted"),
+        pytest.param([IDLE, works(), IDLE, works(), IDLE], NONE, NONE, id="load never lasted"),
         pytest.param(
             [works(), works(1700, 0x4), works(300, 0x60), works(1500)],
             *(300, ALL),

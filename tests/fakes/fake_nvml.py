@@ -64,7 +64,6 @@ class FakeGpu:
     nvlinks_up: int = 18
     c2c_links: int = 0
     mig: bool = False
-    virtualization: int = 0
     clocks_mhz: tuple[int, int] = (345, 3201)  # SM and memory, at rest
     throttle_bits: int = 0x1
     counter_bits: int = 64  # width of the byte counters: they wrap there
@@ -193,7 +192,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda load, gpu: gpu.max_link[0],
     "nvmlDeviceGetMaxPcieLinkWidth": lambda load, gpu: gpu.max_link[1],
     "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda load, gpu: 5,  # in another slot
-    "nvmlDeviceGetVirtualizationMode": lambda load, gpu: gpu.virtualization,
     "nvmlDeviceGetMigMode": lambda load, gpu: [int(gpu.mig)] * 2,
     "nvmlDeviceGetMaxMigDeviceCount": lambda load, gpu: 7 if gpu.mig else 0,
     "nvmlDeviceGetMigDeviceHandleByIndex": lambda load, gpu, index: _nth(
@@ -228,7 +226,6 @@ def _refusing(code: int, names: str) -> dict[str, Any]:
 _OLD_DRIVER = FakeGpu(errors=_refusing(FUNCTION_NOT_FOUND, "MemoryBusWidth C2cModeInfoV"))
 _VGPU = FakeGpu(
     name="NVIDIA A40-48Q",
-    virtualization=2,
     errors=_refusing(
         NOT_SUPPORTED,
         "CurrPcieLinkGeneration CurrPcieLinkWidth MaxPcieLinkGeneration MaxPcieLinkWidth "

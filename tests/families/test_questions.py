@@ -256,7 +256,6 @@ GH200, X1 = {**C2C, "name": "NVIDIA GH200 480GB"}, {**C2C, "name": "NVIDIA X1"}
 HIDDEN = {
     **{name: {"value": None, "why": "a vGPU does not tell"} for name in H200},
     "name": "NVIDIA X1",
-    "virtualization": "vgpu",
 }
 
 

@@ -24,7 +24,7 @@ def verdicts(gpu: FakeGpu, during: FakeGpu | None = None) -> dict[str, str]:
     ("gpu", "during", "kinds"),
     [
         (FakeGpu(), None, ["fine"]),
-        (FakeGpu(link=(1, 16)), None, ["asleep", "fine"]),
+        (FakeGpu(link=(1, 16)), None, ["fine"]),
         (FakeGpu(link=(1, 16)), FakeGpu(), ["fine"]),
         (FakeGpu(link=(1, 16)), FakeGpu(link=(3, 16)), ["slow"]),
         (FakeGpu(link=(5, 8)), None, ["narrow"]),
@@ -32,7 +32,6 @@ def verdicts(gpu: FakeGpu, during: FakeGpu | None = None) -> dict[str, str]:
         (FakeGpu(link=(4, 8), max_link=(4, 16)), None, ["narrow", "slot"]),
         (FakeGpu(throttle_bits=0x40), None, ["throttled"]),
         (FakeGpu(throttle_bits=0x40), FakeGpu(), ["fine"]),
-        (FakeGpu(virtualization=2), None, ["virtualized"]),
         (FakeGpu(broken=GPU_IS_LOST), None, []),
     ],
 )
