@@ -67,8 +67,8 @@ with left:
     parts.link("trend", "all of this series", case=case)
 with right:
     if picked.num_series > 1:
-        st.caption("Evidence for the largest change; (n of m): it holds for n of the m changes.")
-    parts.listed(evidence_lines(worst, picked.events))
+        st.caption("Evidence for the largest change:")
+    parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
         st.markdown(f"Triage: {plain(text)}")
     typed = commands(worst, store.folder or store.results).splitlines()

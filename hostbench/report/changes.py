@@ -16,7 +16,6 @@ from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import as_typed, parse_series
-from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
@@ -53,10 +52,6 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
-    for text in texts:
-        if text.startswith(MACHINE):
-            name = text.removeprefix(MACHINE)
-            raise UsageError(f"{text!r} is not a series: --machine {name} shows what it has")
     selectors = [parse_series(text) for text in texts]
     for selector in selectors:
         if not any(selector.selects_series(series.id) for series in history.series):
@@ -95,11 +90,9 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
     def blocks() -> list[str | Table]:
         resets = []
         for reset in causes(event for event in chosen.events if event.is_reset):
-            start = min((event.first for event in reset.events), key=lambda own: own.committed_at)
-            since = f"{start.commit[:8]} {start.committed_at:%Y-%m-%d}"
             num = number_of(reset.num_series, "series", "series")
-            machines = ", ".join(reset.machines)
-            resets.append(f"{RESET}: {reset.title}, since {since}: {num} on {machines}")
+            since = f"since {reset.since:%Y-%m-%d}: {num} on {', '.join(reset.machines)}"
+            resets.append(f"{RESET}: {reset.title}, {since}")
         first = table(with_subjects(listed, root)) if listed else "no change to show"
         more = [f"not listed: {rest}; --all lists them"] if rest else []
         return [first, "", *sorted(resets), *more, *summary(chosen)]
@@ -115,17 +108,14 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
 
 def summary(chosen: History) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
-    effects = sorted(series.detectable for series in chosen.series if series.detectable is not None)
+    effects = [series.detectable for series in chosen.series if series.detectable is not None]
     num = sum(series.judged for series in chosen.series)
-    fewer = f"fewer than {FEWEST_POINTS} points"
     line = (
         f"{number_of(num, 'series', 'series')} judged along commits, "
-        f"{len(chosen.series) - num} too short ({fewer})"
+        f"{len(chosen.series) - num} too short (fewer than {FEWEST_POINTS} points)"
     )
-    if ended := num - len(effects):
-        line += f"; {ended} of them only up to their newest baseline reset ({fewer} since)"
     if effects:
-        middle, worst = statistics.median(effects), effects[-1]
+        middle, worst = statistics.median(effects), max(effects)
         line += f"; smallest detectable effect: median {middle:.1%}, worst {worst:.1%}"
     return [*filter(None, (line, left_out(chosen)))]
 
@@ -140,16 +130,10 @@ def left_out(chosen: History) -> str:
 # ---- an event in words --------------------------------------------------------------------------
 
 
-def evidence_lines(event: Event, others: Sequence[Event] = ()) -> list[str]:
-    """The evidence for its cause, a line each; commits in one. Of `others` with the same cause how
-    many have it, where not all do."""
+def evidence_lines(event: Event) -> list[str]:
+    """The evidence for its cause, a line each; commits in one."""
     series = "other series of this machine" if event.case else "series of this machine"
-    num = Counter(kind for own in others for kind in {evidence.kind for evidence in own.evidence})
-    lines = []
-    for evidence in event.evidence:
-        text = WORDS[evidence.kind].format(text=evidence.text, series=series)
-        is_of_all = num[evidence.kind] == len(others)
-        lines.append(text if is_of_all else f"{text} ({num[evidence.kind]} of {len(others)})")
+    lines = [WORDS[own.kind].format(text=own.text, series=series) for own in event.evidence]
     words = {True: "most likely", False: "less likely"}
     if event.cause == "environment":  # a fact did it
         words = dict.fromkeys(words, "commits in between")
@@ -158,8 +142,8 @@ def evidence_lines(event: Event, others: Sequence[Event] = ()) -> list[str]:
         names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in commits]
         parts.append(f"{word} {'; '.join(names)}")
     if len(event.commits) > SHOWN_COMMITS:
-        parts[-1] += f" and {len(event.commits) - SHOWN_COMMITS} more"
-    return [*lines, *(["; ".join(parts)] if parts else [])]
+        parts.append(f"{len(event.commits) - SHOWN_COMMITS} more")
+    return [*lines, "; ".join(parts)] if parts else lines
 
 
 def entry_in_words(event: Event) -> str:

@@ -2,18 +2,26 @@
 Pure functions on facts."""
 
 import importlib.util
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from hostbench.core.case import Case
 from hostbench.core.errors import INSTALL_TABLE, TABLE, install
 from hostbench.core.units import format_bytes
 from hostbench.facts.gpu import Hardware
-from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of, why_unknown
+from hostbench.facts.record import (
+    Facts,
+    Unknown,
+    busy,
+    gpu_groups,
+    number_of,
+    text_of,
+    value_of,
+    why_unknown,
+)
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.verdict import link_verdicts
 from hostbench.measure.workload import Workload
@@ -72,22 +80,20 @@ def untested_torch(torch: TorchState) -> Diagnosis | None:
 
 def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
     """That there are GPUs, that torch cannot use them, and what may help."""
-    mute = [why for group in gpu_groups(facts) if (why := why_unknown(facts, group, "name"))]
-    if torch.cuda_runtime is None:
-        remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
-    elif mute:
-        remedy = mute[0]
-    elif hardware.seen_by == "proc" and hardware.why:
-        remedy = hardware.why
-    elif hardware.seen_by == "pci":
-        remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
-    else:
-        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or repair it"
+    remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
+    if torch.cuda_runtime:
+        remedy = (
+            f"install or repair an NVIDIA driver that supports CUDA {torch.cuda_runtime}; in a "
+            "container: --gpus all"
+        )
+    unknown = [why_unknown(facts, group, "name") for group in gpu_groups(facts)]
+    remedies = [*unknown, hardware.why, remedy]
     return Diagnosis(
         "broken",
         f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda does not "
         f"work: {torch.error}",
-        f"{remedy}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''",
+        "; ".join(dict.fromkeys(filter(None, remedies)))
+        + "; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''",
     )
 
 
@@ -95,17 +101,15 @@ def _software(
     facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
 ) -> Iterator[Diagnosis]:
     """torch, and the tools."""
-    wrong = without_torch(torch)
-    if wrong is None and (untested := untested_torch(torch)) is not None:
-        yield untested
-    if wrong is None and hardware.visible and not torch.cuda_works:
-        wrong = without_cuda(facts, hardware, torch)
+    wrong = without_torch(torch) or untested_torch(torch)
     if wrong is not None:
         yield wrong
-    asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
+    if torch.importable and hardware.visible and not torch.cuda_works:
+        yield without_cuda(facts, hardware, torch)
+    asv = text_of(facts, "software", "asv")
     if asv != ASV_TESTED:
-        text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
-        yield Diagnosis("warn", text if asv else "asv is not installed: no history", remedy)
+        text = f"asv is {asv or 'not installed'}; hostbench is tested with {ASV_TESTED}"
+        yield Diagnosis("warn", text, f"pip install asv=={ASV_TESTED}")
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
         yield Diagnosis("warn", text, "install git")
@@ -131,22 +135,19 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
     for group in groups:
         if why := why_unknown(facts, group, "name"):
             works = len(torch.devices) == len(groups)
-            more = " NVML, though CUDA works: its facts are unknown" if works else ""
-            level: Severity = "warn" if works else "broken"
-            yield Diagnosis(level, f"{group} does not answer{more}", why)
+            more = " NVML, though CUDA works" * works
+            yield Diagnosis("warn" if works else "broken", f"{group} does not answer{more}", why)
 
 
 def _host(facts: Facts) -> Iterator[Diagnosis]:
     """The host, its links, and each GPU."""
     governor = text_of(facts, "host", "cpu_governor") or ""
-    load = number_of(facts, "host", "load_average_1min") or 0
-    cores = number_of(facts, "host", "num_logical_cores") or math.inf
+    load = busy(facts, {})
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
         yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
-    if load > cores:
-        text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
-        yield Diagnosis("warn", text, "measure when it is idle")
+    if load:
+        yield Diagnosis("warn", f"machine busy: {load}", "measure when it is idle")
     if value_of(facts, "host", "virtualized"):
         yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
     has_nvml = text_of(facts, "nvml", "driver") is not None
@@ -232,29 +233,19 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
 
 def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
     """What was measured of the host's memory is among it."""
-    cores = number_of(facts, "host", "num_usable_cores")
-    memory = number_of(facts, "host", "memory_bytes")
-    parts = [
-        text_of(facts, "host", "cpu_model") or "unknown CPU",
-        "cores unknown" if cores is None else f"{cores:.0f} usable cores",
-        "memory unknown" if memory is None else f"{format_bytes(memory)} memory",
-    ]
-    yield "CPU", ", ".join(parts)
+
+    def shown(group: str, name: str, form: Callable[[Any], str] = str) -> str:
+        fact = facts.get(group, {}).get(name)
+        return "unknown" if fact is None else str(fact) if isinstance(fact, Unknown) else form(fact)
+
+    cores, memory = shown("host", "num_usable_cores"), shown("host", "memory_bytes", format_bytes)
+    yield "CPU", f"{shown('host', 'cpu_model')}, usable cores: {cores}, memory: {memory}"
     for group in gpu_groups(facts):
-        memory = number_of(facts, group, "memory_bytes")
-        link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]
-        parts = [_shown(facts, group, "name")]
-        parts += [format_bytes(memory)] if memory is not None else []
-        parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
-        yield group.upper(), ", ".join(parts)
-    container = _shown(facts, "host", "container")
-    yield "kernel", f"{_shown(facts, 'host', 'kernel')}; container: {container}"
+        memory = shown(group, "memory_bytes", format_bytes)
+        link = " x".join(shown(group, f"pcie_max_{name}") for name in ("generation", "width"))
+        yield group.upper(), f"{shown(group, 'name')}, memory: {memory}, PCIe: {link}"
+    yield "kernel", f"{shown('host', 'kernel')}; container: {shown('host', 'container')}"
     built = f"built for CUDA {torch.cuda_runtime}" if torch.cuda_runtime else "a build without CUDA"
     yield "torch", f"{torch.version}, {built}" if torch.version else f"none ({torch.error})"
     if gpu_groups(facts):
-        yield "driver", _shown(facts, "nvml", "driver")
-
-
-def _shown(facts: Facts, group: str, name: str) -> str:
-    fact = facts.get(group, {}).get(name)
-    return "unknown" if fact is None else str(fact)
+        yield "driver", shown("nvml", "driver")

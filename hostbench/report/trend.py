@@ -1,9 +1,10 @@
 """Series over their runs: their points, the levels between their changes, what changed when; and a
 chart of up to six of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -33,17 +34,12 @@ DAYS = "days"
 """Name of the selection: the days that were dragged over."""
 MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "failed", "skipped"
 _SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: charts.CROSS, SKIPPED: "M0,-1.4L0,1.4"}
-_FILLED = {MEASURED: 1, SCRATCH: 0, FAILED: 0, SKIPPED: 0}
-CHANGE, FACTS = "change", "facts"
-_DASHES = {CHANGE: [1, 0], FACTS: [2, 3]}
 _LABELS = {"time": charts.SECONDS, "bytes": charts.BYTES}
 _MOST_LABELS, _LABEL_HEIGHT = 4, 13
 _AROUND = 30
 """Points on each side of an event."""
 _FIRST_POINTS = 8
 _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
-_FAR = 20
-"""Between the usual values of two series: farther apart they share a logarithmic axis."""
 TALL = 400
 TimeOf = Literal["committed_at", "started_at"]
 """Which date of a run is on the horizontal axis."""
@@ -64,7 +60,7 @@ class Trend:
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
     would not be seen, `low` and `high` (NaN where it is not known)."""
     rules: list[Spec]
-    """What changed: `x`, `kind`, `text`, and `size`: of several at once the largest is named."""
+    """What changed: `x`, `text`, `color`, and `size`: of several at once the largest is named."""
 
 
 def units_of(every: Sequence[pd.DataFrame]) -> list[str]:
@@ -95,14 +91,14 @@ def trend(
         if points["x"].min() <= x <= points["x"].max():
             change = "" if event.is_reset else units.format_change(event.effect)
             text = f"{change} {what(event).removeprefix('commit ')}".strip()
-            rules.append({"x": x, "kind": CHANGE, "text": text, "size": abs(event.effect)})
+            rules.append({"x": x, "color": PINK, "text": text, "size": abs(event.effect)})
             edges.append(x)
     for fact in SETUP:
         known = rows[[by, fact]].dropna().itertuples(index=False)
         for (_, before), (at, after) in pairwise(known):
             if before != after:
                 text = f"{fact} {before} -> {after}"
-                rules.append({"x": _ms(at), "kind": FACTS, "text": text, "size": 0.0})
+                rules.append({"x": _ms(at), "color": GREY, "text": text, "size": 0.0})
     drawn = _thinned(points, most)
     about = rows.loc[drawn.index, _WORDED].assign(y=drawn["y"]).astype(object)
     about = about.where(about.notna(), None)
@@ -207,26 +203,22 @@ def chart(
     points = pd.concat([series.points for series in trends], ignore_index=True)
     levels = pd.concat([series.levels for series in trends], ignore_index=True)
     names, is_many = [series.name for series in trends], len(points) > charts.MANY
-    rules = pd.DataFrame(
-        [rule for series in trends for rule in series.rules], columns=["x", "kind", "text", "size"]
-    )
-    rules = rules.sort_values("size", ascending=False, kind="stable").drop_duplicates("x")
-    is_log = _is_log(points)
-    bottom, top = _domain(points, levels, is_log)
+    rules = [rule for series in trends for rule in series.rules]
+    rules.sort(key=itemgetter("size"))
+    largest = {rule["x"]: rule for rule in rules}  # of several at once
+    rules = sorted(largest.values(), key=itemgetter("size"), reverse=True)
+    domain = _domain(points, levels)
     room = 6 + _LABEL_HEIGHT * min(len(rules), _MOST_LABELS)
     key = charts.legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
     color: Any = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
     along = {"type": "utc", "padding": 20}
     x = field("x:T", title=x_title, axis=charts.TIME_AXIS, scale=along)
     axis = {"labelExpr": _LABELS.get(unit, charts.PLAIN), "tickCount": 6}
-    axis |= {"values": charts.round_numbers(bottom, top)} if is_log else {}
-    up = {"type": "log" if is_log else "linear", "domain": [bottom, top], "nice": False}
-    title = UNITS[unit][0] + ", log" * is_log
-    y, low = (field(f"{name}:Q", title=title, axis=axis, scale=up) for name in ("y", "low"))
+    up: Any = {"title": UNITS[unit][0], "axis": axis, "scale": {"domain": domain, "nice": False}}
+    y, low = field("y:Q", **up), field("low:Q", **up)
     span: Any = {"x": x, "x2": {"field": "x2"}}
     high = {"field": "high"}
     bands = levels[levels["low"].notna()]
-    bands = bands.assign(low=bands["low"].clip(lower=bottom))  # a log axis has no zero
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
@@ -237,32 +229,33 @@ def chart(
         layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         layer(levels, "rule", {"strokeWidth": 2.5, "clip": True}, **span, y=y, **color),
         layer(interval, "rule", charts.WHISKER, x=x, y=low, y2=high, **color),
-        _marks(points.assign(y=points["y"].fillna(bottom)), x, y, names, 14 if is_many else 60),
+        _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, names, 14 if is_many else 60),
     ]
     spec = charts.sized(layers, height)
     return charts.on_canvas(spec) if is_many else spec
 
 
-def _rules(rules: pd.DataFrame, x: Spec, middle: float) -> list[Spec]:
+def _rules(rules: list[Spec], x: Spec, middle: float) -> list[Spec]:
     """A line for each change, which a pointer names; of the largest a label over the chart, on a
     row of its own."""
-    tip = field("text:N", title="what changed")
-    color, dash = field("color:N", scale=None), _by_kind(_DASHES)
-    rules = rules.assign(color=np.where(rules["kind"] == FACTS, GREY, PINK))
-    look: Spec = {"strokeWidth": 1.5}
-    layers = [layer(rules, "rule", look, x=x, color=color, strokeDash=dash, tooltip=tip)]
-    for row, rule in enumerate(rules.head(_MOST_LABELS).to_dict("records")):
-        align = "left" if rule["x"] < middle else "right"
-        look = {"baseline": "bottom", "fontSize": 11, "limit": 180, "align": align}
-        look |= {"dy": -5 - _LABEL_HEIGHT * row}
-        text = field("text:N")
-        layers.append(layer([rule], "text", look, x=x, y={"value": 0}, text=text, tooltip=tip))
+    tip, color = field("text:N", title="what changed"), field("color:N", scale=None)
+    layers = [layer(rules, "rule", {"strokeWidth": 1.5}, x=x, color=color, tooltip=tip)]
+    for row, rule in enumerate(rules[:_MOST_LABELS]):
+        look: Spec = {"baseline": "bottom", "fontSize": 11, "limit": 180}
+        look["align"] = "left" if rule["x"] < middle else "right"
+        look["dy"] = -5 - _LABEL_HEIGHT * row
+        above: Any = {"y": {"value": 0}, "text": field("text:N"), "tooltip": tip}
+        layers.append(layer([rule], "text", look, x=x, **above))
     return layers
 
 
 def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: int) -> Spec:
     """The points, which may be clicked, and dragged over; what has no number is on the axis."""
     hue = field("series:N", scale=scale(names, PALETTE), legend=None)
+    shape, filled = (
+        field("kind:N", scale=scale([*_SHAPES], values), legend=None)
+        for values in ([*_SHAPES.values()], [1, 0, 0, 0])
+    )
     several = [name for name in ("series", "machine") if points[name].nunique() > 1]
     spec = layer(
         points,
@@ -271,8 +264,8 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: i
         clicks=("run_id", "series", "machine"),
         x=x,
         y=y,
-        shape=_by_kind(_SHAPES),
-        fillOpacity=_by_kind(_FILLED),
+        shape=shape,
+        fillOpacity=filled,
         stroke=hue,
         fill=hue,
         tooltip=[field("text:N", title="point"), *(field(f"{name}:N") for name in several)],
@@ -282,24 +275,12 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: i
     return spec
 
 
-def _by_kind(looks: Mapping[str, Any]) -> Spec:
-    return field("kind:N", scale=scale([*looks], [*looks.values()]), legend=None)
-
-
-def _is_log(points: pd.DataFrame) -> bool:
-    """Where one series would lie on the axis of another."""
-    usual = points.groupby("series")["y"].median()
-    return bool(points["y"].min() > 0 and usual.max() > _FAR * usual.min())
-
-
-def _domain(points: pd.DataFrame, levels: pd.DataFrame, is_log: bool) -> list[float]:
+def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
     cut; zero to one where nothing has a number."""
     values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
     if values.empty:
         return [0.0, 1.0]
-    if is_log:
-        return [float(0.9 * points["y"].min()), float(1.1 * values.max())]
     middle = float(points["y"].median())
     low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
     room = 0.02 * (high - low)  # a point is no half

@@ -189,8 +189,8 @@ def test_the_page_says_it_in_words(doctor: Doctor) -> None:
     assert code == 0
     for text in (
         "machine  1x-nvidia-h200",
-        "AMD EPYC, 2 usable cores, 16GiB memory",
-        "GPU0     NVIDIA H200, 140GiB, PCIe 5 x16",
+        "AMD EPYC, usable cores: 2, memory: 16GiB",
+        "GPU0     NVIDIA H200, memory: 140GiB, PCIe: 5 x16",
         "2.13.0, built for CUDA 13.0",
         "transfer.host_to_device",
         "Skipped:",
@@ -205,7 +205,10 @@ def test_the_page_says_it_in_words(doctor: Doctor) -> None:
 def test_what_is_broken_has_exit_code_4_also_where_nothing_is_known(doctor: Doctor) -> None:
     code, page = doctor(LACKING, NO_GPU, {})
     assert code == 4 and "\nbroken " in page
-    assert "unknown CPU, cores unknown, memory unknown" in page and "Will run: 0 cases" in page
+    assert (
+        "CPU      unknown, usable cores: unknown, memory: unknown" in page
+        and "Will run: 0 cases" in page
+    )
     code, page = doctor(CPU_TORCH, H200, facts_of(FakeNvml()), "json")
     shown = json.loads(page)
     assert code == 4 and shown["findings"][0]["level"] == "broken"

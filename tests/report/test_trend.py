@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from hostbench.judge.grid import marked
+from hostbench.report.charts import GREY
 from hostbench.report.history import history_of
 from hostbench.report.trend import SHARE, around, chart, trend, units_of
 from hostbench.store.results import Results
@@ -70,11 +71,11 @@ def test_the_largest_changes_have_a_label_over_the_chart_on_rows_of_their_own(
     first, last = line.points["x"].iloc[[0, -1]]
     shares = (0.0, 0.05, 0.3, 0.35, 0.4, 0.98)
     every = [
-        {"x": first + share * (last - first), "kind": "facts", "text": str(share), "size": share}
+        {"x": first + share * (last - first), "color": GREY, "text": str(share), "size": share}
         for share in shares
     ]
     spec = chart([replace(line, rules=every)], "time")
-    (rules,) = [own for own in spec["layer"] if "strokeDash" in own["encoding"]]
+    rules = next(own for own in spec["layer"] if own["mark"]["type"] == "rule")
     assert {rule["text"] for rule in rules["data"]["values"]} == {*map(str, shares)}
     labels = [own for own in spec["layer"] if own["mark"]["type"] == "text"]
     texts = [own["data"]["values"][0]["text"] for own in labels]
