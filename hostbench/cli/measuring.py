@@ -13,6 +13,7 @@ from hostbench.cli.output import program, short, show, terminal, typed_again, wa
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.asv_config import asv_results, project_root
 from hostbench.core.case import Case, parse_selector
+from hostbench.core.clock import now
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -28,8 +29,9 @@ from hostbench.families import known, load, user_families
 from hostbench.judge.two_sides import Comparison
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import between
-from hostbench.report.doctor import without_cuda, without_torch
+from hostbench.report.doctor import untested_torch, without_cuda, without_torch
 from hostbench.report.screen import screen
+from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
 from hostbench.store import archive
@@ -75,6 +77,14 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     collect = _facts_of(device, simulation)
     host_facts = collect()
     machine = _machine(options.machine, device, host_facts)
+    # runs are ordered by when they began, and named so
+    runs = [path.name for path in (results / machine / "runs").glob(f"2*{archive.SUFFIX}")]
+    newest = max(runs, default="").removesuffix(archive.SUFFIX)
+    if keeps and newest[:16] > run_id(None)[:16]:
+        warn(
+            f"run {newest} of this machine began later than now, {now()}: if the clock is wrong "
+            "set it (`timedatectl`), else delete that run; until then their order is wrong"
+        )
     plan = Plan(
         profile=(QUICK if options.quick else STANDARD).of(options.launches, options.deadline),
         cases=cases,
@@ -140,6 +150,8 @@ def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.
         return lambda: facts.collect() | link
     torch = facts.probe_torch(device)
     wrong = without_torch(torch)
+    if wrong is None and (untested := untested_torch(torch)) is not None:
+        warn(f"{untested.text}; {untested.remedy}")
     collect = partial(facts.collect, torch_state=torch)
     if wrong is None and device == "cuda" and not torch.cuda_works:
         wrong = without_cuda(collect(), facts.nvidia_hardware(), torch)

@@ -32,10 +32,11 @@ from hostbench.core.records import CaseRecord, Launch, Measurement, Run
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
+from hostbench.store import archive
 from hostbench.store.points import case_rows
 from hostbench.vcs import measure
 from tests.commands import hostbench, python
-from tests.fakes.builders import InProcess
+from tests.fakes.builders import InProcess, copy_case, record, run
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -148,6 +149,11 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
     assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1
     assert not results.exists()
     hostbench(*SIMULATED, "--case", ONE)  # needs none
+    monkeypatch.setattr(measure, "Launcher", launcher(lambda _, one: one))
+    for version, which in (("1.13.1", "older than"), ("3.0.0", "of a later major version than")):
+        torch = TorchState(installed=True, importable=True, version=version)
+        err = hostbench("run", "--device", "cpu", "--case", ONE, "--launches", "1").err
+        assert f"torch {version} is {which} 2.6" in err and "make bench" in err
 
 
 # Exit codes
@@ -266,6 +272,14 @@ def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(stage: Path) -> No
     assert len(first.winners()) == 1 and not first.is_whole
     assert "out of time; what was measured is stored\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
+
+
+def test_a_clock_that_was_set_back_is_named(results: Path) -> None:
+    later = {"run_id": "29991121T120000Z-1a2b3c4d-0001", "machine": "simulated-shelf"}
+    archive.write(results, run([record(copy_case())], **later))
+    err = hostbench(*SIMULATED, "--case", ONE).err
+    assert f"run {later['run_id']} of this machine began later than now" in err
+    assert "timedatectl" in err and len(runs_of(results)) == 2
 
 
 @pytest.mark.parametrize("step_s", [-86_400, 86_400])
