@@ -4,31 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
-from hostbench.device.activity import Activity, Observation, busy, copied, length, shared
+from hostbench.device.activity import copied
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared
-
-
-def piece(what: str, start_s: float, end_s: float, nbytes: int = 0) -> Activity:
-    return Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes)
-
-
-def test_intervals_are_joined_and_shared() -> None:
-    seen = [
-        piece("H2D pinned", 0.0, 2.0, 8),
-        piece("H2D pinned", 1.0, 3.0, 8),
-        piece("D2H pageable", 5.0, 6.0, 1),
-        piece("compute", 2.0, 5.5),
-    ]
-    copies = busy(seen, kinds=("H2D", "D2H"))
-    assert copies == [(0.0, 3.0), (5.0, 6.0)]
-    assert length(copies) == 4.0
-    assert shared(copies, busy(seen, kinds=("compute",))) == pytest.approx(1.5 / 3.5)
-    assert shared(copies, []) == 0.0
-    assert copied(seen) == {"H2D pinned": 16, "D2H pageable": 1}
 
 
 class Counting(SimulatedDevice):
@@ -132,14 +112,3 @@ def test_busy_is_what_the_device_works_in_a_step() -> None:
 
     found = evidence.gather(device, Prepared(step=step, depth=4, warmup_steps=1)).findings
     assert found["busy_s"] == pytest.approx(0.001)
-
-
-def test_a_device_that_cannot_be_observed_says_why() -> None:
-    class Blind(SimulatedDevice):
-        def observe(self, *_: object, **options: object) -> Observation:
-            raise Unavailable("no CUPTI here")
-
-    device = Blind()
-    found = evidence.gather(device, copy_case(device))
-    assert found.findings == {}
-    assert found.proofs["copies"] == "unavailable: no CUPTI here"

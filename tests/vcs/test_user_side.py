@@ -25,7 +25,7 @@ from hostbench.core.own_package import OwnPackage
 from hostbench.core.user_project import WORKLOADS
 from hostbench.runner import server
 from hostbench.vcs import repo, side
-from hostbench.vcs.repo import Checkout, differ
+from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import own_project
 from tests.scratch import git
@@ -211,16 +211,6 @@ def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
     write(root, benchmarks__sides_py=f"{WORKLOAD.format(more='')}\nQUESTIONS = 'Is it fast?'")
     with pytest.raises(UsageError, match=r"QUESTIONS of the family 'sides' is 'Is it fast\?', no"):
         families.questions("sides")
-
-
-def test_only_what_is_measured_can_differ(root: Path) -> None:
-    first = git(root, "rev-parse", "HEAD")
-    write(root, benchmarks__sides_py="# other")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "workloads")
-    assert not differ(root, first, "HEAD", side.measured_paths(root))
-    commit(root, 3)
-    assert differ(root, first, "HEAD", side.measured_paths(root))
 
 
 @pytest.mark.parametrize("text", ['PRELOAD = "mine"', 'PRELOAD = ("mine", "nonesuch")'])
