@@ -10,13 +10,13 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import hostbench
 from hostbench.core import own_package, user_project
@@ -27,14 +27,13 @@ from hostbench.families.question import Picture
 from hostbench.measure.workload import REGISTRY, Suite, Workload, check_family
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(NamedTuple):
     """A file that declares workloads, or cannot be imported."""
 
     path: Path
     is_ours: bool
     """hostbench's own, and no project's."""
-    module: ModuleType | None = None
+    module: ModuleType | None
     broken: str = ""
     """Why it cannot be imported, and where."""
 
@@ -144,28 +143,25 @@ def _imported(folder: Path | None) -> dict[str, Family]:
     package = user_project.package() if folder or own_package.VARIABLE in os.environ else None
     if package is not None:
         own_package.import_from(package)
-    families: dict[str, Family] = {}
-    for family in chain(_in_folder(our_benchmarks(), "hostbench"), _in_folder(folder, "user")):
-        name = family.path.stem
-        if other := families.get(name):
-            raise UsageError(
-                f"{family.path} and {other.path} are both the family {name!r}: rename one"
-            )
+    families = _in_folder(our_benchmarks(), is_ours=True)
+    for name, family in (_in_folder(folder, is_ours=False) if folder else {}).items():
+        if name in families:
+            raise UsageError(f"{family.path}: hostbench has a family {name!r}; rename yours")
         families[name] = family
     order = {name: getattr(family.module, "ORDER", 50) for name, family in families.items()}
     return {name: families[name] for name in sorted(families, key=lambda n: (order[n], n))}
 
 
-def _in_folder(folder: Path | None, origin: str) -> Iterator[Family]:
+def _in_folder(folder: Path, *, is_ours: bool) -> dict[str, Family]:
     """Its files that declare workloads or cannot be imported, as modules of a package made for
     them: not of that which asv makes of HEAD's. Their workloads are registered."""
-    if folder is None:
-        return
-    package = sys.modules[f"benchmarks_of_{origin}"] = ModuleType(f"benchmarks_of_{origin}")
-    package.__path__, is_ours = [str(folder)], origin == "hostbench"
+    package = ModuleType("benchmarks_of_hostbench" if is_ours else "benchmarks_of_user")
+    package.__path__ = [str(folder)]
+    sys.modules[package.__name__] = package
+    families = {}
     for path in user_project.workload_files(folder):
-        name, why, suites = f"{package.__name__}.{path.stem}", "", list[type[Suite]]()
-        module = None
+        name, why, module = f"{package.__name__}.{path.stem}", "", None
+        suites: list[type[Suite]] = []
         try:
             module = importlib.import_module(name)
             values = [value for value in vars(module).values() if isinstance(value, type)]
@@ -179,8 +175,8 @@ def _in_folder(folder: Path | None, origin: str) -> Iterator[Family]:
             why = str(error)
         if why:
             why = f"the family {path.stem!r} cannot be imported: {why}"
-            yield Family(path=path, is_ours=is_ours, broken=why)
+            families[path.stem] = Family(path, is_ours, None, why)
         elif suites:
-            for suite in suites:
-                REGISTRY[suite.declared.name] = suite.declared
-            yield Family(path=path, is_ours=is_ours, module=module)
+            families[path.stem] = Family(path, is_ours, module)
+            REGISTRY.update({suite.declared.name: suite.declared for suite in suites})
+    return families
