@@ -21,9 +21,6 @@ Calls = dict[tuple[str, int], str]
 """Name of a process group, and number of a collective in it -> operation; the last one last."""
 NUM_CALLS = 100  # that are held: writing out torch's 2,000 takes 0.1 s
 _CHOICE = re.compile(r"Bytes -> Algo (\w+) proto (\w+)")
-_NAMES = "TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE PAT".split()
-_ALGORITHMS = {str(number): name for number, name in enumerate(_NAMES)}
-_PROTOCOLS = {"0": "LL", "1": "LL128", "2": "SIMPLE"}
 
 
 def answer(channel: Connection, backend: str) -> None:
@@ -79,11 +76,6 @@ class NcclLog:
 
 
 def choices(text: str) -> str | None:
-    """From lines such as `AllReduce: 4096 Bytes -> Algo RING proto LL`; older NCCLs have numbers
-    (`Algo 1 proto 0`, as in its nccl_common.h)."""
-
-    chosen = [
-        f"{_ALGORITHMS.get(algorithm, algorithm)} {_PROTOCOLS.get(protocol, protocol)}"
-        for algorithm, protocol in _CHOICE.findall(text)
-    ]
-    return ", ".join(dict.fromkeys(chosen)) or None
+    """From lines such as `AllReduce: 4096 Bytes -> Algo RING proto LL`; older NCCLs have numbers,
+    which are left as they are."""
+    return ", ".join(dict.fromkeys(map(" ".join, _CHOICE.findall(text)))) or None

@@ -57,9 +57,7 @@ def nvidia_hardware(
 
     def names_of(nvml: Nvml) -> tuple[str, ...]:
         gpus = nvml.handles()
-        names = [
-            nvml.read("nvmlDeviceGetName", gpu) for gpu in gpus if not isinstance(gpu, Unknown)
-        ]
+        names = [nvml.ask("nvmlDeviceGetName", gpu) for gpu in gpus if not isinstance(gpu, Unknown)]
         return tuple(map(str, names)) or (UNNAMED,) * len(gpus)
 
     try:
@@ -125,7 +123,7 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
     num = len(nvml.handles())
     if num == 1 and not uuid_hashes:
         return [0]
-    by_hash = {hash_uuid(uuid): index for index, uuid in nvml.uuids() if isinstance(uuid, str)}
+    by_hash = {hash_uuid(uuid): index for uuid, index in nvml.index_by_uuid().items()}
     order = [by_hash.get(uuid_hash) for uuid_hash in uuid_hashes]
     return [order.index(i) if i in order else Unknown(NO_CUDA_INDEX) for i in range(num)]
 
@@ -133,4 +131,4 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
     """These facts of the driver, or of a GPU, whose handle may be why it has none."""
     lost = next((own for own in handle if isinstance(own, Unknown)), None)
-    return {row.name: lost or nvml.read(row.read, *handle, why=row.why) for row in rows if row.read}
+    return {row.name: lost or nvml.ask(row.read, *handle, why=row.why) for row in rows if row.read}

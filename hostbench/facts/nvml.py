@@ -7,8 +7,7 @@ call never returns where the driver is stuck: whoever cannot wait for ever asks 
 import hashlib
 import importlib
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +16,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from hostbench.facts.host import read_int
-from hostbench.facts.record import Fact, Unknown
+from hostbench.facts.record import Unknown
 
 T = TypeVar("T")
 Call = str | Callable[..., Any]
@@ -103,19 +102,17 @@ class Nvml:
 
     library: Any
 
-    def ask(self, call: Call, *arguments: Any) -> Any:
-        """What that call answers, or the Unknown that says why it does not."""
+    def ask(self, call: Call, *arguments: Any, why: str = "") -> Any:
+        """What that call answers, or the Unknown that says why it does not, or `why` where it
+        answers nothing."""
         try:
             if isinstance(call, str):
-                return getattr(self.library, call)(*arguments)
-            return call(self.library, *arguments)
+                answer = getattr(self.library, call)(*arguments)
+            else:
+                answer = call(self.library, *arguments)
         except Exception as error:
             return Unknown(self.reason(error))
-
-    def read(self, call: Call, *arguments: Any, why: str = "") -> Fact:
-        """As `ask`; `why` where the answer is none."""
-        fact: Any = self.ask(call, *arguments)
-        return Unknown(why or "NVML answered nothing") if fact is None or fact == "" else fact
+        return Unknown(why or "NVML answered nothing") if answer in (None, "") else answer
 
     def reason(self, error: Exception) -> str:
         """Why a call failed, in words. What pynvml makes of a driver that lacks the newest version
@@ -132,29 +129,26 @@ class Nvml:
             raise NvmlUnavailable(count.why)
         return [self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
 
-    def uuids(self) -> Iterator[tuple[int, Fact]]:
-        """The index and the UUID, as torch writes it, of each GPU and of each of its MIG devices;
-        unknown where it is refused. Raises NvmlUnavailable as `handles` does."""
+    def index_by_uuid(self) -> dict[str, int]:
+        """By its UUID, as torch writes it, the index of each GPU that tells it, and of the GPU of
+        each MIG device. Raises NvmlUnavailable as `handles` does."""
+        indices = dict[str, int]()
         for index, gpu in enumerate(self.handles()):
-            if isinstance(gpu, Unknown):
-                yield index, gpu
-                continue
             most = self.ask("nvmlDeviceGetMaxMigDeviceCount", gpu)
             slots = range(0 if isinstance(most, Unknown) else most)
             slices = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot) for slot in slots]
             for device in (gpu, *slices):
-                if not isinstance(device, Unknown):
-                    uuid = self.read("nvmlDeviceGetUUID", device)
-                    yield index, uuid if isinstance(uuid, Unknown) else bare(str(uuid))
+                uuid = self.ask("nvmlDeviceGetUUID", device)
+                if isinstance(uuid, str):
+                    indices[bare(uuid)] = index
+        return indices
 
     def index_of(self, uuid: str) -> int:
-        """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable with a reason."""
-        why = "NVML shows no GPU with this UUID (MIG?)"
-        for index, fact in self.uuids():
-            if fact == bare(uuid):
-                return index
-            why = fact.why if isinstance(fact, Unknown) else why
-        raise NvmlUnavailable(why)
+        """NVML's index of the CUDA device with that UUID. Raises NvmlUnavailable."""
+        index = self.index_by_uuid().get(bare(uuid))
+        if index is None:
+            raise NvmlUnavailable("NVML tells no GPU's UUID that is this one")
+        return index
 
 
 def bare(uuid: str) -> str:
@@ -172,7 +166,6 @@ def hash_uuid(uuid: str) -> str:
 _NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
 _MAX_NVLINKS = 36
 PCI_DEVICES = Path("/sys/bus/pci/devices")
-_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,})(:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
 THROTTLE_WORDS = {
     0x1: "idle",
@@ -219,13 +212,8 @@ def field_value(library: Any, handle: Any, field: Field) -> int:
 def slot(library: Any, handle: Any, name: str) -> int | None:
     """What sysfs has of the GPU's slot in the file of that name; None where that says nothing. NVML
     writes the address as `00000000:18:00.0`."""
-    match = _PCI_ADDRESS.fullmatch(str(library.nvmlDeviceGetPciInfo(handle).busId).lower())
-    return match and read_int(PCI_DEVICES / f"{int(match[1], 16):04x}{match[2]}" / name)
-
-
-def num_other(processes: Any) -> int:
-    """How many of the processes on a GPU are not ours."""
-    return sum(process.pid != os.getpid() for process in processes)
+    domain, _, rest = library.nvmlDeviceGetPciInfo(handle).busId.lower().partition(":")
+    return read_int(PCI_DEVICES / f"{int(domain, 16):04x}:{rest}" / name)
 
 
 def nvlinks(library: Any, handle: Any) -> list[int]:

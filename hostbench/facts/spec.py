@@ -127,7 +127,9 @@ ROWS = (
     _clock("memory_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _MEMORY)),
     _gpu(
         "num_other_processes",
-        lambda n, h: nvml.num_other(n.nvmlDeviceGetComputeRunningProcesses(h)),
+        lambda n, h: sum(
+            process.pid != os.getpid() for process in n.nvmlDeviceGetComputeRunningProcesses(h)
+        ),
         volatile=True,
     ),
     # read together by `watch`

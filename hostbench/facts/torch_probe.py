@@ -17,8 +17,7 @@ SLOW_S = 10.0
 """Then it is said that it may."""
 
 _PROBE = """
-import gc, json, warnings
-gc.disable()  # what torch imports stays: looking for garbage in it takes a quarter of the time
+import json, warnings
 state = {"installed": True, "importable": False, "devices": []}
 try:
     import torch
@@ -43,7 +42,6 @@ except ModuleNotFoundError as error:
 except Exception as error:
     state["error"] = (str(error).strip() or type(error).__name__).splitlines()[0]
 print(json.dumps(state))
-gc.freeze()  # nor is it looked at when this ends
 """
 
 

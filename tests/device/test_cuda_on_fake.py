@@ -244,7 +244,7 @@ def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
         with pytest.raises(Unavailable, match=r"field 198: not supported"):
             devices[0].bytes_counted()
     other = FakeNvml(gpus=(FakeGpu(uuid="GPU-cccc"),))
-    with cuda_machine(nvml=other), pytest.raises(Unavailable, match="no GPU with this UUID"):
+    with cuda_machine(nvml=other), pytest.raises(Unavailable, match="no GPU's UUID"):
         CudaDevice().bytes_counted()
 
 
