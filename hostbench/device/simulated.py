@@ -29,8 +29,6 @@ __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
-_KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
-"""Launches before and after the host has read; what else reads needs none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,21 +144,18 @@ class SimulatedDevice(Device):
 
     def creator(self, fill: Fill, nbytes: int, *, on_host: bool) -> Callable[[], SimulatedBuffer]:
         def create() -> SimulatedBuffer:
-            created, link = self.allocate(nbytes, on_host=on_host), self.link
+            created = self.allocate(nbytes, on_host=on_host)
             if on_host:
                 self.fill(created, fill)
             elif fill != "empty":
-                is_random = fill == "randn"
-                rate = link.device_randn_bytes_per_s if is_random else link.device_bytes_per_s
-                self.enqueue("compute", nbytes / rate, what=COMPUTE)
+                self.enqueue("compute", nbytes / self.link.device_bytes_per_s, what=COMPUTE)
             return created
 
         return create
 
     def fill(self, buffer: SimulatedBuffer, fill: Fill) -> None:
-        link = self.link
-        rate = link.host_randn_bytes_per_s if fill == "randn" else link.host_bytes_per_s
-        self.spend(buffer.nbytes / rate if fill != "empty" else 0.0)
+        if fill != "empty":
+            self.touch(buffer)
 
     def allocator(self, nbytes: int, memory: Memory) -> Callable[[], SimulatedBuffer]:
         pinned, on_host = memory == "pinned", memory != "device"
@@ -276,14 +271,9 @@ class SimulatedDevice(Device):
         if how == "synchronize":
             return self.synchronize
         host = SimulatedBuffer(counter.nbytes, on_host=True)
-        before, after = _KERNELS.get(how, (0, 0))
 
         def read() -> Any:
-            for _ in range(before):
-                self.enqueue("compute", 0.0)
             self.copy(host, counter, blocking=True)
-            for _ in range(after):
-                self.enqueue("compute", 0.0)
             return learned(how, host.token(self.host_s))
 
         return read

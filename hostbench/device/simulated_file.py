@@ -47,8 +47,6 @@ class Link(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     num_copy_engines: OneOrTwo = 2
     host_bytes_per_s: Rate = 20 * GB
     device_bytes_per_s: Rate = 2000 * GB
-    host_randn_bytes_per_s: Rate = 0.5 * GB
-    device_randn_bytes_per_s: Rate = 500 * GB
     num_devices: OneOrTwo = 2
     peer_bytes_per_s: Rate = 400 * GB
     start_worker_s: Duration = 0.01

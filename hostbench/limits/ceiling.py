@@ -119,10 +119,9 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
         if generation and width:
             packets = f"{links.PAYLOAD_BYTES}-byte packets"
             text = f"PCIe Gen{generation:.0f} x{width:.0f}, {packets}{mark}"
-            try:
-                rate = links.pcie(int(generation), int(width))
-            except ValueError as error:
-                return str(error)
+            if generation not in links.GT_PER_S:
+                return f"the rate of PCIe Gen{generation:.0f} is not known here"
+            rate = links.pcie(int(generation), int(width))
             return Ceiling(gb_per_s=rate, text=text, is_pcie=True)
     return f"the link cannot be read{_why(facts, group, 'pcie_max_generation')}"
 
