@@ -11,7 +11,7 @@ import words
 
 from hostbench.families.question import Picture, axis_name
 from hostbench.report import picture
-from hostbench.report.kinds.base import varying
+from hostbench.report.answer import varying
 
 OTHER = "Other"
 MOST_USUAL = 5

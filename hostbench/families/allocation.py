@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median, median_interval
+from hostbench.core.samples import MIN_FOR_INTERVAL, by_launch, median, median_interval
 from hostbench.families import load, question
 from hostbench.families.question import Compare, Figure, Finding, Picture, Row, Rows, Scaling
 
@@ -63,35 +63,30 @@ def _shares(whole: Row, rows: Rows) -> Iterator[Figure]:
         yield Figure(name, median(shares), "share", low=low, high=high, note=note)
 
 
-def _reserved(row: Row, rows: Rows) -> Iterator[Figure]:
-    """Over what is allocated; where the device does not count, or launches contradict, nothing."""
-    name = WORDS["setting"].get(row.axes["setting"], str(row.axes["setting"]))
+def _reserved(row: Row) -> str:
+    """At the peak, over what is allocated; where the device does not count, or launches contradict,
+    nothing."""
     reserved, allocated = row.number("peak_reserved"), row.number("peak_allocated")
     if not reserved or not allocated:
-        reason = "what was reserved was not counted, or differs between launches"
-        yield Figure(name, None, "x", status="undecided", reason=reason)
-        return
-    notes = [f"{units.format_bytes(reserved)} for {units.format_bytes(allocated)}"]
+        return "what was reserved was not counted, or differs between launches"
+    notes = [f"{_times(reserved, allocated)} is reserved"]
     if (split := row.number("peak_inactive_split")) is not None:
         notes.append(f"up to {units.format_bytes(split)} free in segments that are in use")
     if retries := row.number("num_alloc_retries"):
         notes.append(f"the cache was given back {units.number_of(int(retries), 'time')}")
-    notes.append(f"all of it takes {units.format_seconds(row.time)}")
-    yield Figure(name, reserved / allocated, "x", note="; ".join(notes))
+    return "; ".join(notes)
 
 
-def _default(row: Row, rows: Rows) -> tuple[str, Launches] | None:
-    default = question.first(rows, MIXED, setting="default", room=row.axes["room"])
-    return ("default", default.by_launch) if default and default.case != row.case else None
-
-
-def _pinned(row: Row, rows: Rows) -> Iterator[Figure]:
+def _pinned(row: Row) -> str:
     """By the allocator's own statistics, which older torches have not."""
-    name = WORDS["setting"][row.axes["setting"]]
-    if pinned_bytes := row.number("pinned_bytes"):
-        nbytes = int(row.axes["nbytes"])
-        note = f"{units.format_bytes(pinned_bytes)} for {units.format_bytes(nbytes)}"
-        yield Figure(name, pinned_bytes / nbytes, "x", note=note)
+    pinned = row.number("pinned_bytes")
+    return f"{_times(pinned, int(row.axes['nbytes']))} is pinned" if pinned else ""
+
+
+def _times(nbytes: float, asked: float) -> str:
+    """`2.5x (250MiB for 100MiB)`."""
+    sizes = f"{units.format_bytes(nbytes)} for {units.format_bytes(asked)}"
+    return f"{units.format_factor(nbytes / asked)} ({sizes})"
 
 
 def _memory(row: Row) -> str:
@@ -121,15 +116,11 @@ QUESTIONS = (
     ),
     Compare(
         text="What does pinned memory cost under settings of its allocator, {cache}?",
-        workload=PINNED, each=("cache",),
+        workload=PINNED, each=("cache",), note=_pinned,
     ),
-    Finding(
-        text="How much is pinned for what is asked for?", workload=PINNED,
-        where={"cache": "cold"}, figures=_pinned,
-    ),
-    Finding(
-        text="How much is reserved at the peak for what is allocated, where {room}?",
-        workload=MIXED, each=("room",), figures=_reserved, beside=_default,
+    Compare(
+        text="What do settings of the allocator cost and reserve, where {room}?",
+        workload=MIXED, each=("room",), note=_reserved,
     ),
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,

@@ -40,21 +40,21 @@ def _bus_rate(row: Row) -> float | None:
 
 def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
     """Of a collective to which ranks come one after the other; and the waiting before it."""
-    label = f"transfer over {row.axes['num_ranks']} ranks, {row.axes['late_us']} us late"
     waiting, who = format_seconds(row.findings["waiting_s"]), row.findings["last_rank"]
     note = f"after {waiting} of waiting for {who}"
-    yield Figure(label, row.findings["transfer_s"], "s", note=note)
+    yield Figure("transfer", row.findings["transfer_s"], "s", note=note)
 
 
 def _sent(row: Row, rows: Rows) -> Iterator[Figure]:
     """What the busiest rank was seen to send, as a part of S, and beside what it must."""
-    name, num = str(row.axes["operation"]), int(row.axes["num_ranks"])
-    label = f"{WORDS['operation'].get(name, name)}, {num} ranks, sent of S"
-    if (sent := row.findings.get("most_sent_bytes")) is None or not row.nbytes:
-        yield Figure(label, None, "share", status="refused", reason="nobody counted the bytes")
+    sent, num = row.findings.get("most_sent_bytes"), int(row.axes["num_ranks"])
+    if sent is None or not row.nbytes:
+        reason = "nobody counted the bytes"
+        yield Figure("sent of S", None, "share", status="refused", reason=reason)
         return
-    note = f"{sent / row.nbytes / OPERATIONS[name].factor(num):.2f} of what bus bandwidth counts"
-    yield Figure(label, sent / row.nbytes, "share", note=note)
+    factor = OPERATIONS[str(row.axes["operation"])].factor(num)
+    note = f"{sent / row.nbytes / factor:.2f} of what bus bandwidth counts"
+    yield Figure("sent of S", sent / row.nbytes, "share", note=note)
 
 
 # Bus bandwidth, as of nccl-tests, beside that over the fewest ranks.
@@ -113,13 +113,14 @@ QUESTIONS = (
         parts=("communicate_only", "compute_only"), screen="compute beside an all-reduce",
     ),
     Finding(
-        text="Is a rank that comes 1 ms late named?", workload="collectives.arrival",
+        text="Is a rank that comes 1 ms late named, of {num_ranks}?",
+        workload="collectives.arrival", each=("num_ranks",),
         where={"late_us": 1000}, finding="late_rank_named", figures=_transfer,
     ),
     Finding(
-        text="Does each rank send as many bytes as documented?", workload=ANY,
-        where={"operation": WITH_DATA[1:], "nbytes": MIB}, finding="sends_as_documented",
-        figures=_sent,
+        text="Does each of {num_ranks} send as many bytes as documented?", workload=ANY,
+        each=("num_ranks",), where={"operation": WITH_DATA[1:], "nbytes": MIB},
+        finding="sends_as_documented", figures=_sent,
     ),
     Compare(
         text="How long does a job of {num_ranks} take to start?",

@@ -59,8 +59,12 @@ def _on_device(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
 QUESTIONS = (
     Scaling(
         text="How many workers does this step need?", over="num_workers",
-        ideal=_on_device, screen="a batch, {memory}",
+        screen="a batch, {memory}",
         **_loop("num_workers", each=("memory",)),
+    ),
+    Compare(
+        text="What does loading cost beside data on the device, with {memory}?",
+        over="num_workers", beside=_on_device, **_loop("num_workers", each=("memory",)),
     ),
     Compare(
         text="Does pin_memory=True help, with {way}?", claim={"memory": "pinned"},

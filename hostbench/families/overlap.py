@@ -1,6 +1,6 @@
 """What is asked of the family overlap: does copying hide behind computing, and by how much."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -9,12 +9,12 @@ from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families.question import (
     Compare,
+    Figure,
     Finding,
     Parts,
     Picture,
     Row,
     Rows,
-    observed_share,
     same,
     where,
 )
@@ -60,6 +60,12 @@ def ideal_s(in_s: float, compute_s: float, out_s: float = 0.0) -> float:
     )
 
 
+def _share(row: Row, rows: Rows) -> Iterator[Figure]:
+    share = row.number("overlap_share")
+    if share is not None and 0 <= share <= 1:
+        yield Figure("overlapped share of the shorter one", share, "share")
+
+
 def _with_even(rows: Rows) -> Rows:
     """1:1 is the pipeline at the same size and memory."""
     swept = where(rows, "overlap.ratio")
@@ -86,7 +92,7 @@ QUESTIONS = (
         text="Does a copy stream overlap anything from pageable memory?",
         workload="overlap.pipeline", where={"schedule": "copy_stream", "memory": "pageable"},
         devices=("cuda", "simulated"), finding="overlapped",
-        of_largest=observed_share("overlap_share"),
+        figures=_share,
     ),
     Compare(
         text="From which batch size does a copy stream pay, from {memory} memory?",

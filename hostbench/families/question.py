@@ -16,7 +16,7 @@ from hostbench.core.samples import Launches
 
 NOT_ASKED = "this run did not measure it"
 ABOVE = 1.005  # of a limit: what prints as more than 100 %
-FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", "copies", ""]
+FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "copies", ""]
 
 
 # ---- what questions choose from -----------------------------------------------------------------
@@ -158,13 +158,12 @@ _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
     "items/s": "{:,.0f} items/s".format,
     "bytes": units.format_bytes,
     "share": "{:.2f}".format,
-    "x": units.format_factor,
     "copies": "{:.1f} copies".format,
 }
 
 
 def in_unit(value: float, unit: FigureUnit) -> str:
-    """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
+    """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`."""
     return _FORMATS[unit](value)
 
 
@@ -245,10 +244,10 @@ class Question:
         named = (self.word(axis, row.axes[axis]) for axis in axes if axis in row.axes)
         return " ".join(filter(None, named))
 
-    def fill(self, template: str, axes: Mapping[str, AxisValue], **more: str) -> str:
+    def fill(self, template: str, axes: Mapping[str, AxisValue]) -> str:
         """`{axis}` in a text replaced by the words for its value."""
         words = {axis: self.word(axis, value) for axis, value in axes.items()}
-        return template.format(**words, **more)
+        return template.format(**words)
 
     def span(self, axis: str, rows: Rows) -> str:
         """`from 1KiB to 1GiB`, or `at 1GiB`: of rows in the order of their numbers on the axis."""
@@ -279,13 +278,11 @@ class Compare(Question):
     beside: Beside | None = None
     claim: Mapping[str, AxisValue] | None = None
     over: str = ""
-    ideal: Beside | None = None
-    """One more case, which all are read beside."""
     note: Callable[[Row], str] = lambda row: ""
     """What else is said of a figure."""
     screen_each: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     """Axis -> values that have a line each on the first screen; else it is the case that differs
-    most. With `{choice}` in `screen` it has no further names."""
+    most."""
     is_habit: bool = True
     """Whether the summary on top of the first screen may name a difference."""
 
@@ -321,11 +318,8 @@ class Finding(Question):
     finding: str | Callable[[Row], bool | None] = ""
     """Its name, or whether a case shows it; without one the figures are the answer."""
     figures: Callable[[Row, Rows], Iterable[Figure]] | None = None
-    """What is said of each case that has a number, which may need the family's other rows."""
-    beside: Callable[[Row, Rows], tuple[str, Launches] | None] | None = None
-    """Name and launches of what these figures are held against by the time of the case."""
-    of_largest: Callable[[Row], Figure] | None = None
-    """What is said of the largest size alone."""
+    """What is said of each case that has a number, which may need the family's other rows; their
+    labels come after the case's choices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,18 +397,6 @@ class Picture(Question):
 def same(name: str, workload: str, **changed: AxisValue) -> Beside:
     """The case of a workload with the same choices but for these."""
     return lambda row: (name, workload, {**row.axes, **changed})
-
-
-def observed_share(finding: str) -> Callable[[Row], Figure]:
-    """What the observing pass saw of copies and computes, or of both ways, at once."""
-
-    def figure(row: Row) -> Figure:
-        share, label = row.number(finding), "overlapped share of the shorter one"
-        if share is None or not 0 <= share <= 1:
-            return Figure(label, None, "share", status="refused", reason="it was not observed")
-        return Figure(label, share, "share")
-
-    return figure
 
 
 def axis_name(axis: str) -> str:

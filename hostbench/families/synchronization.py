@@ -48,7 +48,7 @@ def _reads(text: str, *steps_us: int, shown: tuple[str, ...]) -> Compare:
     return Compare(
         text=text, workload=LOOP,
         where={"step_us": steps_us}, each=("step_us",), note=waits,
-        screen="{choice} per {step_us} step", screen_each={"trap": shown},
+        screen="{step_us} step", screen_each={"trap": shown},
     )  # fmt: skip
 
 

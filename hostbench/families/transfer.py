@@ -7,7 +7,7 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import Launches, by_launch, median, median_interval
+from hostbench.core.samples import by_launch, median, median_interval
 from hostbench.families import question
 from hostbench.families.question import Compare, Curve, Figure, Finding, Picture, Row, Rows
 
@@ -52,16 +52,17 @@ def _plain_copy(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
     return "copy_", D2H if is_to_host else H2D, axes
 
 
-def asyncness(row: Row) -> Figure:
+def asyncness(row: Row, rows: Rows) -> Iterator[Figure]:
     """1 - call / end to end; the probe behind a delay may contradict when the call returns."""
     if row.call_s is None or row.call_s < 0:
         reason = "the call's own time is not stored"
-        return Figure("asyncness", None, "share", status="refused", reason=reason)
+        yield Figure("asyncness", None, "share", status="refused", reason=reason)
+        return
     share, is_async = 1 - row.call_s / row.time, row.findings.get("asynchronous")
     note = f"returns after {units.format_seconds(row.call_s)} of {units.format_seconds(row.time)}"
     if isinstance(is_async, bool) and is_async != (share > 0.5):
         note += ", which the delay probe contradicts"
-    return Figure("asyncness", share, "share", note=note)
+    yield Figure("asyncness", share, "share", note=note)
 
 
 def _each_tensor(row: Row) -> str:
@@ -115,19 +116,17 @@ def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
     if row.encoded_gb_per_s is not None and rate < question.ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
-    notes += [f"published: {row.published}"] if row.published else []
+    notes += [f"published: {row.published.replace(';', ',')}"] if row.published else []
     if (row.link or "fine") != "fine":
         notes.append(f"what looks wrong: {row.link}")
     elif _is_fine(row) is False:
         notes.append("nothing in the facts says why: look at NUMA placement and other traffic")
-    label = f"{DIRECTIONS[row.workload]}, {units.format_bytes(int(row.axes['nbytes']))}"
-    yield Figure(label, rate, "GB/s", note="; ".join(notes))
+    yield Figure("", rate, "GB/s", note="; ".join(notes))
 
 
 def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
     """After so many copies pinning has paid: it costs what a cold pin and copy takes beyond a copy
     from memory pinned before. Said where the launches agree, which hardly one does by chance."""
-    label = units.format_bytes(int(cold.axes["nbytes"]))
     at = {"nbytes": cold.axes["nbytes"], "blocking": True}
     slow = question.first(rows, H2D, **at, memory="pageable")
     fast = question.first(rows, H2D, **at, memory="pinned")
@@ -142,33 +141,21 @@ def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
     if not math.isfinite(high):
         status = "refused" if low == math.inf else "undecided"
         reason = "no copy is established to gain anything"
-        yield Figure(label, None, "copies", status=status, reason=reason)
+        yield Figure("", None, "copies", status=status, reason=reason)
         return
     if high - low > max(1.0, median(counts)):
         reason = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
-        yield Figure(label, None, "copies", status="undecided", reason=reason)
+        yield Figure("", None, "copies", status="undecided", reason=reason)
         return
     once = units.format_seconds(max(0.0, cold.time - fast.time))
     each = units.format_seconds(slow.time - fast.time)
-    yield Figure(label, median(counts), "copies", note=f"{once} once, {each} gained per copy")
+    yield Figure("", median(counts), "copies", note=f"{once} once, {each} gained per copy")
 
 
 def _in_all(row: Row, rows: Rows) -> Iterator[Figure]:
-    size = units.format_bytes(int(row.axes["nbytes"]))
-    yield Figure(f"{row.axes['memory']}, {size} each way, in all", row.gb_per_s, "GB/s")
-
-
-def _both_alone(row: Row, rows: Rows) -> tuple[str, Launches] | None:
-    """Both directions where each keeps the rate that it has alone."""
-    at = {name: row.axes[name] for name in ("memory", "nbytes")}
-    there, back = (question.first(rows, way, **at, blocking=False) for way in DIRECTIONS)
-    if not (row.gb_per_s and there and back):
-        return None
-    both = by_launch(lambda a, b: 2 / (1 / a + 1 / b), there.by_launch, back.by_launch)
-    if not both:
-        return None
-    rate = units.format_rate(row.gb_per_s * row.time / median([*both.values()]))
-    return f"both alone ({rate})", both
+    share = row.number("both_ways_share")
+    note = "" if share is None else f"overlapped share of the shorter one {share:.2f}"
+    yield Figure("in all", row.gb_per_s, "GB/s", note=note)
 
 
 def _ways(kind: type[question.Question], text: str, **asked: Any) -> Iterator[question.Question]:
@@ -189,7 +176,7 @@ QUESTIONS = (
     ),
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?", workload=H2D, also=(D2H,),
-        finding="asynchronous", each=("memory",), of_largest=asyncness,
+        finding="asynchronous", each=("memory",), figures=asyncness,
         where={"blocking": False, "memory": ("pageable", "pinned", "registered")},
         screen="{memory} is async",
     ),
@@ -216,8 +203,7 @@ QUESTIONS = (
     ),
     Finding(
         text="Do copies in both directions run at once?", workload="transfer.both_ways",
-        finding="both_at_once", figures=_in_all, beside=_both_alone,
-        of_largest=question.observed_share("both_ways_share"),
+        finding="both_at_once", figures=_in_all,
     ),
     _beside_copy("to_device", "What does tensor.to(device) cost beside copy_?"),
     _beside_copy("to_host", 'What does tensor.to("cpu") cost beside copy_?'),

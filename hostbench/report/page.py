@@ -37,7 +37,6 @@ _TERMS = (
     "spread: quartiles over the median of the launches",
     "sizes: 1MiB is 2^20 bytes",
 )
-_STRUCK = f"{PROOF_FAILED}: the time is crossed out and counts for nothing"
 _FOLDED = ("skipped", "not measured")
 """Statuses of rows without any figure: their reason says all."""
 DEVICES = {
@@ -232,9 +231,6 @@ def _counts(rows: pd.DataFrame) -> Iterator[str]:
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     parts = [f"{counted[word]} {word}" for word in words if word in counted]
-    surprising = rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False).sum()
-    if surprising:
-        parts.append(f"{surprising} with an unexpected finding")
     yield f"{', '.join(parts)}."
     yield _RATE
     rated: dict[str, list[str]] = {}
@@ -244,8 +240,6 @@ def _counts(rows: pd.DataFrame) -> Iterator[str]:
     for what, names in rated.items():
         yield f"rate of {joined(names)} counts {what}"
     yield from _TERMS
-    if ((rows["status"] == "failed") & rows["seconds"].notna()).any():
-        yield _STRUCK
     not_proven = Counter(
         f"{name} {outcome}"
         for proofs in rows["proofs"]

@@ -10,8 +10,8 @@ from hostbench.core import units
 from hostbench.core.case import counts_bytes
 from hostbench.families.question import Measure, Picture, Row, Rows, axis_name, in_unit, where
 from hostbench.report import charts
+from hostbench.report.answer import limits, varying
 from hostbench.report.charts import GREY, PALETTE, WHISKER, Spec, field, layer, scale
-from hostbench.report.kinds.base import limits, varying
 
 CLICKS = ("machine", "run_id", "case")
 """What a click on a mark tells."""

@@ -14,8 +14,9 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.families import question as kinds
 from hostbench.families.question import Compare, Question, Row, Rows, valid, where
+from hostbench.report import answer as base
 from hostbench.report.answer import Answer
-from hostbench.report.kinds import base, compare, curve, finding, parts
+from hostbench.report.kinds import compare, curve, finding, parts
 
 UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
@@ -146,6 +147,10 @@ def _is_asked(ask: Question, group: Rows) -> bool:
 def check(ask: Question) -> None:
     """Raises UsageError where a name is none of the workloads'."""
     names = (ask.workload, *ask.also)
+    alone = [*ask.each, *getattr(ask, "axes", ()), getattr(ask, "over", "")]
+    chosen: dict[str, Any] = {axis: () for axis in alone if axis}
+    for choices in (ask.where, getattr(ask, "baseline", None), getattr(ask, "claim", None)):
+        chosen |= choices or {}
     for workload in names:
         work = families.declared(workload)
         if work is None:
@@ -153,30 +158,11 @@ def check(ask: Question) -> None:
         if isinstance(ask, kinds.Curve) and not any(map(counts_bytes, work.axes)):
             raise UsageError(f"{ask.text!r} needs sizes: {work.name} has no axis ...bytes")
         known = {**work.axes, **({"workload": names} if ask.also else {})}
-        for axis, values in () if ask.select else _chosen(ask):  # which may give more axes
+        for axis, value in () if ask.select else chosen.items():  # which may give more axes
             if axis not in known:
                 axes = ", ".join(known)
                 raise UsageError(f"{ask.text!r} names the axis {axis!r}; there are: {axes}")
-            for value in values if isinstance(values, tuple) else (values,):
-                if value not in known[axis]:
+            for choice in value if isinstance(value, tuple) else (value,):
+                if choice not in known[axis]:
                     there = ", ".join(map(str, known[axis]))
-                    raise UsageError(f"{ask.text!r}: {axis} is never {value!r}, it is {there}")
-
-
-def _chosen(ask: Question) -> Iterator[tuple[str, Any]]:
-    """The axes that the question names, each with the value or values that it names on it."""
-    named, alone = [ask.where], [*ask.each]
-    match ask:
-        case Compare():
-            named += [ask.claim or {}, ask.baseline or {}]
-            alone.append(ask.over)
-        case kinds.Best():
-            alone += ask.axes
-        case kinds.Curve():
-            named += () if isinstance(ask.fits, str) else ask.fits
-            alone += [ask.fits] if isinstance(ask.fits, str) else []
-        case kinds.Parts():
-            named.append({ask.axis: ask.loops})
-    for axes in named:
-        yield from axes.items()
-    yield from ((axis, ()) for axis in alone if axis)
+                    raise UsageError(f"{ask.text!r}: {axis} is never {choice!r}, it is {there}")

@@ -206,7 +206,7 @@ def of_memory() -> Iterator[tuple[str, str, list[Row]]]:
 
     yield (
         "what fragmentation costs and what helps",
-        "reserved",
+        "cost and reserve",
         [
             mixed("default", 8e-3, peak_reserved=250 * MIB, peak_inactive_split=40 * MIB),
             mixed("expandable_segments", 4e-3, peak_reserved=110 * MIB, peak_inactive_split=0),

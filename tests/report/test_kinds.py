@@ -14,17 +14,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.families.collectives import BUS as OF_BUS
 from hostbench.families.overlap import ideal_s
-from hostbench.families.question import (
-    Best,
-    Compare,
-    Curve,
-    Figure,
-    Finding,
-    Parts,
-    Question,
-    Row,
-    observed_share,
-)
+from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
 from hostbench.families.transfer import asyncness
 from hostbench.report.answer import Answer
 from hostbench.report.picture import chart
@@ -114,11 +104,8 @@ WHICH = Best(text="?", workload=COPY, axes=("memory", "blocking"))
 LINE = Curve(text="?", workload=COPY, fits="memory")
 EARLY = Finding(
     text="?", workload=COPY, also=("transfer.device_to_host",), finding="asynchronous",
-    of_largest=asyncness,
+    figures=asyncness,
 )  # fmt: skip
-AT_ONCE = Finding(
-    text="?", workload=COPY, finding="at_once", of_largest=observed_share("at_once_share")
-)
 BUS = Compare(text="?", workload=RANKS, **OF_BUS)
 OTHERS = Compare(text="?", workload="collectives.operation", screen="collectives, {nbytes}")
 GATHER = row(1.0, workload="collectives.operation", num_ranks=2, operation="gather")
@@ -226,14 +213,8 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     "a finding from some size on": (EARLY, early(True, False)),
     "a finding that is not known": (EARLY, early(None, None)),
     "a finding of data has no asyncness": (
-        replace(EARLY, also=(), of_largest=None), [copy(0.1, "pinned")],
+        replace(EARLY, also=(), figures=None), [copy(0.1, "pinned")],
     ),
-    "a share, and no asyncness": (AT_ONCE, [
-        copy(1.0, "pinned", call_s=0.25, findings={"at_once": True, "at_once_share": 0.9}),
-    ]),
-    "a share that is none": (AT_ONCE, [
-        copy(1.0, "pinned", call_s=0.25, findings={"at_once": True, "at_once_share": 7}),
-    ]),
     "no line over sizes that are near": (LINE, over(dict.fromkeys((4, 5, 6, 7), 1.0))),
     "no line where larger copies do not take longer": (LINE, over({n: 1.0 / n for n in SIZES})),
     "no straight line": (LINE, over({n: 1e-12 * n**1.5 for n in SIZES})),

@@ -2,18 +2,27 @@
 axis of numbers; Scaling: the fewest workers, ranks or items in a batch that are enough; Best: what
 to choose on each of several axes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from hostbench.core.samples import Launches
-from hostbench.core.units import GB
-from hostbench.families import declared, question
-from hostbench.families.question import Best, Compare, Figure, Row, Rows, Scaling, first, where
+from hostbench.core.units import GB, format_seconds
+from hostbench.families import declared
+from hostbench.families.question import (
+    Best,
+    Compare,
+    Figure,
+    Row,
+    Rows,
+    Scaling,
+    first,
+    in_unit,
+    where,
+)
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import Answer, ScreenLine, State, difference, joined, weight
-from hostbench.report.kinds import base
-from hostbench.report.kinds.base import size_axis, varying
+from hostbench.report import answer as base
+from hostbench.report.answer import Answer, ScreenLine, State, difference, varying
 
 FEW = 3
 """Choices that a line of the first screen names; of more only some."""
@@ -31,12 +40,11 @@ class Pair(NamedTuple):
 
 def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     """Of the largest size that says something, or along an axis."""
-    claim, size = ask.claim or {}, size_axis(group)
+    claim, size, here, lost = ask.claim or {}, base.size_axis(group), group, group
     claimed = where(group, **claim)
     if not with_work(ask, claimed):
-        return base.unavailable(ask, [row for row in claimed if not row.is_valid])
-    here, lost, at = group, group, ""
-    if size is not None and size != ask.over:
+        return base.unavailable(ask, claimed)
+    if size and size != ask.over:
         here = base.at_size(
             group,
             lambda some: any(pair.row.has(claim) for pair in _pairs(ask, some, rows)),
@@ -44,27 +52,23 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         )
         # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
-    axes, pairs, measured = _named_axes(ask, here), _pairs(ask, here, rows), with_work(ask, here)
-    if size != ask.over:
-        at = base.shared(ask, here, [axis for axis in varying(group) if axis not in axes])
+    axes, pairs = base.named_axes(ask, here), _pairs(ask, here, rows)
+    measured = with_work(ask, here)
     shown = [row for row in measured if not ask.over or row.has(claim)]
     figures = [_figure(ask, row, axes, pairs, shown) for row in shown]
-    compared = [pair for pair in pairs if pair.row in shown and pair.row.has(claim)]
     if isinstance(ask, Scaling):
-        state, verdict = _enough(ask, shown, figures)
+        state, verdict = _enough(ask, shown, axes)
     else:
-        state, verdict = _verdict(ask, compared)
-    if ask.ideal is not None:
-        name, ideal = _beside(rows, *ask.ideal(shown[0]))
-        figures += [base.figure(name, ideal)] if ideal else []
+        state, verdict = _verdict(ask, [own for own in pairs if own.row.has(claim)])
+    others = [axis for axis in varying(group) if axis not in axes]
     return base.made(
         ask,
         state,
         verdict,
         figures,
         lost=lost,
-        lines=_lines(ask, measured, pairs) if ask.screen else (),
-        at=at,
+        lines=_lines(ask, measured, pairs),
+        at=base.shared(ask, here, others) if not size or size != ask.over else "",
         notes=base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else (),
     )
 
@@ -76,24 +80,17 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
     usual = {*(work.base().items() if work else ())}
     for axis in ask.axes:
         fixed = [name for name in varying(group) if name != axis]
-        lines = [some for _, some in base.grouped(base.ordered(group, None), fixed)]
+        lines = [some for _, some in base.grouped(base.ordered(group, ""), fixed)]
         along = max(lines, key=lambda some: (len(some), len(usual & {*some[0].axes.items()})))
-        for chosen in along:
-            others = [row for row in along if row is not chosen]
-            gains = [(conclude(chosen.by_launch, row.by_launch), row) for row in others]
-            if all(gain.verdict != "slower" for gain, _ in gains):
-                break
-        if not gains:
-            continue
-        gain, other = max(gains, key=lambda pair: weight(pair[0]))
-        beside = f"{ask.name(other, [axis])} {question.in_unit(other.time, 's')}"
-        figures.append(base.figure(ask.name(chosen, [axis]), chosen, gain, notes=[beside]))
-        if gain.verdict == "undecided":
-            left.append(axis)
-        else:
-            named.append(figures[-1].label)
-    why = joined(left) if figures else "no two cases differ on one axis alone"
-    verdict = "; ".join(filter(None, [joined(named), why and f"undecided: {why}"]))
+        chosen, others = _unbeaten(along, lambda row: row.by_launch)
+        if others:
+            gain, other = max(others, key=lambda pair: base.weight(pair[0]))
+            beside = f"{ask.name(other, [axis])} {format_seconds(other.time)}"
+            figures.append(base.figure_of(ask.name(chosen, [axis]), chosen, gain, notes=[beside]))
+            is_open = gain.verdict == "undecided"
+            (left if is_open else named).append(axis if is_open else figures[-1].label)
+    why = base.joined(left) if figures else "no two cases differ on one axis alone"
+    verdict = "; ".join(filter(None, [base.joined(named), why and f"undecided: {why}"]))
     return base.made(ask, "figure" if named else "undecided", verdict, figures)
 
 
@@ -102,8 +99,7 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
 
 def with_work(ask: Compare, rows: Rows) -> list[Row]:
     """Those with a number, the fewest first."""
-    known = base.ordered(rows, ask.over or None)
-    return [row for row in known if ask.work is None or ask.work(row) is not None]
+    return [row for row in base.ordered(rows, ask.over) if not ask.work or ask.work(row)]
 
 
 def _baseline(ask: Compare) -> Mapping[str, Any]:
@@ -112,33 +108,26 @@ def _baseline(ask: Compare) -> Mapping[str, Any]:
 
 
 def _pairs(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
-    """Each row with a number beside the other one that it is held against, which has one, too."""
-    baseline, measured, pairs = _baseline(ask), with_work(ask, here), []
-    common = {axis: baseline[axis] for axis in varying(here) if axis in baseline}
-    claimed = {axis: baseline[axis] for axis in ask.claim or {} if axis in baseline}
+    """Each row with a number beside the other one that it is held against, which has one, too: what
+    `beside` says, else the same case but for the baseline's choices, or with the fewest."""
+    measured, baseline, pairs = with_work(ask, here), _baseline(ask), list[Pair]()
+    if measured and ask.over and ask.claim is None and ask.baseline is None:
+        baseline = {ask.over: measured[0].axes[ask.over]}
+    axes = varying(here) if ask.claim is None else ask.claim
+    changed = {axis: baseline[axis] for axis in axes if axis in baseline}
     for row in measured:
-        name, other = "", None
-        if ask.claim is not None:  # the same case but for what is claimed
-            other = first(measured, **{**row.axes, **claimed})
-        elif ask.beside is not None:
-            name, other = _beside(rows, *ask.beside(row))
-        elif ask.over:
-            other = None if ask.baseline == {} else measured[0]
-        elif common:
-            other = first(measured, **common)
+        if ask.beside is not None:
+            name, workload, known = ask.beside(row)
+            work = declared(workload)
+            known = {axis: known[axis] for axis in known if work is None or axis in work.axes}
+            other = first(rows, workload, **known)
+        else:
+            name = ask.name(row.with_axes(**changed), changed)
+            other = first(measured, **{**row.axes, **changed}) if changed else None
         if other is not None and other.case != row.case:
-            differ = [axis for axis in other.axes if other.axes[axis] != row.axes.get(axis)]
             conclusion = conclude(_launches(ask, row), _launches(ask, other))
-            pairs.append(Pair(row, name or ask.name(other, differ), other, conclusion))
+            pairs.append(Pair(row, name, other, conclusion))
     return pairs
-
-
-def _beside(
-    rows: Rows, name: str, workload: str, axes: Mapping[str, Any]
-) -> tuple[str, Row | None]:
-    work = declared(workload)
-    known = {axis: value for axis, value in axes.items() if work is None or axis in work.axes}
-    return name, first(rows, workload, **known)
 
 
 def _launches(ask: Compare, row: Row) -> Launches:
@@ -147,15 +136,16 @@ def _launches(ask: Compare, row: Row) -> Launches:
     return {n: s / work for n, s in row.by_launch.items()} if work else row.by_launch
 
 
-def _named_axes(ask: Compare, here: Rows) -> tuple[str, ...]:
-    """The axes on which these rows differ; of a single one those on which others would."""
-    work = declared(ask.workload)
-    if (differ := varying(here)) or work is None:
-        return differ
-    chosen = [axis for axis, values in ask.where.items() if isinstance(values, tuple)]
-    named = [ask.over] if ask.over else chosen if ask.beside else [*_baseline(ask)]
-    declares = {axis for axis, values in work.axes.items() if len(values) > 1} - {*ask.each}
-    return tuple(axis for axis in named if axis in declares and axis in here[0].axes)
+def _unbeaten(
+    rows: Rows, launches: Callable[[Row], Launches]
+) -> tuple[Row, list[tuple[Conclusion, Row]]]:
+    """The first than which none is established to be faster, and what is known beside each other;
+    nothing of the last, where each is beaten."""
+    for chosen in rows:
+        others = [(conclude(launches(chosen), launches(r)), r) for r in rows if r is not chosen]
+        if all(known.verdict != "slower" for known, _ in others):
+            break
+    return chosen, others
 
 
 # ---- what is said of them -----------------------------------------------------------------------
@@ -176,17 +166,15 @@ def _figure(
     """The row's number, and what it is beside the other one; which is named where it has no figure
     of its own."""
     pair = next((own for own in pairs if own.row is row), None)
-    notes, against = [ask.note(row), "oversubscribed" * row.is_oversubscribed], ""
-    if pair is None:
-        against = "baseline" * any(own.other is row for own in pairs)
-    else:
+    value, notes = _value(ask, row), [ask.note(row), "oversubscribed" * row.is_oversubscribed]
+    against = "" if pair else "baseline" * any(own.other is row for own in pairs)
+    if pair is not None:
         against = difference(pair.conclusion, is_share=ask.work is not None)
         if pair.other not in shown:
-            number = question.in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)
+            number = in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)
             notes.insert(0, f"{pair.name} {number}")
-    value = _value(ask, row)
-    return base.figure(
-        ask.name(row, axes or filter(None, [size_axis([row])])),
+    return base.figure_of(
+        ask.name(row, axes or [base.size_axis([row])]),
         row,
         pair and pair.conclusion,
         rate=None if ask.unit == "s" or value is None else (value, ask.unit),
@@ -208,52 +196,42 @@ def _verdict(ask: Compare, compared: Sequence[Pair]) -> tuple[State, str]:
         state = "yes" if len(verdicts) == 1 else "partly"
     if not ask.over:
         return state, state
-    parts = []
+    stretches = []
     for verdict, group in groupby(compared, key=lambda pair: pair.conclusion.verdict):
-        parts.append(f"{verdict} {ask.span(ask.over, [pair.row for pair in group])}")
-    words = ", ".join(parts)
+        stretches.append(f"{verdict} {ask.span(ask.over, [pair.row for pair in group])}")
+    words = ", ".join(stretches)
     return state, words if words.startswith(state) else f"{state}: {words}"
 
 
-def _enough(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> tuple[State, str]:
-    """The fewest than which no more is established to be faster."""
-    for best, fewest in enumerate(shown):
-        least = _launches(ask, fewest)
-        others = [(row, conclude(_launches(ask, row), least)) for row in shown if row is not fewest]
-        more = {known.verdict for _, known in others[best:]}
-        if "faster" not in more:
-            break
-    if others and all(known.verdict == "undecided" for _, known in others):
+def _enough(ask: Scaling, shown: Rows, axes: Sequence[str]) -> tuple[State, str]:
+    """The fewest than which no other number is established to be faster."""
+    fewest, others = _unbeaten(shown, lambda row: _launches(ask, row))
+    label, verdicts = ask.name(fewest, axes), {known.verdict for known, _ in others}
+    if verdicts == {"undecided"}:
         return "undecided", "undecided: none is established to be faster"
-    label = figures[best].label
-    if not more:
+    if fewest is shown[-1]:
         return "figure", f"fastest: {label}, the most that was measured"
-    why = "more may be faster, or not" if "undecided" in more else "more is no faster"
+    why = "more may be faster, or not" if "undecided" in verdicts else "more is no faster"
     return "figure", f"enough: {label}; {why}"
 
 
 def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[ScreenLine]:
     """The row that differs most, after the one that it is held against; a few where none is."""
-    axes = _named_axes(ask, measured)
+    axes = base.named_axes(ask, measured)
     names = {row.case: ask.name(row, axes) for row in measured}
     if ask.unit == "items/s":  # which says what is counted
         names = {row.case: str(row.axes[ask.over]) for row in measured}
-    is_named = "{choice}" not in ask.screen
-    if not pairs and ask.claim is None and is_named:
+    if not pairs and ask.claim is None:
         some = measured if len(measured) <= FEW else [*measured[:2], measured[-1]]
         values = base.side_by_side(((names[r.case], _value(ask, r)) for r in some), ask.unit)
-        crowded = "oversubscribed" if some[-1].is_oversubscribed else ""
+        crowded = "oversubscribed" * some[-1].is_oversubscribed
         yield ScreenLine(ask.fill(ask.screen, measured[0].axes), values, crowded)
     each = [{axis: value} for axis, values in ask.screen_each.items() for value in values]
     for chosen in each or [dict[str, Any]()]:
-        own = [pair for pair in pairs if pair.row.has(chosen)]
-        if not own:
-            continue
-        row, name, other, conclusion = max(own, key=lambda pair: weight(pair.conclusion))
-        choice = names[row.case]
-        ends = [(names.get(other.case, name), _value(ask, other)), (choice, _value(ask, row))]
-        values = base.side_by_side([(n * is_named, v) for n, v in ends], ask.unit, " -> ")
-        what = ask.fill(ask.screen, row.axes, choice=choice)
-        habit = f"{what}: {choice}" if is_named else what
-        verdict = difference(conclusion, is_share=ask.work is not None)
-        yield ScreenLine(what, values, verdict, conclusion, habit * ask.is_habit)
+        if own := [pair for pair in pairs if pair.row.has(chosen)]:
+            row, name, other, known = max(own, key=lambda pair: base.weight(pair.conclusion))
+            choice, beside = names[row.case], names.get(other.case, name)
+            ends = (beside, _value(ask, other)), (choice, _value(ask, row))
+            values = base.side_by_side(ends, ask.unit, " -> ")
+            what, against = ask.fill(ask.screen, row.axes), difference(known, ask.work is not None)
+            yield ScreenLine(what, values, against, known, f"{what}: {choice}" * ask.is_habit)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from hostbench.core.units import GB, number_of
-from hostbench.families.question import Curve, Figure, Rows, valid, where
+from hostbench.families.question import NOT_ASKED, Curve, Figure, Rows, valid, where
 from hostbench.judge.conclude import LONGEST, SHORTEST
+from hostbench.report import answer as base
 from hostbench.report.answer import Answer, ScreenLine
-from hostbench.report.kinds import base
 
 MIN_SIZES = 4
 """Two sizes fix a line, a third checks it: with four the check means something."""
@@ -20,7 +20,7 @@ MAX_ERROR = 0.15
 
 def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
     """A line for each of the series that has numbers."""
-    size, figures, series = base.size_axis(group) or "", list[Figure](), list[Rows]()
+    size, figures, series = base.size_axis(group), list[Figure](), list[Rows]()
     if isinstance(ask.fits, str):
         chosen = [*base.grouped(group, [ask.fits])]
     else:
@@ -34,7 +34,7 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
     return base.made(
         ask,
         "figure" if is_known else "undecided",
-        "" if figures else base.unseen(group),
+        "" if figures else NOT_ASKED,
         figures,
         lost=group,
         lines=_lines(ask, series[0], size) if series else (),

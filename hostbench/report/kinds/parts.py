@@ -9,8 +9,8 @@ from hostbench.core.samples import MIN_FOR_INTERVAL, Launches, by_launch, median
 from hostbench.core.units import format_seconds
 from hostbench.families.question import Figure, Parts, Row, Rows, valid
 from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.report import answer as base
 from hostbench.report.answer import Answer, ScreenLine, State, difference
-from hostbench.report.kinds import base
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
@@ -32,8 +32,8 @@ class WayResult(NamedTuple):
     name: str
     row: Row
     gain: Conclusion
-    hidden: Figure | None
-    """The share of the possible gain; None of a control."""
+    hidden: Figure
+    """The share of the possible gain."""
 
 
 def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
@@ -42,31 +42,34 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     known = {str(row.axes[ask.axis]): row for row in valid(here) if ask.axis in row.axes}
     loops = {loop: known[loop] for loop in ask.loops if loop in known}
     parts = [loops[name].launches if name in loops else {} for name in ask.parts]
-    ideal = by_launch(ask.ideal, *parts)
     serial: Launches = {}
+    ideal = by_launch(ask.ideal, *parts)
     if not isinstance(ask.serial, str):
         serial = by_launch(ask.serial, *parts)
     elif ask.serial in loops:
         serial = loops[ask.serial].by_launch
-    ways = list[WayResult]()
-    for way in (*ask.controls, *ask.ways):
-        if way in loops and serial:
-            row, name, hidden = loops[way], ask.word(ask.axis, way), None
-            gain = conclude(row.by_launch, serial)
-            if way in ask.ways:
-                hidden = _hidden_share(name, gain, serial, row.launches, ideal)
+    ideal_s = median([*ideal.values()]) if ideal else None
+    figures, ways = list[Figure](), list[WayResult]()
+    for loop, row in loops.items():
+        name, notes = ask.word(ask.axis, loop), list[str]()
+        is_compared = serial and loop in (*ask.controls, *ask.ways)
+        gain = conclude(row.by_launch, serial) if is_compared else None
+        if gain and loop in ask.ways and ideal_s is not None and row.time > ideal_s:
+            notes.append(f"{format_seconds(row.time - ideal_s)} over the ideal")
+        against = "baseline" * (loop == ask.serial)
+        figures.append(base.figure_of(name, row, gain, against=against, notes=notes))
+        if gain and loop in ask.ways:
+            hidden = _hidden_share(name, gain, serial, row.launches, ideal)
+            figures.append(hidden)
             ways.append(WayResult(name, row, gain, hidden))
-    ideal_s = median([*ideal.values()]) if ideal and ways else None
-    figures = [*_figures(ask, loops, ways, ideal_s)]
-    if ideal_s is not None:
+    if ideal_s is not None and ways:
         figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
-    able = [way for way in ways if way.hidden]
-    best = max(able, key=_rank, default=None)
+    best = max(ways, key=_rank, default=None)
     state: State = "undecided"
     lacks = "no other loop has a number" if serial else "the serial loop has no number"
     verdict = f"undecided: {lacks} in this run"
     if best is not None:
-        state, verdict = _verdict(best, able)
+        state, verdict = _verdict(best, ways)
     return base.made(
         ask,
         state,
@@ -78,21 +81,6 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     )
 
 
-def _figures(
-    ask: Parts, loops: dict[str, Row], ways: Sequence[WayResult], ideal_s: float | None
-) -> Iterator[Figure]:
-    way_of = {way.row.case: way for way in ways}
-    for loop, row in loops.items():
-        way, notes = way_of.get(row.case), list[str]()
-        if way and way.hidden and ideal_s is not None and row.time > ideal_s:
-            notes.append(f"{format_seconds(row.time - ideal_s)} over the ideal")
-        against = "baseline" * (loop == ask.serial)
-        name, gain = ask.word(ask.axis, loop), way and way.gain
-        yield base.figure(name, row, gain, against=against, notes=notes)
-        if way and way.hidden:
-            yield way.hidden
-
-
 def _lines(
     ask: Parts, serial_s: float, best: WayResult, ideal_s: float | None
 ) -> Iterator[ScreenLine]:
@@ -101,25 +89,24 @@ def _lines(
     if ideal_s is not None and ideal_s <= best.row.time:
         figures += f", ideal {format_seconds(ideal_s)}"
     verdict, what = difference(best.gain), ask.fill(ask.screen, best.row.axes)
-    if best.hidden and best.hidden.value is not None:
+    if best.hidden.value is not None:
         verdict += f", hides {100 * best.hidden.value:.0f} %"
     yield ScreenLine(what, figures, verdict, best.gain, what)
 
 
 def _rank(way: WayResult) -> tuple[bool, bool, float]:
     """The best is the fastest of those that are established to be faster than serial."""
-    has_share = way.hidden is not None and way.hidden.value is not None
-    return way.gain.verdict == "faster", has_share, way.gain.factor
+    return way.gain.verdict == "faster", way.hidden.value is not None, way.gain.factor
 
 
-def _verdict(best: WayResult, able: Sequence[WayResult]) -> tuple[State, str]:
+def _verdict(best: WayResult, ways: Sequence[WayResult]) -> tuple[State, str]:
     """Which share of the possible gain the best way has; that none is faster."""
     if best.gain.verdict != "faster":
-        is_open = any(way.gain.verdict == "undecided" for way in able)
+        is_open = any(way.gain.verdict == "undecided" for way in ways)
         return ("undecided", "undecided") if is_open else ("no", "no: none is faster")
-    if best.hidden is None or best.hidden.value is None:
-        return "partly", f"partly: {best.name} is faster; how much it hides is not known"
     share, low, high = best.hidden.value, best.hidden.low or 0.0, best.hidden.high or 0.0
+    if share is None:
+        return "partly", f"partly: {best.name} is faster; how much it hides is not known"
     words = f"{100 * share:.0f} % hidden by {best.name} ({100 * low:.0f}-{100 * high:.0f})"
     state: State = "yes" if share >= HIDES else "partly" if share >= HARDLY else "no"
     state = "undecided" if low <= HARDLY and high >= HIDES else state
@@ -137,32 +124,28 @@ def _hidden_share(
     the medians, or where too few launches for one are whole. Refused where even the interval is
     above 1: then the parts alone are no measure of the parts together.
     """
-    label = f"{name}, hidden share"
 
-    def without(reason: str | None, status: str = "undecided") -> Figure:
-        return Figure(label, None, "share", status=status, reason=reason)
+    def without(reason: str, status: str = "undecided") -> Figure:
+        return Figure(f"{name}, hidden share", None, "share", status=status, reason=reason)
 
-    if gain.verdict == "undecided":
-        return without(None)
     launches = sorted(set(serial) & set(loop) & set(ideal))
+    if gain.verdict == "undecided":
+        return without("")
     if len(launches) < MIN_FOR_INTERVAL:
-        return without(f"{len(launches)} launch(es) hold all parts; {MIN_FOR_INTERVAL} are needed")
+        return without("too few launches")
     gains = [serial[n] - ideal[n] for n in launches]
     standard_error = statistics.stdev(gains) / math.sqrt(len(gains))
-    if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error:
+    if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error or min(
+        gains
+    ) <= MIN_SHARE_OF_GAIN * median(gains):
         return without("the possible gain is lost in the noise between launches")
-    disturbed = sum(gain <= MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
-    if disturbed:
-        return without(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
     shares = [(serial[n] - loop[n]) / gain for n, gain in zip(launches, gains, strict=True)]
     low, high = median_interval(shares)
-    if high - low > MAX_WIDTH:
-        return without(f"launches differ too much: from {low:.2f} to {high:.2f} is possible")
     serial_s, loop_s, ideal_s = (median([*side.values()]) for side in (serial, loop, ideal))
     share = (serial_s - loop_s) / (serial_s - ideal_s) if serial_s > ideal_s else math.nan
-    if not low - _ROUNDING <= share <= high + _ROUNDING:
-        return without("the medians say something else than the launches")
+    if high - low > MAX_WIDTH or not low - _ROUNDING <= share <= high + _ROUNDING:
+        return without("launches differ too much")
     if low > BEATEN:
         return without("the loop beats the ideal that its parts give", "refused")
     share, low, high = (min(max(end, 0.0), 1.0) for end in (share, low, high))
-    return Figure(label, share, "share", low=low, high=high)
+    return Figure(f"{name}, hidden share", share, "share", low=low, high=high)
