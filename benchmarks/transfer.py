@@ -405,15 +405,15 @@ def _conversion(**options: Any) -> Any:
     )  # fmt: skip
 
 
-def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Any, Any]:
-    """(source of twice the bytes, as float32; target of all the bytes)."""
+def _ends(device: Device, nbytes: int, direction: str, memory: str, dtype: str) -> tuple[Any, Any]:
+    """(target of so many bytes, as `dtype`; source of twice as many, as float32)."""
     import torch
 
     if direction == "h2d":
-        source, target = _host_memory(device, 2 * nbytes, memory), device.buffer(nbytes)
+        target, source = device.buffer(nbytes), _host_memory(device, 2 * nbytes, memory)
     else:
-        source, target = device.buffer(2 * nbytes), _host_memory(device, nbytes, memory)
-    return source.view(torch.float32), target
+        target, source = _host_memory(device, nbytes, memory), device.buffer(2 * nbytes)
+    return target.view(getattr(torch, dtype)), source.view(torch.float32)
 
 
 @_conversion()
@@ -422,9 +422,8 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
 
     torch gathers on the side of the source, on the host into pageable memory.
     """
-    wide, target = _ends(device, nbytes, direction, memory)
-    source = wide[::2]
-    return _copy(device, target.view(source.dtype), source, blocking=blocking)
+    target, source = _ends(device, nbytes, direction, memory, "float32")
+    return _copy(device, target, source[::2], blocking=blocking)
 
 
 CAST = _conversion(
@@ -435,15 +434,6 @@ CAST = _conversion(
 )
 
 
-def _cast(
-    device: Device, dtype: str, nbytes: int, direction: str, memory: str, blocking: bool
-) -> Prepared:
-    import torch
-
-    source, target = _ends(device, nbytes // 2, direction, memory)
-    return _copy(device, target.view(getattr(torch, dtype)), source, blocking=blocking)
-
-
 @CAST
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
@@ -451,7 +441,8 @@ def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: boo
     nbytes are those of the float32 side. torch casts on the host when the copy blocks, on the
     device when it does not.
     """
-    return _cast(device, "float16", nbytes, direction, memory, blocking)
+    target, source = _ends(device, nbytes // 2, direction, memory, "float16")
+    return _copy(device, target, source, blocking=blocking)
 
 
 @CAST
@@ -459,4 +450,5 @@ def cast_bfloat16(
     device: Device, nbytes: int, direction: str, memory: str, blocking: bool
 ) -> Prepared:
     """float32 to bfloat16 on the way. Timed: as `cast`."""
-    return _cast(device, "bfloat16", nbytes, direction, memory, blocking)
+    target, source = _ends(device, nbytes // 2, direction, memory, "bfloat16")
+    return _copy(device, target, source, blocking=blocking)
