@@ -1,7 +1,7 @@
 """One rank's buffers of an operation: filled, filled again before each sample, checked."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -68,40 +68,28 @@ class Pattern:
 
     def tensor(self, pieces: Pieces) -> torch.Tensor:
         """The pieces one after the other."""
-        length = sum(length for _, _, length in pieces)
-        buffer = torch.empty(length, dtype=self.dtype, device=self.device)
-        for part, expected, _ in self._parts(buffer, pieces):
-            part.copy_(expected)
-        return buffer
+        nothing = torch.empty(0, dtype=self.dtype, device=self.device)
+        return torch.cat([nothing, *(self._piece(*piece) for piece in pieces)])
+
+    def _piece(self, rank: int | None, first: int, length: int) -> torch.Tensor:
+        """A period, as often as it goes into the length: what it takes is the memory alone."""
+        prime = self.prime
+        position = (torch.arange(prime, device=self.device) + first + 1) % prime
+        total = torch.zeros_like(position)
+        for added in range(self.num_ranks) if rank is None else (rank,):
+            total += 1 + position * ((added + 1) ** 3 % prime) % prime
+        factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
+        period = (total.double() * factor).to(self.dtype)
+        return period.repeat(-(-length // prime))[:length]
 
     def first_wrong(self, buffer: torch.Tensor, pieces: Pieces) -> str | None:
         """The first element that is not what the pieces say, of all."""
-        for part, expected, start in self._parts(buffer, pieces):
-            wrong = part != expected
-            if wrong.any():
-                offset = int(wrong.flatten().nonzero()[0])
-                value, right = part.flatten()[offset], expected[offset % len(expected)]
-                return f"element {start + offset} is {value:.9g}, not {right:.9g}"
-        return None
-
-    def _parts(
-        self, buffer: torch.Tensor, pieces: Pieces
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
-        """Views of a buffer, what each of their rows holds, and where they begin: whole periods,
-        then the rest. Nothing as long as the buffer is made: new memory takes longer than all."""
-        end = 0
-        for rank, first, length in pieces:
-            prime = self.prime
-            position = (torch.arange(prime, device=self.device) + first + 1) % prime
-            total = torch.zeros_like(position)
-            for added in range(self.num_ranks) if rank is None else (rank,):
-                total += 1 + position * ((added + 1) ** 3 % prime) % prime
-            factor = float(self.num_ranks ** (self.times - 1)) if rank is None else 1.0
-            period = (total.double() * factor).to(self.dtype)
-            start, rest = end, length % len(period)
-            end = start + length
-            yield buffer[start : end - rest].view(-1, len(period)), period, start
-            yield buffer[end - rest : end], period[:rest], end - rest
+        expected = self.tensor(pieces)
+        wrong = buffer != expected
+        if not wrong.any():
+            return None
+        index = int(wrong.int().argmax())
+        return f"element {index} is {buffer[index]:.9g}, not {expected[index]:.9g}"
 
 
 class Exchange:
@@ -184,9 +172,8 @@ def all_reduce_s(nbytes: int) -> float:
     mine = Exchange("all_reduce", nbytes)
     device, step = mine.group.device, mine.group.counted(mine.name, mine.call)
     samples = [reading(step, 1, device.now, device.synchronize)[0] for _ in range(6)]
-    slowest = torch.tensor(median(samples[1:]), dtype=torch.float64, device=device.torch_device)
-    mine.group.counted(mine.name, lambda: dist.all_reduce(slowest, dist.ReduceOp.MAX))()
-    return float(slowest)
+    slowest: float = max(gathered(median(samples[1:])))
+    return slowest
 
 
 def arrivals(stamps: Sequence[tuple[int, int]]) -> Mapping[str, FindingValue]:
