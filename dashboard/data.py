@@ -113,10 +113,9 @@ def runs(store: Store) -> pd.DataFrame:
     return rows.assign(name=names, changed=texts).fillna({"changed": ""})
 
 
-@lru_cache(maxsize=4)
-def machines(store: Store) -> tuple[str, ...]:
+def machines(store: Store) -> list[str]:
     """The one with the newest run first."""
-    return tuple(dict.fromkeys(runs(store)["machine"]))
+    return list(runs(store)["machine"].unique())
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,6 @@
 """What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
 import shlex
-import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -30,7 +29,7 @@ ANY_TIME = "all runs"
 RANGES = {ANY_TIME: 36_500, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
 """Days before the newest run."""
 MOST_MACHINES = 4
-MOST_LINKS, LONGEST_TITLE = 60, 60
+MOST_LINKS, MOST_USUAL = 60, 5
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
 """Of a chart's texts, by theme: 7 times as light or dark as the page behind them."""
 LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: start}"
@@ -110,9 +109,8 @@ def check_link(key: str, options: Collection[str]) -> None:
 
 def machines(store: Store) -> list[str]:
     """Those that are chosen, else all; the one with the newest run first."""
-    chosen = st.session_state.get("machine")
-    names = data.machines(store)
-    return [name for name in names if name in chosen] if chosen else list(names)
+    names, chosen = data.machines(store), st.session_state.get("machine")
+    return [name for name in names if name in chosen] if chosen else names
 
 
 def time_range() -> str:
@@ -180,14 +178,15 @@ def choice(
 def axis_values(
     asking: Question, axis: str, values: Iterable[AxisValue], usual: Collection[AxisValue]
 ) -> list[AxisValue]:
-    """Values of an axis, as pills in the address; none is all."""
+    """Values of an axis, as pills in the address; none is all. The `usual` ones are chosen at
+    first, else the first of all."""
     ordered = sorted(values, key=partial(asking.order, axis))
     named = {asking.word(axis, value) or str(value): value for value in ordered}
     chosen = st.pills(
         words.plain(axis_name(axis)),
         list(named),
         selection_mode="multi",
-        default=[name for name, value in named.items() if value in usual],
+        default=[name for name, own in named.items() if own in usual] or [*named][:MOST_USUAL],
         key=f"is-{axis}",
         bind="query-params",
         format_func=words.plain,  # drawn as Markdown
@@ -266,8 +265,7 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
     for cause in causes:
         values, on = cause.sparkline(by_id), cause.machines
         blocks = f":gray[{words.spark(values)}]" if len(values) >= FEWEST_SPARKS else ""
-        title = textwrap.shorten(cause.title, LONGEST_TITLE, placeholder="...")
-        title = f"{words.change(cause)} {words.plain(title)}".strip()
+        title = f"{words.change(cause)} {words.plain(cause.title)}".strip()
         what = [event.case.partition("[")[0] for event in cause.events if event.case]
         moved = number_of(cause.num_series, "series", "series")
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"

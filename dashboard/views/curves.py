@@ -1,6 +1,6 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import data
@@ -9,12 +9,11 @@ import parts
 import streamlit as st
 import words
 
-from hostbench.families.question import Picture, axis_name
+from hostbench.families.question import axis_name
 from hostbench.report import picture
 from hostbench.report.answer import varying
 
 OTHER = "Other"
-MOST_USUAL = 5
 HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
 (1 GB/s = 10^9 bytes/s)."""
 SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
@@ -35,28 +34,22 @@ asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="coll
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:
     if asked == OTHER:
-        cases = map(words.read, known["case"])
-        sized = {own.workload for own in cases if any(type(v) is int for v in own.values.values())}
         look: Any = {"key": "workload", "bind": "query-params", "width": 420}
-        workload = st.selectbox(
-            "Workload", sorted(workloads, key=lambda name: name not in sized), **look
-        )
+        workload = st.selectbox("Workload", workloads, **look)
         own_words = words.asking(workload.partition(".")[0]).words
-        question = Picture(choice=OTHER, text=workload, workload=workload, words=own_words, x=())
+        question = replace(picture.picture_of(workload), words=own_words, x=())
     else:
         question = pictures[asked]
     about = (question.workload, *question.also)
     having = parts.runs(store, about)
     keys = zip(having["machine"], having["run_id"], strict=True)
     named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
-    is_all = len(names) <= parts.MOST_MACHINES
-    newest = "each machine" if is_all else f"{parts.MOST_MACHINES} machines"
     picked = st.multiselect(
         "Runs",
         list(named),
         key="run",
         bind="query-params",
-        placeholder=f"the newest of {newest}",
+        placeholder=f"the newest, of {parts.MOST_MACHINES} machines at most",
         max_selections=8,
         select_all=False,
         width=300,
@@ -79,11 +72,7 @@ with choices:
     for axis in differ:
         values = {row.axes[axis] for row in rows if axis in row.axes}
         if axis != x and len(values) > 1:
-            ordered = sorted(values, key=partial(question.order, axis))
-            usual = [
-                own for own in ordered if own in question.usual.get(axis, ordered[:MOST_USUAL])
-            ]
-            shown = parts.axis_values(question, axis, ordered, usual or ordered[:1])
+            shown = parts.axis_values(question, axis, values, question.usual.get(axis, ()))
             rows = [row for row in rows if row.axes.get(axis, shown[0]) in shown]
 
 rows = picture.drawn_rows(question, rows, x, measure)

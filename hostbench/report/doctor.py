@@ -194,14 +194,12 @@ def blocks(
     skipped: Counter[str],
 ) -> list[Block]:
     """The machine, what runs, what is skipped, and last what to know."""
-    columns = (Column(("part",), "machine"), Column(("is",), machine))
-    about = [{"part": part, "is": words} for part, words in _about(facts, torch)]
-    parts: list[Block] = [Table(columns, about), ""]
-    for title, by, counts in (("Will run", "workload", runs), ("Skipped", "why", skipped)):
-        columns = (Column(("cases",), "cases", right=True), Column(("by",), by))
-        rows = [{"cases": num, "by": name} for name, num in counts.items()]
-        parts += [f"{title}: {counts.total()} cases", *([Table(columns, rows)] if rows else []), ""]
-    return [*parts, table_of(diagnoses)]
+    machines = (Column(("part",), "machine"), Column(("is",), machine))
+    about = Table(machines, [{"part": part, "is": text} for part, text in _about(facts, torch)])
+    reasons = (Column(("cases",), "cases", right=True), Column(("why",), "skipped: why"))
+    skips = Table(reasons, [{"cases": num, "why": why} for why, num in skipped.items()])
+    count = f"Will run: {runs.total()} cases; skipped: {skipped.total()}"
+    return [about, "", count, *([skips] if skipped else []), "", table_of(diagnoses)]
 
 
 def table_of(diagnoses: list[Diagnosis]) -> Table:
