@@ -1,8 +1,8 @@
 """How things are called on the pages, and the one place where text from files is made safe."""
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -10,8 +10,8 @@ import pandas as pd
 from hostbench import families
 from hostbench.core.case import Case, read_case
 from hostbench.core.units import format_change, number_of
-from hostbench.families.question import Question
 from hostbench.report.changes import Cause
+from hostbench.report.picture import picture_of
 
 PICTURES = families.pictures()
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
@@ -38,15 +38,6 @@ def code(text: str) -> str:
     return f"{fence} {text} {fence}"
 
 
-@cache
-def asking(family: str) -> Question:
-    """Who knows how a family calls its choices: as its pictures do, else its questions."""
-    known = dict[str, Mapping[Any, str]](families.words(family))
-    for own in PICTURES.values():
-        known |= own.words if own.workload.partition(".")[0] == family else {}
-    return Question(text="", workload=family, words=known)
-
-
 @lru_cache(maxsize=10_000)
 def read(text: str) -> Case:
     """A case; of another project's, whose values may hold commas and brackets, these as text."""
@@ -61,13 +52,13 @@ def case(text: str) -> str:
     """`H2D 16MiB pinned async`."""
     own = read(text)
     axes = {"workload": own.workload, **own.values}
-    words = (asking(own.family).word(axis, axes[axis]) for axis in axes if axis != "device")
+    words = (picture_of(own.family).word(axis, axes[axis]) for axis in axes if axis != "device")
     return " ".join(filter(None, words))
 
 
 def workload(name: str) -> str:
     """`H2D`; `pipeline`; `SortIntegerArray.time_argsort` of another project."""
-    return asking(name.partition(".")[0]).word("workload", name)
+    return picture_of(name.partition(".")[0]).word("workload", name)
 
 
 def commit8(commit: object) -> str:

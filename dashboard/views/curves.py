@@ -1,6 +1,5 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
-from dataclasses import replace
 from typing import Any
 
 import data
@@ -36,8 +35,7 @@ with choices:
     if asked == OTHER:
         look: Any = {"key": "workload", "bind": "query-params", "width": 420}
         workload = st.selectbox("Workload", workloads, **look)
-        own_words = words.asking(workload.partition(".")[0]).words
-        question = replace(picture.picture_of(workload), words=own_words, x=())
+        question = picture.picture_of(workload)
     else:
         question = pictures[asked]
     about = (question.workload, *question.also)
@@ -59,17 +57,14 @@ if not chosen:
     family = question.workload.partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
 rows = data.rows_of_runs(store, tuple(chosen), about)
-differ = varying(rows)
-axes = dict.fromkeys(axis for row in rows for axis in row.axes)
-numeric = question.x or [axis for axis in axes if picture.with_number(rows, axis)]
-x_axes = [x for x in numeric if x in differ] or [*numeric[:1]] or [""]
+x_axes = picture.x_axes(question, rows)
 measures = {own.name: own for own in picture.measures_of(question, rows)}
 if not measures:
     parts.empty("These runs hold no time of this workload: Trend shows what is stored.")
 with choices:
     x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(axis_name(axis)))
     measure = measures[parts.choice("Unit", list(measures), "unit")]
-    for axis in differ:
+    for axis in varying(rows):
         values = {row.axes[axis] for row in rows if axis in row.axes}
         if axis != x and len(values) > 1:
             shown = parts.axis_values(question, axis, values, question.usual.get(axis, ()))

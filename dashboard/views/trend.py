@@ -9,6 +9,7 @@ import words
 from hostbench.report import trend
 from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
+from hostbench.report.picture import picture_of
 
 HELP = """Bar: 99 % interval. Thick line: level between two changes; band: a change within it would
 not be seen. Vertical: a change, of the series or its machine; grey: another torch, driver or
@@ -56,7 +57,7 @@ with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            picked = parts.axis_values(words.asking(family), axis, values, [shown[axis]])
+            picked = parts.axis_values(picture_of(family), axis, values, [shown[axis]])
             cases = {case: own for case, own in cases.items() if own.get(axis) in picked}
     by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]

@@ -1,8 +1,9 @@
 """A picture of a family, over machines and runs: which rows it draws, and its chart."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from hostbench import families
@@ -52,17 +53,29 @@ def drawn_rows(picture: Picture, rows: Rows, x: str, measure: Measure) -> list[R
     return sorted(known, key=key)
 
 
+@cache
 def picture_of(workload: str) -> Picture:
-    """Of a workload that no picture is about, as of a project's own."""
-    words = families.words(workload.partition(".")[0])
-    return Picture(choice=workload, text=workload, workload=workload, words=words)
+    """Of a workload, or of a family, that no picture is about, as of a project's own; it calls the
+    choices as the family's pictures do, else its questions."""
+    family = workload.partition(".")[0]
+    words = dict[str, Mapping[Any, str]](families.words(family))
+    for own in families.pictures().values():
+        words |= own.words if own.workload.partition(".")[0] == family else {}
+    return Picture(choice=workload, text=workload, workload=workload, words=words, x=())
+
+
+def x_axes(picture: Picture, rows: Rows) -> list[str]:
+    """Those of the picture, else those of numbers, on which these rows differ; `""` for none."""
+    differ = varying(rows)
+    axes = picture.x or [axis for axis in differ if with_number(rows, axis)]
+    return [axis for axis in axes if axis in differ] or [""]
 
 
 def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
     """A picture of few lines, by its first measure: of each axis with usual values the one that was
     measured at most sizes, but of schedules all. Rows have an axis `workload`."""
     rows = where(rows, workload=(picture.workload, *picture.also))
-    x = next((axis for axis in picture.x if axis in varying(rows)), "")
+    x = x_axes(picture, rows)[0]
     for axis, usual in picture.usual.items():
         sizes = {
             value: len({row.axes.get(x) for row in where(rows, **{axis: value})}) for value in usual
@@ -197,16 +210,15 @@ def _places(rows: Rows) -> list[str]:
 
 
 def _limits(rows: Rows, places: Sequence[str], measure: Measure) -> dict[str, float]:
-    """What the links can carry: equal ones once, named by their places unless all share it."""
+    """What the links can carry: equal ones once, named by their places where they differ."""
     value = measure.of(rows)
     places_of: dict[tuple[str, float], list[str]] = {}
     for place in dict.fromkeys(places):
         there = [row for row, own in zip(rows, places, strict=True) if own == place]
         if limit := limits(there, value)[0]:
             places_of.setdefault(limit, []).append(place)
-    every = len({*places})
     return {
-        ", ".join([label, *(own if len(own) < every else ())]): rate
+        ", ".join([label, *(own if len(places_of) > 1 else ())]): rate
         for (label, rate), own in places_of.items()
     }
 

@@ -1,7 +1,8 @@
 """Series over their runs: their points, the levels between their changes, what changed when; and a
 chart of up to six of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -56,9 +57,9 @@ class Trend:
     `text`, what a pointer shows of it."""
     num_points: int
     """Before they were thinned out to be drawn."""
-    levels: pd.DataFrame
+    levels: list[Spec]
     """Between two changes: `series`, from `x` to `x2`, `y`, and the band within which a change
-    would not be seen, `low` and `high` (NaN where it is not known)."""
+    would not be seen, `low` and `high`, both `y` where it is not known."""
     rules: list[Spec]
     """What changed: `x`, `text`, `color`, and `size`: of several at once the largest is named."""
 
@@ -106,7 +107,7 @@ def trend(
         name=name,
         points=drawn.assign(text=[_text(row, unit) for row in about.to_dict("records")]),
         num_points=len(points),
-        levels=_levels(points, name, edges, detectable),
+        levels=[*_levels(points, name, edges, detectable)],
         rules=rules,
     )
 
@@ -181,16 +182,15 @@ def _text(row: dict[Any, Any], unit: str) -> str:
 
 def _levels(
     points: pd.DataFrame, name: str, edges: Iterable[float], detectable: float | None
-) -> pd.DataFrame:
+) -> Iterator[Spec]:
     good = points[points["y"].notna() & (points["kind"] == MEASURED)]
-    rows = []
-    for start, end in pairwise([float("-inf"), *sorted(edges), float("inf")]):
+    for start, end in pairwise([-math.inf, *sorted(edges), math.inf]):
         own = good[(good["x"] >= start) & (good["x"] < end)]
         if len(own):
             y = float(own["y"].median())
-            half = float("nan") if detectable is None else detectable * abs(y)
-            rows.append((name, own["x"].iloc[0], own["x"].iloc[-1], y, y - half, y + half))
-    return pd.DataFrame(rows, columns=["series", "x", "x2", "y", "low", "high"])
+            level = {"series": name, "x": own["x"].iloc[0], "x2": own["x"].iloc[-1], "y": y}
+            half = 0.0 if detectable is None else detectable * abs(y)
+            yield level | {"low": y - half, "high": y + half}
 
 
 # ---- the chart ----------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def chart(
 ) -> Spec:
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([series.points for series in trends], ignore_index=True)
-    levels = pd.concat([series.levels for series in trends], ignore_index=True)
+    levels = [level for series in trends for level in series.levels]
     names, is_many = [series.name for series in trends], len(points) > charts.MANY
     rules = [rule for series in trends for rule in series.rules]
     rules.sort(key=itemgetter("size"))
@@ -218,13 +218,12 @@ def chart(
     y, low = field("y:Q", **up), field("low:Q", **up)
     span: Any = {"x": x, "x2": {"field": "x2"}}
     high = {"field": "high"}
-    bands = levels[levels["low"].notna()]
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
     interval = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     layers = [
-        layer(bands, "rect", {"opacity": 0.12, "clip": True}, **span, y=low, y2=high, **color),
+        layer(levels, "rect", {"opacity": 0.12, "clip": True}, **span, y=low, y2=high, **color),
         *_rules(rules, x, float(points["x"].mean())),
         layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         layer(levels, "rule", {"strokeWidth": 2.5, "clip": True}, **span, y=y, **color),
@@ -275,13 +274,14 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: i
     return spec
 
 
-def _domain(points: pd.DataFrame, levels: pd.DataFrame) -> list[float]:
+def _domain(points: pd.DataFrame, levels: list[Spec]) -> list[float]:
     """At least 10 % on both sides of the median, so that noise looks small; longer intervals are
     cut; zero to one where nothing has a number."""
-    values = pd.concat([points["y"], levels["low"], levels["high"]]).dropna()
-    if values.empty:
+    known = points["y"].dropna()
+    if known.empty:
         return [0.0, 1.0]
-    middle = float(points["y"].median())
-    low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
-    room = 0.02 * (high - low)  # a point is no half
-    return [float(low - room), float(high + room)]
+    middle = float(known.median())
+    values = [known.min(), known.max(), 0.9 * middle, 1.1 * middle]
+    values += [level[end] for level in levels for end in ("low", "high")]
+    room = 0.02 * (max(values) - min(values))  # a point is no half
+    return [float(min(values) - room), float(max(values) + room)]

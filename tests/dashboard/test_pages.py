@@ -377,7 +377,7 @@ def test_names_are_short() -> None:
     assert odd.values == {"shape": "(16, 16)", "order": "a, b", "mode": "x=1"}
     schedules = sorted(
         ("streams_2", "copy_stream", "serial"),
-        key=partial(words.asking("overlap").order, "schedule"),
+        key=partial(picture.picture_of("overlap").order, "schedule"),
     )
     assert schedules == ["serial", "copy_stream", "streams_2"]
 
