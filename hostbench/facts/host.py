@@ -93,22 +93,16 @@ def cpu_model(root: Path) -> str | None:
 
 
 def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
-    """Of so many cores by affinity those that its quota lets this process use; 1 at least."""
-    quota = cpu_quota_cores(root)
-    return num_allowed if quota is None else min(num_allowed, max(1, math.ceil(quota)))
-
-
-def cpu_quota_cores(root: Path) -> float | None:
-    """The tightest CPU quota in cores over this process's cgroup (v2) and its parents, or None."""
+    """Of so many cores by affinity those that the CPU quotas of this process's cgroup (v2) and of
+    its parents let it use; 1 at least."""
     # Inside a container this path often does not exist: the mount itself is the container's folder.
     inner = Path((read_text(root / "proc/self/cgroup") or "").removeprefix("0::").strip("/"))
-    quotas = []
     for folder in (inner, *inner.parents):
         limit = root / "sys/fs/cgroup" / folder / "cpu.max"
         quota, _, period = (read_text(limit) or "").partition(" ")
         if ".." not in folder.parts and quota.isdigit() and period.isdigit() and int(period):
-            quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
+            num_allowed = min(num_allowed, max(1, math.ceil(int(quota) / int(period))))
+    return num_allowed
 
 
 def cache_bytes(root: Path) -> int | None:

@@ -14,12 +14,12 @@ from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
+from hostbench.device import cuda as cuda_device
 from hostbench.device import numa
 from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
-from hostbench.facts import host
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
@@ -311,7 +311,7 @@ def test_torch_gets_no_more_threads_than_node_and_quota_have(
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(numa, "bind_near", lambda address: near)
-    monkeypatch.setattr(host, "cpu_quota_cores", lambda root: quota)
+    monkeypatch.setattr(cuda_device, "usable_cores", lambda num: int(min(num, quota or num)))
     try:
         torch.set_num_threads(4)
         CudaDevice().settle()
