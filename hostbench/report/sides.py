@@ -320,15 +320,14 @@ def _runs(
     runs["started_at"] = started_at.fillna(runs["at"])
     runs["num"] = by_run["number"].count()
     runs = runs.sort_values(["at", "started_at", "run_id"])
-    order = runs.groupby(["at", "started_at"], dropna=False).ngroup()
-    first, second = (order[runs.index.isin(own)] for own in sides)
-    is_turned = not is_level and bool(first.max() > second.max())
+    first, second = (np.flatnonzero(runs.index.isin(own)) for own in sides)
+    is_turned = not is_level and first.max(initial=-1) > second.max(initial=-1)
     older = second if is_level or is_turned else first
-    is_before = (order < older.min()) & runs["scratch"].isna() & (runs["num"] > 0)
-    is_before &= runs["hardware"].isna() | runs["hardware"].isin(runs.loc[older.index, "hardware"])
-    is_before &= ~runs.index.isin(without)
-    roles = runs.index.isin(first.index), runs.index.isin(second.index), is_before
-    runs["role"] = np.select(roles, (_FIRST, _SECOND, _BEFORE), -1)
+    is_before = runs["scratch"].isna() & (runs["num"] > 0) & ~runs.index.isin(without)
+    is_before &= runs["hardware"].isna() | runs["hardware"].isin(runs["hardware"].iloc[older])
+    is_before.iloc[older[0] if len(older) else 0 :] = False
+    runs["role"] = np.where(is_before, _BEFORE, -1)
+    runs.iloc[first, -1], runs.iloc[second, -1] = _FIRST, _SECOND
     return runs, 1 if is_turned else 0
 
 
