@@ -6,16 +6,15 @@ import math
 import socket
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hostbench.cli.measuring import Measuring, set_up
+from hostbench.cli.measuring import Measuring, measure_sides, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
-from hostbench.core.case import Case
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -39,7 +38,7 @@ from hostbench.report.sides import Key
 from hostbench.report.write import markdown
 from hostbench.store import nights
 from hostbench.store.results import Results, damage, frame_of_run
-from hostbench.vcs.measure import Measured, Setup, interleave, measure
+from hostbench.vcs.measure import Measured, Setup, measure
 from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
@@ -154,10 +153,9 @@ class _Nightly:
         night, again, is_same = self.night, dict[Key, Comparison](), False
         most = max(judge.MOST_AGAIN, round(judge.SHARE_AGAIN * len(night.compared)))
         names = {case for _, case, _ in [*suspects][:most]}
-        cases = tuple(case for case in self.setup.plan.cases if str(case) in names)
         try:
-            if cases:
-                measured = self._measure_again(cases, run, before)
+            if names:
+                measured = self._measure_again(names, run, before)
                 history, is_same = Results(self.setup.results), not measured.sides
                 if is_same:
                     both = report.against_level(night, history, [run.run_id, *night.again])
@@ -171,21 +169,20 @@ class _Nightly:
         facts = {name: bool(night.lists[name]) for name in ("lasting", "passing")}
         return judge.moved(suspects, again, same_code=is_same, **facts)
 
-    def _measure_again(self, cases: tuple[Case, ...], run: Run, before: Run) -> Measured:
+    def _measure_again(self, names: Iterable[str], run: Run, before: Run) -> Measured:
         """Interleaved with the commit of the night before, or alone where the code is the same.
         Raises KeyboardInterrupt where it was interrupted."""
-        night, left_s = self.night, self._left_s(FOR_MEASURING)
+        night, left_s, measured = self.night, self._left_s(FOR_MEASURING), None
         if not left_s:
             raise NothingMeasured("--budget is used up")
-        warn(f"measuring {number_of(len(cases), 'case')} again")
-        host = replace(self.setup.host, before=self.setup.host.collect())
-        setup, measured = replace(self.setup.with_cases(cases), host=host), None
+        families = {name.partition(".")[0] for name in names}
+        options = replace(self.options, families=tuple(sorted(families)), case=tuple(sorted(names)))
+        warn(f"measuring {number_of(len(options.case), 'case')} again")
         if before.header.commit not in (None, run.header.commit):
             with suppress(NothingDiffers):  # of commits that touch nothing that is measured
-                launches = self.options.launches
-                measured = interleave(setup, before.header.commit, None, launches, left_s)
-        measured = measured or measure(setup, budget_s=left_s)
-        night.again = [run.run_id for run in measured.runs]
+                measured = measure_sides(options, before.header.commit, None, left_s)
+        measured = measured or measure(set_up(options), budget_s=left_s)
+        night.again = [own.run_id for own in measured.runs]
         night.about.append(f"measured again: run {' and run '.join(night.again)}")
         night.lists["remarks"] += measured.notes
         if measured.end == "interrupted":

@@ -334,7 +334,7 @@ def test_what_could_not_be_measured_is_the_next_nights(
     story.commit("Copy twice", times=2)
     with monkeypatch.context() as patch:
         if killed is None:
-            patch.setattr(command, "interleave", _raises(UsageError("it was killed")))
+            patch.setattr(command, "measure_sides", _raises(UsageError("it was killed")))
         else:
             patch.setattr(killed, "run", _killing(killed.run))
         code = story.night(3)
