@@ -15,14 +15,7 @@ from typing import Any
 from hostbench.cli.measuring import Measuring, measure_sides, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    HostbenchError,
-    Interrupted,
-    NothingMeasured,
-)
+from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
@@ -131,7 +124,6 @@ class _Nightly:
         night.lists["broken"] += damage(stored)
         night.known = nights.of_machine(setup.results, setup.machine)
         night.compared = report.against_level(night, stored, [run.run_id])
-        night.code = EXIT_NOTHING_MEASURED if report.unjudged(run) else EXIT_OK
         if run.header.scratch is None:
             suspects = judge.suspects(night.compared)
             before = report.run_before(night, stored, [case for _, case, _ in suspects])

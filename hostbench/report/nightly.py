@@ -10,7 +10,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
@@ -54,8 +54,8 @@ class Tonight:
     run: Run | None = None
     known: Sequence[Night] = ()
     """The nights before it, the oldest first."""
-    code: int = EXIT_OK
-    """The exit code, as far as it does not follow from what is below."""
+    code: int | None = None
+    """The exit code of an error that ended it."""
     ended: str = ""
     """Why nothing was concluded; empty where something was."""
     about: list[str] = field(default_factory=list)
@@ -73,14 +73,11 @@ class Tonight:
     lists: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
 
     @property
-    def failed(self) -> Comparisons:
-        return of_verdicts(self.compared, "failed")
-
-    @property
-    def skipped(self) -> Comparisons:
-        """With a number before."""
-        skipped = of_verdicts(self.compared, "skipped").items()
-        return {key: one for key, one in skipped if one.before is not None}
+    def rows(self) -> Comparisons:
+        """What failed, what moved, what was skipped and had a number before."""
+        failed, skipped = (of_verdicts(self.compared, verdict) for verdict in ("failed", "skipped"))
+        skipped = {key: one for key, one in skipped.items() if one.before is not None}
+        return {**failed, **self.moved, **skipped}
 
     @property
     def slower(self) -> Comparisons:
@@ -89,18 +86,15 @@ class Tonight:
         return {key: one for key, one in slower if one.why in CONFIRMED}
 
     @property
-    def rows(self) -> Comparisons:
-        """What a page lists."""
-        return {**self.failed, **self.moved, **self.skipped}
-
-    @property
     def exit_code(self) -> int:
         """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
-        if self.code == EXIT_USAGE:
-            return EXIT_USAGE
-        if self.code == EXIT_FAILED or self.failed or self.lists["broken"]:
+        if self.code is not None:
+            return self.code
+        if of_verdicts(self.compared, "failed") or self.lists["broken"]:
             return EXIT_FAILED
-        return EXIT_REGRESSION if self.slower or self.new else self.code
+        if self.slower or self.new:
+            return EXIT_REGRESSION
+        return EXIT_NOTHING_MEASURED if self.run is None or unjudged(self.run) else EXIT_OK
 
 
 # ---- what it is held against --------------------------------------------------------------------
@@ -187,19 +181,20 @@ def concluded(night: Tonight, run: Run) -> Night:
 
 def answer(night: Tonight) -> str:
     """The first line, the worst first. Text from anywhere may be in it."""
-    still = night.lists["still"]
+    failed, skipped = (len(of_verdicts(night.rows, word)) for word in ("failed", "skipped"))
+    still, broken = night.lists["still"], night.lists["broken"]
     clauses = [night.ended] if night.ended else []
-    clauses += [f"{number_of(len(night.failed), 'case')} failed"] if night.failed else []
+    clauses += [f"{number_of(failed, 'case')} failed"] if failed else []
     if night.new:
         clauses.append(f"slower by history: {number_of(len(night.new), 'step')} confirmed")
     clauses += _what_moved(night)
     if not clauses and night.run:
         clauses = [_quiet(night.run, night.compared)]
-    if night.skipped:
-        clauses.append(f"{number_of(len(night.skipped), 'case')} skipped that had a number before")
+    if skipped:
+        clauses.append(f"{number_of(skipped, 'case')} skipped that had a number before")
     if still:
         clauses.append(f"known and still slower: {number_of(len(still), 'step')}, as {still[0]}")
-    text = "; ".join([*clauses, *night.lists["broken"][:1]])
+    text = "; ".join([*clauses, *broken[:1]])
     where = f" [{night.machine}]" if night.machine else ""
     return one_line(f"{text[:1].upper()}{text[1:]}{where}")
 
@@ -239,7 +234,7 @@ def _what_moved(night: Tonight) -> Iterator[str]:
 
 def next_steps(night: Tonight, run: Run, program: str, where: str) -> Iterator[str]:
     """What to type next. `where`: the option that names the results, if one was given."""
-    if night.failed:
+    if of_verdicts(night.compared, "failed"):
         shown = f"--run {run.run_id} --tracebacks{where}"
         yield f"why cases failed: `{program} report {shown}`"
     for key, worst in [*night.slower.items()][:1]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.two_sides import Comparison
 from hostbench.report.nightly import Tonight, answer, blocks
 from hostbench.report.sides import Key
@@ -50,7 +50,7 @@ def night(*causes: NightCause, **more: Any) -> Tonight:
         (night(compared=HELD | SKIPPED), f"{QUIET}; 1 case skipped that had", EXIT_OK),
         (night(new=["copies@box 1a2b"]), "Slower by history: 1 step", EXIT_REGRESSION),
         (night("code", compared=HELD | FAILED), "1 case failed; slower: 1", EXIT_FAILED),
-        (night(code=EXIT_NOTHING_MEASURED), "No new change", EXIT_NOTHING_MEASURED),
+        (night(ended="broken off: full", code=EXIT_FAILED), "Broken off: full", EXIT_FAILED),
     ],
 )
 def test_the_first_line_is_the_answer(tonight: Tonight, first: str, code: int) -> None:
