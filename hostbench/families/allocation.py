@@ -125,7 +125,7 @@ QUESTIONS = (
     Scaling(
         text="What does a larger batch gain in time, and cost in memory?", workload=BATCH,
         over="num_examples", unit="items/s", work=lambda row: int(row.axes["num_examples"]),
-        note=Row.peak, screen="step by batch",
+        note=Row.peak, screen="a step",
     ),
 )  # fmt: skip
 PICTURES = (

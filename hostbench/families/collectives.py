@@ -64,7 +64,7 @@ BUS: Mapping[str, Any] = {
 QUESTIONS = (
     Compare(
         text="What bus bandwidth does all-reduce reach, by ranks?", workload=ALONE,
-        screen="all-reduce, {nbytes}, bus rate", **BUS,
+        screen="all-reduce bus, {nbytes}", **BUS,
     ),
     Compare(  # by gloo nothing queues up
         text="What bus bandwidth does all-reduce reach, 20 before each synchronize?",
@@ -88,7 +88,7 @@ QUESTIONS = (
         workload=ANY, each=("num_ranks",), beside=question.same("all-reduce", ALONE),
         is_habit=False,
         where={"operation": tuple(name for name in WITH_DATA[1:] if name != "all_to_all_uneven")},
-        screen="collectives, {nbytes}, {num_ranks}",
+        screen="others, {nbytes}, {num_ranks}",
     ),
     Compare(
         text="What bus bandwidth does {operation} reach, by ranks?",
@@ -101,7 +101,7 @@ QUESTIONS = (
     Curve(
         text="Latency and bandwidth of all-reduce", workload=ALONE,
         select=lambda rows: [row for row in rows if row.axes.get("num_ranks") != 1],
-        fits="num_ranks", screen="all-reduce by size, {num_ranks}",
+        fits="num_ranks", screen="all-reduce, {num_ranks}",
     ),
     Curve(
         text="Latency and bandwidth of {operation}", workload=ANY, each=("operation",),
@@ -110,7 +110,7 @@ QUESTIONS = (
     Parts(
         text="Does an all-reduce hide behind compute?", workload="collectives.with_compute",
         axis="schedule", serial="serial", ways=("overlapped",), ideal=max,
-        parts=("communicate_only", "compute_only"), screen="compute beside an all-reduce",
+        parts=("communicate_only", "compute_only"), screen="all-reduce + compute",
     ),
     Finding(
         text="Is a rank that comes 1 ms late named, of {num_ranks}?",

@@ -59,7 +59,7 @@ def _on_device(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
 QUESTIONS = (
     Scaling(
         text="How many workers does this step need?", over="num_workers",
-        screen="a batch, {memory}",
+        screen="{memory}",
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(

@@ -21,7 +21,7 @@ QUESTIONS = (
     Compare(
         text="What do messages cost that go both ways at once?", workload=PAIR, is_habit=False,
         where={"num_ranks": 2, "way": "batch"}, baseline={"direction": "one_way"},
-        screen="a message, {nbytes}, 2 ranks",
+        screen="message, {nbytes}",
     ),
     Compare(
         text="Which way to send both ways is cheapest?", workload=PAIR,

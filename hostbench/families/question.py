@@ -155,7 +155,7 @@ def first(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> R
 _FORMATS: dict[FigureUnit, Callable[[float], str]] = {
     "s": units.format_seconds,
     "GB/s": units.format_rate,
-    "items/s": "{:,.0f} items/s".format,
+    "items/s": "{:,.0f}/s".format,
     "bytes": units.format_bytes,
     "share": "{:.2f}".format,
     "copies": "{:.1f} copies".format,
@@ -180,8 +180,10 @@ class Figure:
     """99 % interval over launches; None where there are too few."""
     against: str = ""
     """What it is beside the baseline: `1.99x slower (1.75-2.3)`, or `baseline`."""
+    beside: str = ""
+    """The baseline and its number: `no wait 110 us`."""
     conclusion: Any = None
-    """What that rests on: hostbench.judge's Conclusion."""
+    """What the two rest on: hostbench.judge's Conclusion."""
     status: str = "ok"
     """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
     from it, and undecided, where the launches do not tell."""

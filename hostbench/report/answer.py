@@ -19,6 +19,7 @@ State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
 CLOSE = 0.25
 """An undecided comparison that leaves less than this possible is worth its bound; beyond it what
 matters is why the launches do not tell."""
+BASELINE = "baseline"
 LONG = 60
 """Characters of a note that stand in one line."""
 _COLUMNS = tuple(Column((name,), "") for name in ("choice", "figure", "against", "note"))
@@ -71,9 +72,11 @@ class Answer:
 
     def rows(self) -> Iterator[dict[str, str]]:
         """A row for each figure, and one for each further part of a long note."""
+        has_baseline = any(figure.against == BASELINE for figure in self.figures)
         for figure in self.figures:
-            is_long = len(figure.note) > LONG
-            note, *more = figure.note.split("; ") if is_long else [figure.reason or figure.note]
+            beside = "" if has_baseline else figure.beside
+            note = "; ".join(filter(None, [beside, figure.reason, figure.note]))
+            note, *more = note.split("; ") if len(figure.note) > LONG else [note]
             row = {"choice": figure.label, "figure": figure.number(), "against": figure.against}
             yield {**row, "note": note}
             yield from ({**dict.fromkeys(row, ""), "note": note} for note in more)
@@ -204,6 +207,7 @@ def figure_of(
     *,
     rate: tuple[float, FigureUnit] | None = None,
     against: str = "",
+    beside: str = "",
     notes: Iterable[str] = (),
 ) -> Figure:
     """The time of a valid row, or its rate, and what the launches say of it beside the baseline."""
@@ -215,6 +219,7 @@ def figure_of(
         low=None if rate else row.ci_low_s,
         high=None if rate else row.ci_high_s,
         against=against or (difference(conclusion) if conclusion else ""),
+        beside=beside,
         conclusion=conclusion,
         note="; ".join(filter(None, notes)),
     )
@@ -255,20 +260,6 @@ def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
 def factor(conclusion: Conclusion) -> float:
     """How many times faster or slower, 1 or more."""
     return max(conclusion.factor, 1 / conclusion.factor)
-
-
-def side_by_side(
-    values: Iterable[tuple[str, float | None]], unit: FigureUnit, between: str = ", "
-) -> str:
-    """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
-    split = []
-    for name, value in values:
-        number, _, of = question.in_unit(value or 0.0, unit).replace(",", "").partition(" ")
-        split.append((f"{name}:" if name.isdigit() else name, number, of))
-    of_all = {of for *_, of in split}
-    last = f" {''.join(of_all)}" if len(of_all) == 1 else ""
-    words = (" ".join(filter(None, (name, n, "" if last else of))) for name, n, of in split)
-    return f"{between.join(words)}{last}".rstrip()
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -52,10 +52,10 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         )
         # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
-    axes, pairs = base.named_axes(ask, here), _pairs(ask, here, rows)
-    measured = with_work(ask, here)
+    measured, pairs = with_work(ask, here), _pairs(ask, here, rows)
+    axes = base.named_axes(ask, measured)
     shown = [row for row in measured if not ask.over or row.has(claim)]
-    figures = [_figure(ask, row, axes, pairs, shown) for row in shown]
+    figures = [_figure(ask, row, axes, pairs) for row in shown]
     if isinstance(ask, Scaling):
         state, verdict = _enough(ask, shown, axes)
     else:
@@ -67,8 +67,8 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         verdict,
         figures,
         lost=lost,
-        lines=_lines(ask, measured, pairs),
-        at=base.shared(ask, here, others) if not size or size != ask.over else "",
+        lines=_lines(ask, shown, figures),
+        at=base.shared(ask, measured, others) if not size or size != ask.over else "",
         notes=base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else (),
     )
 
@@ -86,7 +86,7 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
         if others:
             gain, other = max(others, key=lambda pair: base.weight(pair[0]))
             beside = f"{ask.name(other, [axis])} {format_seconds(other.time)}"
-            figures.append(base.figure_of(ask.name(chosen, [axis]), chosen, gain, notes=[beside]))
+            figures.append(base.figure_of(ask.name(chosen, [axis]), chosen, gain, beside=beside))
             is_open = gain.verdict == "undecided"
             (left if is_open else named).append(axis if is_open else figures[-1].label)
     why = base.joined(left) if figures else "no two cases differ on one axis alone"
@@ -113,7 +113,7 @@ def _pairs(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
     measured, baseline, pairs = with_work(ask, here), _baseline(ask), list[Pair]()
     if measured and ask.over and ask.claim is None and ask.baseline is None:
         baseline = {ask.over: measured[0].axes[ask.over]}
-    axes = varying(here) if ask.claim is None else ask.claim
+    axes = varying(measured) if ask.claim is None else ask.claim
     changed = {axis: baseline[axis] for axis in axes if axis in baseline}
     for row in measured:
         if ask.beside is not None:
@@ -160,26 +160,23 @@ def _value(ask: Compare, row: Row) -> float | None:
     return work / row.seconds / (GB if ask.unit == "GB/s" else 1) if work and row.seconds else None
 
 
-def _figure(
-    ask: Compare, row: Row, axes: Sequence[str], pairs: Sequence[Pair], shown: Rows
-) -> Figure:
-    """The row's number, and what it is beside the other one; which is named where it has no figure
-    of its own."""
+def _figure(ask: Compare, row: Row, axes: Sequence[str], pairs: Sequence[Pair]) -> Figure:
+    """The row's number, and what it is beside the other one."""
     pair = next((own for own in pairs if own.row is row), None)
-    value, notes = _value(ask, row), [ask.note(row), "oversubscribed" * row.is_oversubscribed]
-    against = "" if pair else "baseline" * any(own.other is row for own in pairs)
+    value, beside, against = _value(ask, row), "", ""
     if pair is not None:
         against = difference(pair.conclusion, is_share=ask.work is not None)
-        if pair.other not in shown:
-            number = in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)
-            notes.insert(0, f"{pair.name} {number}")
+        beside = f"{pair.name} {in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)}"
+    elif any(own.other is row for own in pairs):
+        against = base.BASELINE
     return base.figure_of(
         ask.name(row, axes or [base.size_axis([row])]),
         row,
         pair and pair.conclusion,
         rate=None if ask.unit == "s" or value is None else (value, ask.unit),
         against=against,
-        notes=notes,
+        beside=beside,
+        notes=[ask.note(row), "oversubscribed" * row.is_oversubscribed],
     )
 
 
@@ -215,23 +212,20 @@ def _enough(ask: Scaling, shown: Rows, axes: Sequence[str]) -> tuple[State, str]
     return "figure", f"enough: {label}; {why}"
 
 
-def _lines(ask: Compare, measured: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[ScreenLine]:
+def _lines(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> Iterator[ScreenLine]:
     """The row that differs most, after the one that it is held against; a few where none is."""
-    axes = base.named_axes(ask, measured)
-    names = {row.case: ask.name(row, axes) for row in measured}
-    if ask.unit == "items/s":  # which says what is counted
-        names = {row.case: str(row.axes[ask.over]) for row in measured}
-    if not pairs and ask.claim is None:
-        some = measured if len(measured) <= FEW else [*measured[:2], measured[-1]]
-        values = base.side_by_side(((names[r.case], _value(ask, r)) for r in some), ask.unit)
-        crowded = "oversubscribed" * some[-1].is_oversubscribed
-        yield ScreenLine(ask.fill(ask.screen, measured[0].axes), values, crowded)
+    rows = [*zip(shown, figures, strict=True)]
+    compared = [pair for pair in rows if pair[1].conclusion]
+    if not compared and ask.claim is None:
+        some = figures if len(figures) <= FEW else [*figures[:2], figures[-1]]
+        numbers = ", ".join(f"{own.label} {own.number()}" for own in some)
+        crowded = "oversubscribed" * shown[-1].is_oversubscribed
+        yield ScreenLine(ask.fill(ask.screen, shown[0].axes), numbers, crowded)
     each = [{axis: value} for axis, values in ask.screen_each.items() for value in values]
     for chosen in each or [dict[str, Any]()]:
-        if own := [pair for pair in pairs if pair.row.has(chosen)]:
-            row, name, other, known = max(own, key=lambda pair: base.weight(pair.conclusion))
-            choice, beside = names[row.case], names.get(other.case, name)
-            ends = (beside, _value(ask, other)), (choice, _value(ask, row))
-            values = base.side_by_side(ends, ask.unit, " -> ")
-            what, against = ask.fill(ask.screen, row.axes), difference(known, ask.work is not None)
-            yield ScreenLine(what, values, against, known, f"{what}: {choice}" * ask.is_habit)
+        if own := [pair for pair in compared if pair[0].has(chosen)]:
+            row, most = max(own, key=lambda pair: base.weight(pair[1].conclusion))
+            what = ask.fill(ask.screen, row.axes)
+            numbers = f"{most.beside} -> {most.label} {most.number()}"
+            habit = f"{what}: {most.label}" * ask.is_habit
+            yield ScreenLine(what, numbers, most.against, most.conclusion, habit)

@@ -43,6 +43,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     loops = {loop: known[loop] for loop in ask.loops if loop in known}
     parts = [loops[name].launches if name in loops else {} for name in ask.parts]
     serial: Launches = {}
+    serial_name = ask.word(ask.axis, ask.serial) if isinstance(ask.serial, str) else "its parts"
     ideal = by_launch(ask.ideal, *parts)
     if not isinstance(ask.serial, str):
         serial = by_launch(ask.serial, *parts)
@@ -56,8 +57,9 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         gain = conclude(row.by_launch, serial) if is_compared else None
         if gain and loop in ask.ways and ideal_s is not None and row.time > ideal_s:
             notes.append(f"{format_seconds(row.time - ideal_s)} over the ideal")
-        against = "baseline" * (loop == ask.serial)
-        figures.append(base.figure_of(name, row, gain, against=against, notes=notes))
+        against = base.BASELINE * (loop == ask.serial)
+        beside = f"{serial_name} {format_seconds(median([*serial.values()]))}" if gain else ""
+        figures.append(base.figure_of(name, row, gain, against=against, beside=beside, notes=notes))
         if gain and loop in ask.ways:
             hidden = _hidden_share(name, gain, serial, row.launches, ideal)
             figures.append(hidden)
@@ -85,7 +87,7 @@ def _lines(
     ask: Parts, serial_s: float, best: WayResult, ideal_s: float | None
 ) -> Iterator[ScreenLine]:
     """The serial loop, the fastest way, the ideal."""
-    figures = base.side_by_side([("", serial_s), ("", best.row.time)], "s", " -> ")
+    figures = f"{format_seconds(serial_s)} -> {format_seconds(best.row.time)}"
     if ideal_s is not None and ideal_s <= best.row.time:
         figures += f", ideal {format_seconds(ideal_s)}"
     verdict, what = difference(best.gain), ask.fill(ask.screen, best.row.axes)
