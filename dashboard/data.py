@@ -21,7 +21,6 @@ from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
 from hostbench.families.question import Row
-from hostbench.judge.events import Event
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
@@ -178,51 +177,38 @@ def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     return stored.assign(machine=machine, group=group)
 
 
-def events_of(store: Store, case: str, group: str) -> list[Event]:
-    """Of a series and of its machine."""
-    ids = (f"{case}@{group}", f"machine:{group}")
-    return [event for event in judged(store).events if event.id in ids]
-
-
 @st.cache_resource(max_entries=16, show_spinner=False)
 def trends(
     store: Store,
     series: tuple[tuple[str, str], ...],
-    unit: str,
-    by: str,
-    time_range: str,
+    part: str,
     _rows: Sequence[pd.DataFrame],
+    unit: str = "",
+    by: str = "commit date",
     height: int = TALL,
     most: int = MOST_DRAWN,
 ) -> tuple[dict[str, Trend], Spec]:
-    """These series (case, group) by their id, over DATES, and their chart; the rows of each are
-    those of the time range."""
-    history, drawn = judged(store), dict[str, Trend]()
+    """These series (case, group) by their id, over DATES, and their chart. `_rows` of each are the
+    `part` of the series that is drawn."""
+    history, unit = judged(store), unit or units_of(_rows)[0]
     detectable = {own.id: own.detectable for own in history.series}
     one_case, one_group = (len(set(column)) == 1 for column in zip(*series, strict=True))
+    drawn = dict[str, Trend]()
     for (case, group), rows in zip(series, _rows, strict=False):
-        name = f"{case}@{group}"
-        varies = [words.case(case)] * (not one_case) + [group] * (not one_group)
-        drawn[name] = make_trend(
-            rows,
-            ", ".join(varies) or words.case(case),
-            unit,
-            DATES[by],
-            events_of(store, case, group),
-            detectable.get(name),
-            most // len(series),
-        )
+        varies = [words.case(case)] * (not one_case or one_group) + [group] * (not one_group)
+        own = f"{case}@{group}"
+        events = [event for event in history.events if event.id in (own, f"machine:{group}")]
+        about = ", ".join(varies), unit, DATES[by], events, detectable.get(own)
+        drawn[own] = make_trend(rows, *about, most=most // len(series))
     return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def small_trend(
-    store: Store, case: str, group: str, time_range: str, ink: str, _rows: pd.DataFrame
+    store: Store, series: tuple[str, str], part: str, ink: str, _rows: pd.DataFrame
 ) -> str:
     """One series over its commits as an SVG."""
-    series, unit, most = ((case, group),), units_of([_rows])[0], MOST_DRAWN // 4
-    about = "commit date", time_range, [_rows], SMALL_HEIGHT, most
-    _, spec = trends(store, series, unit, *about)
+    _, spec = trends(store, (series,), part, [_rows], height=SMALL_HEIGHT, most=MOST_DRAWN // 4)
     return svg(spec, ink, SMALL_WIDTH)
 
 

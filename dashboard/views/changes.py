@@ -12,11 +12,10 @@ from words import plain
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
 from hostbench.report.changes import causes, commands, entry_in_words, evidence_lines, table
-from hostbench.report.trend import around
 from hostbench.store import triage
 
 ANY = "all"
-TOP, HEIGHT = 6, 300
+TOP, HEIGHT, EACH_SIDE = 6, 300, 30
 EVENTS = "series machine effect low high before_s after_s detects state committed_at".split()
 
 store = data.opened()
@@ -58,9 +57,11 @@ with left:
     case = worst.case or longest.case
     example = "" if worst.case else "the whole machine moved; drawn: "
     st.caption(plain(f"{worst.group}: {example}{words.case(case)}"))
-    every = data.trend(store, worst.machine, case)
-    events = data.events_of(store, case, worst.group)
-    spec = around(every[every["group"] == worst.group], worst, events, HEIGHT)
+    every = data.trend(store, worst.machine, case).query("group == @worst.group")
+    every = every[every["committed_at"].notna()].sort_values("committed_at", kind="stable")
+    start = int((every["committed_at"] < worst.first.committed_at).sum())
+    near = every.iloc[max(0, start - EACH_SIDE) : start + EACH_SIDE]
+    _, spec = data.trends(store, ((case, worst.group),), picked.key, [near], height=HEIGHT)
     point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
     if point:
         parts.go("runs", of=f"{point['run_id']}@{worst.machine}")

@@ -89,7 +89,7 @@ def trend_card(own: Series) -> None:
     if rows.empty:
         st.caption("no run with a date")
         return
-    svg = data.small_trend(store, own.case, own.group, parts.time_range(), parts.ink(), rows)
+    svg = data.small_trend(store, (own.case, own.group), parts.time_range(), parts.ink(), rows)
     parts.picture(svg, f"{own.id}: {own.points} runs")
     st.caption(plain(f"{words.case(own.case)}, {own.machine}"))
 

@@ -79,7 +79,7 @@ if len(lines) > trend.MOST:
     st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 series = tuple(lines)[: trend.MOST]
 times = f"{parts.time_range()}, {st.query_params.get('days')}"
-drawn, spec = data.trends(store, series, unit, by, times, list(lines.values()))
+drawn, spec = data.trends(store, series, times, list(lines.values()), unit, by)
 points = pd.concat([line.points for line in drawn.values()], ignore_index=True)
 key = f"trend {times}"  # another chart for other times, without the old drag
 

@@ -37,8 +37,6 @@ MEASURED, SCRATCH, FAILED, SKIPPED = "measured", "scratch (never judged)", "fail
 _SHAPES = {MEASURED: "circle", SCRATCH: "circle", FAILED: charts.CROSS, SKIPPED: "M0,-1.4L0,1.4"}
 _LABELS = {"time": charts.SECONDS, "bytes": charts.BYTES}
 _MOST_LABELS, _LABEL_HEIGHT = 4, 13
-_AROUND = 30
-"""Points on each side of an event."""
 _FIRST_POINTS = 8
 _WORDED = ["status", "reason", "scratch", "flags", "started_at", "commit"]
 TALL = 400
@@ -84,7 +82,8 @@ def trend(
 ) -> Trend:
     """Of the rows of one series (Results.trend, marked), with its events and its machine's,
     the smallest change that would be seen, and `most` points."""
-    rows = _in_order(rows, by)
+    rows = rows[(rows["status"] != "not measured") & rows[by].notna()]
+    rows = rows.sort_values([by, "started_at"], kind="stable")
     points = _points(rows, name, unit, by)
     rules, edges = list[Spec](), list[float]()
     for event in events:
@@ -112,23 +111,7 @@ def trend(
     )
 
 
-def around(rows: pd.DataFrame, event: Event, others: Iterable[Event], height: int) -> Spec:
-    """A series on both sides of an event, with the levels between that and the `others` of it."""
-    rows = _in_order(rows, "committed_at")
-    start = int((rows["committed_at"] < event.first.committed_at).sum()) - _AROUND
-    rows, unit = rows.iloc[max(0, start) :].head(2 * _AROUND), units_of([rows])[0]
-    events = [event, *(own for own in others if own != event)]
-    series = trend(rows, event.id, unit, events=events, detectable=event.detectable)
-    return chart([series], unit, height=height)
-
-
 # ---- points and levels --------------------------------------------------------------------------
-
-
-def _in_order(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Those that were measured, the oldest first."""
-    rows = rows[(rows["status"] != "not measured") & rows[by].notna()]
-    return rows.sort_values([by, "started_at"], kind="stable")
 
 
 def _ms(at: Any) -> float:

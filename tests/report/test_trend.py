@@ -9,7 +9,7 @@ import pytest
 from hostbench.judge.grid import marked
 from hostbench.report.charts import GREY
 from hostbench.report.history import history_of
-from hostbench.report.trend import SHARE, around, chart, trend, units_of
+from hostbench.report.trend import SHARE, chart, trend, units_of
 from hostbench.store.results import Results
 from tests.fakes import history as histories
 from tests.fakes.builders import copy_case
@@ -54,7 +54,7 @@ def test_a_chart_is_plain_json(results: Results) -> None:
     rows = marked(results.trend("shelf", str(CASE)))
     (event,) = history_of(results).events
     for spec in (
-        around(rows, event, [], 300),
+        chart([trend(rows.iloc[STEP - 30 :], "a", "time", events=[event])], "time", height=300),
         chart([trend(rows, name, "time", "started_at") for name in ("a", "b")], "time"),
         chart([trend(rows.head(1), "a", "time")], "time"),
     ):
