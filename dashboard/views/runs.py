@@ -49,34 +49,21 @@ num = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
 title = plain(f"{machine}, {run['name']}, {ago(run['started_at'])}")
 st.markdown(f"### {title}\n\n{plain(', '.join(setup))}: {num}")
 facts, differs = data.facts(store, machine, run_id)
-doctor = ["**What the doctor says**\n"]
+doctor = []
 for finding in findings(facts) if facts else ():
-    remedy = f": {finding.remedy}" if finding.remedy else ""
-    doctor.append(f"- {LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
-every, same = data.runs(store), "nothing" if facts else "not known"
-is_first = run["started_at"] == every["started_at"][every["machine"] == machine].min()
-before = [*map(plain, differs)] or ["no run before" if is_first else same]
+    text = ": ".join(filter(None, (finding.text, finding.remedy)))
+    doctor.append(f"{LEVELS.get(finding.level, '')} {plain(text)}")
 left, right = st.columns(2)
-left.markdown("\n".join(doctor if facts else [*doctor, "No facts of this run are stored."]))
+doctor = doctor or ["no facts of this run are stored"]
+before = [*map(plain, differs)] or ["nothing that is stored"]
+left.markdown("\n- ".join(["**What the doctor says**\n", *doctor]))
 right.markdown("\n- ".join(["**Differs from the run before**\n", *before]))
-
-
-def answers() -> None:
-    """What the run answers."""
-    every = data.answers(store, machine, run_id)
-    rows = [
-        {"question": f"{own.question} {own.at}", "verdict": own.verdict, **row}
-        for own in every
-        for row in [*own.rows()] or [dict[str, str]()]
-    ]
-    parts.table(pd.DataFrame(rows))
-
 
 rows = data.rows(store, machine, run_id)
 look: dict[str, Any] = {"on_select": partial(show, LIST), "selection_mode": "single-cell"}
 table = runs[COLUMNS].rename(columns={"name": "run"})
-about: dict[str, Any] = {LIST: partial(parts.table, table, key=LIST, **look)}
-about["cases"] = partial(parts.table, rows[CASES])
+tables: dict[str, Any] = {LIST: partial(parts.table, table, key=LIST, **look)}
+tables["cases"] = partial(parts.table, rows[CASES])
 gaps = rows[rows["status"] != "ok"]
 if len(gaps):
     gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
@@ -86,11 +73,9 @@ if len(gaps):
     if (gaps["status"] != "skipped").any():
         parts.table(reasons)  # nobody has to ask for a failure
     else:
-        about["without a number"] = partial(parts.table, reasons)
-if run["source"] != "asv":
-    about["answers"] = answers
+        tables["without a number"] = partial(parts.table, reasons)
 stored = [(group, *map(str, fact)) for group, own in facts.items() for fact in own.items()]
 if stored:
     lines = pd.DataFrame(stored, columns=["group", "fact", "value"])
-    about["facts"] = partial(parts.table, lines)
-parts.shown(about)
+    tables["facts"] = partial(parts.table, lines)
+parts.shown(tables)

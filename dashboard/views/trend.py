@@ -1,5 +1,7 @@
 """Series over their runs: a workload, its axes as pills, every machine that is chosen."""
 
+from typing import Any
+
 import data
 import pandas as pd
 import parts
@@ -40,16 +42,10 @@ likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longe
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))
 workloads = sorted(every["workload"].unique())
 choices = st.container(horizontal=True, vertical_alignment="bottom")
-workload = choices.selectbox(
-    "Workload",
-    workloads,
-    index=workloads.index(first.partition("[")[0]),
-    key="workload",
-    bind="query-params",
-    filter_mode="contains",
-    width=420,
-)
-here, family = every[every["workload"] == workload], workload.partition(".")[0]
+index = workloads.index(first.partition("[")[0])
+look: Any = {"bind": "query-params", "filter_mode": "contains", "width": 420}
+workload = choices.selectbox("Workload", workloads, index, key="workload", **look)
+here = every[every["workload"] == workload]
 here = here.sort_values("has_number", ascending=False, kind="stable")
 cases = {case: words.read(case).values for case in here["case"]}
 shown = cases.get(first) or next(iter(cases.values()))
@@ -57,7 +53,7 @@ with choices:
     for axis in dict.fromkeys(axis for chosen in cases.values() for axis in chosen):
         values = {chosen[axis] for chosen in cases.values() if axis in chosen}
         if len(values) > 1:
-            picked = parts.axis_values(picture_of(family), axis, values, [shown[axis]])
+            picked = parts.axis_values(picture_of(workload), axis, values, [shown[axis]])
             cases = {case: own for case, own in cases.items() if own.get(axis) in picked}
     by = parts.choice("X axis", list(data.DATES), "x")
     date = data.DATES[by]
@@ -98,24 +94,13 @@ total = sum(line.num_points for line in drawn.values())
 if len(points) < total:
     about += f" {len(points):,} of {total:,} points drawn; zoom for all."
 st.caption(about, help=HELP)
-clicked = parts.draw(
-    spec,
-    f"{workload} over time: {len(points)} points in {unit}",
-    key=key,
-    on_select=zoom,
-    selection_mode=[CLICKED, trend.DAYS],
-)
+says = f"{workload} over time: {len(points)} points in {unit}"
+clicked = parts.draw(spec, says, key=key, on_select=zoom, selection_mode=[CLICKED, trend.DAYS])
 for point in clicked["selection"].get(CLICKED, ()):
     parts.go("runs", of=f"{point['run_id']}@{point['machine'].partition('/')[0]}")
 
-groups = {group for _, group in series}
-first_day, last_day = zoomed or (parts.range_start(), pd.Timestamp.max.tz_localize("UTC"))
-moved = causes(
-    event
-    for event in judged.events
-    if event.id in drawn or (not event.case and event.group in groups)
-    if first_day <= getattr(event.first, date) < last_day
-)
+ids = {*drawn, *(f"machine:{group}" for _, group in series)}
+moved = causes(event for event in parts.events(judged, names) if event.id in ids)
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
 columns = "series date y low high kind text machine run_id commit".split()
 tables = {"points": lambda: parts.table(points[columns])}
