@@ -7,7 +7,7 @@ mistake. The environment's name has neither a path nor torch's version in it, so
 writes one series; which torch it was is in the archive.
 
 In a project of one's own the installed hostbench is copied, for every commit, and the project's
-package is each commit's, built as asv.conf.json says (`vcs.build`).
+package is each commit's, as it is or as pip builds it (`vcs.build`).
 """
 
 import contextlib
@@ -141,7 +141,7 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         self._own.mkdir()
         commit = commit_hash[:8]
         try:
-            built = package_of(Path.cwd(), Path(build_dir), self._own, commit_hash)
+            built = package_of(Path.cwd(), Path(build_dir), self._own / "build")
         except HostbenchError as error:  # asv does not say why a build failed
             print(f"hostbench: {commit}: {error}", file=sys.stderr, flush=True)
             raise util.ProcessError([f"building {commit}"], 1, str(error), "") from error

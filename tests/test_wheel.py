@@ -2,11 +2,13 @@
 
 import shutil
 import subprocess
+import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
 
-from hostbench.vcs.build import environment
 from tests import own_project, scratch
 from tests.own_project import FIRST
 from tests.scratch import Scratch
@@ -23,9 +25,12 @@ def project(tmp_path: Path) -> Scratch:
     build = ("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", ".")
     built = checkout.python(*build, "-w", str(tmp_path))
     assert built.returncode == 0, built.stdout
-    environment(tmp_path / "env")
-    (wheel,), programs = tmp_path.glob("hostbench-*.whl"), tmp_path / "env" / "bin"
-    subprocess.run([programs / "pip", "install", "-q", "--no-deps", str(wheel)], check=True)
+    venv.create(tmp_path / "env", symlinks=True)
+    (site,), programs = (tmp_path / "env" / "lib").glob("*/site-packages"), tmp_path / "env" / "bin"
+    (site / "parent.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (wheel,) = tmp_path.glob("hostbench-*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python")
+    subprocess.run([*pip, "install", "-q", "--no-deps", "--ignore-installed", wheel], check=True)
     path = f"{programs}:{project.env()['PATH']}"
     project.environ.update(HOSTBENCH_MACHINE="mine", PATH=path)
     return project

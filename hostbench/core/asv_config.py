@@ -80,25 +80,18 @@ def source_folder(root: Path) -> Path:
     return folder.resolve() if folder.is_dir() else root.resolve()
 
 
-def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(what builds, what installs) the project whose asv.conf.json lies in `root`, of the files in
-    `source`. Where that names neither, pip does both for what it can build. Raises UsageError."""
+def is_built(root: Path, source: Path) -> bool:
+    """Whether pip builds the project of the files in `source`, as it does with all that it can
+    build unless the asv.conf.json in `root` says `"build_command": []`. Raises UsageError."""
     config = read(root, "build_command", "install_command")
-    build, install = (
-        (commands,) if isinstance(commands, str) else commands
-        for commands in (config.build_command, config.install_command)
-    )
-    if build is None:
-        is_buildable = any((source / name).is_file() for name in ("setup.py", "setup.cfg"))
-        with suppress(OSError, ValueError):
-            declared = tomllib.loads((source / "pyproject.toml").read_text())
-            is_buildable |= "project" in declared or "build-system" in declared
-        build = ()
-        if is_buildable and install != ():
-            build = ("python -m pip wheel --no-deps -w {build_cache_dir} {build_dir}",)
-    if install is None:
-        install = ("python -m pip install --no-deps {wheel_file}",) if build else ()
-    return build, install
+    if () in (config.build_command, config.install_command):
+        return False
+    if (source / "setup.py").is_file() or (source / "setup.cfg").is_file():
+        return True
+    with suppress(OSError, ValueError):
+        declared = tomllib.loads((source / "pyproject.toml").read_text())
+        return "project" in declared or "build-system" in declared
+    return False
 
 
 def without_plugin(root: Path) -> str | None:

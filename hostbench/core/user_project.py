@@ -69,8 +69,7 @@ def package() -> OwnPackage | None:
     if named is not None or root is None:
         return named
     source = asv_config.source_folder(root)
-    is_installed = asv_config.build_commands(root, source)[1]
-    return None if is_installed else unbuilt(root, source)
+    return None if asv_config.is_built(root, source) else unbuilt(root, source)
 
 
 def unbuilt(root: Path, source: Path) -> OwnPackage:

@@ -107,7 +107,7 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
         else:
             if not working.exists():
                 repo.check_out(checkout, None, working)
-            variables = _variables(checkout, tree, commit, folder)
+            variables = _variables(checkout, tree, folder)
             code = replace(code, scratch=code.scratch or scratch(checkout))
         versions, broken = _declared(root, variables)
     except (GitError, UsageError, BrokenError) as error:
@@ -179,12 +179,12 @@ def scratch(root: Path) -> str | None:
     return "workloads with uncommitted changes" if is_other else None
 
 
-def _variables(root: Path, tree: Path, commit: str | None, folder: Path) -> dict[str, str]:
+def _variables(root: Path, tree: Path, folder: Path) -> dict[str, str]:
     """Of the workers that measure the package in `tree`. Raises UsageError or GitError."""
     working, project = folder.parent / _COPY, repo.inside(root, source_folder(root)) or Path()
     if not (tree / project).is_dir():
         raise UsageError(f"it has no folder {project}, where asv.conf.json has the project")
-    package = package_of(root, (tree / project).resolve(), folder / "build", commit)
+    package = package_of(root, (tree / project).resolve(), folder / "build")
     # What only the other side has must not be imported from wherever else it may be installed.
     names = {*package.names, *unbuilt(root, working / project).names}
     package = replace(package, names=tuple(sorted(names)))
