@@ -73,7 +73,6 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
             "asv.conf.json names: name another with --results"
         )
     sources = {family: known()[family].path for family in sorted({case.family for case in cases})}
-    look = partial(checkout, root, results, sources)
     collect = _facts_of(device, simulation)
     host_facts = collect()
     machine = _machine(options.machine, device, host_facts)
@@ -96,8 +95,7 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
         results=results,
         machine=machine,
         host=Host(before=host_facts, collect=collect, is_made_up=simulation is not None),
-        checkout=look(),
-        look=look,
+        look=partial(checkout, root, results, sources),
         device=device,
         workloads=workloads,
         plan=plan,

@@ -24,7 +24,6 @@ _LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])")
 class AsvConfig(Struct, frozen=True):
     """Its keys that are read here, with asv's defaults; other keys are passed over."""
 
-    project: str | None = None
     repo: str = "."
     repo_subdir: str = ""
     benchmark_dir: str = "benchmarks"

@@ -30,7 +30,7 @@ from hostbench.facts.differences import identity
 from hostbench.store import archive, asv_tree, points, runs, table
 from hostbench.store.asv_tree import AsvMachine
 from hostbench.store.runs import StoredFile
-from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, ResultTable
+from hostbench.store.table import DAMAGE, DESCRIPTION, MAX_ROWS, ReadFile, ResultTable
 
 Stat = tuple[int, int]
 """(size in bytes, time of the last change in ns)."""
@@ -127,31 +127,26 @@ class _Update:
 
     def into(self, stored: ResultTable) -> ResultTable:
         """Bring a table up to date, a transaction for what is small enough to sort in memory."""
-        files = {row.file: row for row in stored.files}
-        replaced, read, tables, num = {*files} - {*self._files}, list[Any](), list[pa.Table](), 0
-        has_changed = bool(replaced)
-        for file, stat in self._files.items():
+        version, known = stored.version, {row.file: row for row in stored.files}
+        replaced, read, num = known.keys() - self._files.keys(), list[ReadFile](), 0
+        for file, (size, changed_ns) in self._files.items():
             depends = self._machines[file.partition("/")[0]][1] if _is_of_asv(file) else ""
-            row = files.get(file)
-            if row is None or (row.size, row.changed_ns, row.depends) != (*stat, depends):
-                if row is not None:
-                    replaced.add(file)
-                about = {"size": stat[0], "changed_ns": stat[1], "depends": depends}
-                row, facts, points = self._read(file, about)
-                read.append((row, facts))
-                tables += [points] if row.rows else []
-                num += row.rows
-                files[file] = row
-                has_changed = True
+            row = known.get(file)
+            if row and (row.size, row.changed_ns, row.depends) == (size, changed_ns, depends):
+                continue
+            if row:
+                replaced.add(file)
+            about = {"size": size, "changed_ns": changed_ns, "depends": depends}
+            read.append(self._read(file, about))
+            num += read[-1][0].rows
             if num >= MAX_ROWS:
-                stored.write(table.with_files(read, tables), replaced)
-                replaced, read, tables, num = set(), [], [], 0
+                stored.write(table.with_files(read), replaced)
+                replaced, read, num = set(), [], 0
         if read or replaced:
-            stored.write(table.with_files(read, tables), replaced)
-        if has_changed:
+            stored.write(table.with_files(read), replaced)
+        if stored.version != version:
             stored.tidy()
             stored.refresh()
-            stored.files = [files[file] for file in self._files if file in files]
         return stored
 
     @cached_property
@@ -163,8 +158,8 @@ class _Update:
         readers = {name: AsvMachine(self._results, name, about, self._warn) for name in names}
         return {name: (reader, digest_of(reader.depends)) for name, reader in readers.items()}
 
-    def _read(self, file: str, about: dict[str, Any]) -> tuple[StoredFile, str | None, pa.Table]:
-        """A file's row, of which some is known, facts as JSON, points."""
+    def _read(self, file: str, about: dict[str, Any]) -> ReadFile:
+        """Of a file, of whose row some is known."""
         path, warnings = self._results / file, list[str]()
         own, facts = None, None
         try:

@@ -51,6 +51,8 @@ SCHEMA = pa.schema([(name, _TYPES.get(name, TEXT)) for name in _NAMES])
 """Of rows in memory. Of a file: `about` is its StoredFile, `facts` when -> the facts of its run,
 both as JSON; `content` the bytes of an archive, in a table at a URL alone."""
 
+ReadFile = tuple[StoredFile, str | None, pa.Table | None]
+"""What was read of a file: its row, the facts of its run as JSON, its points."""
 MAX_ROWS = 300_000
 """Of one transaction: what is sorted at once in memory."""
 _AT_ONCE = 8192
@@ -216,11 +218,8 @@ def of_columns(columns: Mapping[str, Any], texts: Mapping[str, str | None]) -> p
     return pa.table(arrays)
 
 
-def with_files(
-    files: Sequence[tuple[StoredFile, str | None]], points: Sequence[pa.Table]
-) -> pa.Table:
-    """All columns of these points, and a row of the kind `file` for each file with the facts of its
-    run as JSON."""
+def with_files(files: Sequence[ReadFile]) -> pa.Table:
+    """All columns of the points of these files, and a row of the kind `file` for each."""
     rows = [
         {
             "kind": "file",
@@ -229,8 +228,9 @@ def with_files(
             "about": structs_json.encode(row).decode(),
             "facts": facts,
         }
-        for row, facts in files
+        for row, facts, _ in files
     ]
+    points = [own for _, _, own in files if own is not None]
     of_files = pa.Table.from_pylist(rows, schema=SCHEMA)
     return pa.concat_tables([of_files, *points], promote_options="default")
 

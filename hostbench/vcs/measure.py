@@ -52,9 +52,8 @@ class Setup:
     results: Path
     machine: str
     host: Host
-    checkout: Checkout
     look: Callable[[], Checkout]
-    """The checkout once more."""
+    """The state of the checkout."""
     device: str
     workloads: dict[str, Workload]
     plan: Plan
@@ -113,9 +112,11 @@ def measure(
     """
     archive.adopt_orphans(setup.results, setup.warn)
 
+    codes = [side.code for side in sides] or [setup.look()]
+
     def why_scratch() -> str | None:
         """Workers run the code of the start, but which commit that was can no longer be said."""
-        is_changed = not sides and setup.look() != setup.checkout
+        is_changed = not sides and codes != [setup.look()]
         return "the checkout changed during the run" if is_changed else None
 
     end_s = time.monotonic() + budget_s
@@ -123,7 +124,7 @@ def measure(
         with Bar(end_s=end_s) as bar:
             recorded = session.record(
                 setup.results,
-                _headers(setup, sides, scratch),
+                _headers(setup, codes, scratch),
                 _records(setup, sides, bar, end_s, most),
                 setup.host,
                 setup.plan.num_gpus(),
@@ -151,8 +152,8 @@ def measure(
     return Measured(runs=tuple(archived), end=recorded.end, asv_error=asv_error)
 
 
-def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[RunHeader]:
-    """Of runs that begin now: of this checkout, or of each side."""
+def _headers(setup: Setup, codes: Sequence[Checkout], scratch: str | None) -> list[RunHeader]:
+    """Of runs that begin now: of this checkout's code, or of each side's."""
     profile, why = setup.plan.profile, None
     if setup.device == MARK and not setup.host.is_made_up:
         why = "simulated device"
@@ -168,11 +169,11 @@ def _headers(setup: Setup, sides: Sequence[Side], scratch: str | None) -> list[R
             commit=code.commit,
             committed_at=code.committed_at,
             scratch=why or code.scratch or scratch,
-            by="hostbench ab" if sides else "hostbench run",
+            by="hostbench ab" if len(codes) > 1 else "hostbench run",
         )
-        for code in [side.code for side in sides] or [setup.checkout]
+        for code in codes
     ]
-    if not sides:
+    if len(codes) == 1:
         return headers
     return [
         structs.replace(header, interleaved_with=other.run_id)
