@@ -138,7 +138,8 @@ class _Update:
                 replaced.add(file)
             about = {"size": size, "changed_ns": changed_ns, "depends": depends}
             read.append(self._read(file, about))
-            num += read[-1][0].rows
+            known[file] = read[-1][0]
+            num += known[file].rows
             if num >= MAX_ROWS:
                 stored.write(table.with_files(read), replaced)
                 replaced, read, num = set(), [], 0
@@ -147,6 +148,7 @@ class _Update:
         if stored.version != version:
             stored.tidy()
             stored.refresh()
+            stored.files = [known[file] for file in self._files]
         return stored
 
     @cached_property
