@@ -146,7 +146,7 @@ class Loop:
         self.slots = (3 if self.results else 2) if way.slots is None else way.slots
         del self.targets[self.slots :]
         body = partial(way.body, self)
-        make_step = partial(self.device.graph, body) if way.is_graph else lambda: body
+        make_step = partial(self.device.graph, body) if schedule == "graph" else lambda: body
         ways = ["H2D"] * (schedule != "copy_out_only")
         ways += ["D2H"] * (schedule != "copy_in_only" and bool(self.results))
         if schedule == "compute_only":
@@ -332,7 +332,6 @@ class Way(NamedTuple):
     """Buffers on the device that take turns, where not as many as a batch needs at once; 0 where
     each batch has one of its own."""
     one_stream: bool = False
-    is_graph: bool = False
 
 
 WAYS = {
@@ -343,7 +342,7 @@ WAYS = {
     "serial": Way(partial(Loop.default_stream, waits=True), one_stream=True),
     "default_stream": Way(partial(Loop.default_stream, waits=False), one_stream=True),
     "copy_stream": Way(Loop.copy_stream),
-    "graph": Way(Loop.captured, one_stream=True, is_graph=True),
+    "graph": Way(Loop.captured, one_stream=True),
     "streams_2": Way(Loop.round_robin, 2),
     "streams_4": Way(Loop.round_robin, 4),
     "events": Way(Loop.copy_stream),

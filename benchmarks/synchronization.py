@@ -23,20 +23,9 @@ SAMPLING = 1 / 4  # each reading is the mean of many steps
 DEPTHS = {10: 100, 100: 50, 1_000: 10, 10_000: 10}
 """Microseconds of compute in a step -> steps of a loop."""
 TRAPS = (
-    "none",
-    "item",
-    "item_every_10",
-    "print",
-    "bool",
-    "if_greater",
-    "cpu",
-    "tolist",
-    "nonzero",
-    "mask",
-    "synchronize",
-    "shape",
-    "graph",
-)
+    "none", "item", "item_every_10", "print", "bool", "if_greater", "cpu", "tolist", "nonzero",
+    "mask", "synchronize", "shape", "graph",
+)  # fmt: skip
 FREE = ("none", "shape", "graph")  # what needs nothing of the device
 LONG = ("none", "item", "item_every_10", "synchronize")
 """At 10 ms, where every loop takes long and the traps differ by nothing."""
