@@ -315,9 +315,9 @@ def load_whole(model: nn.Module, where: Any) -> None:
     drawn = torch.Generator(where).manual_seed(2)
     for parameter in model.parameters():
         height, width = parameter.shape
-        place = torch.randperm(max(height, width), generator=drawn, device=where)[:height] % width
+        columns = torch.randperm(max(height, width), generator=drawn, device=where)[:height] % width
         signs = 2.0 * torch.randint(0, 2, (height, 1), generator=drawn, device=where) - 1
-        weight = torch.zeros(height, width, device=where).scatter_(1, place[:, None], signs)
+        weight = torch.zeros(height, width, device=where).scatter_(1, columns[:, None], signs)
         if isinstance(parameter, DTensor):
             weight = distribute_tensor(weight, parameter.device_mesh, parameter.placements)
         parameter.detach().copy_(weight)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.allocation import SETTINGS, demands, peak_bytes
+from benchmarks.allocation import demands, peak_bytes
 from hostbench.core.case import Case
 from hostbench.core.units import MIB
 from hostbench.device import torch_device
@@ -188,14 +188,6 @@ def test_the_limit_ends_with_the_case(floor: Machine) -> None:
         device.allocator(64 * MIB, "device")()
     device.reset()
     assert device.allocator(64 * MIB, "device")().nbytes == 64 * MIB
-
-
-def test_a_setting_is_an_environment_on_cuda_alone() -> None:
-    work = WORKS["allocation.mixed"]
-    for case in work.cases():
-        said = set(work.options(case).environment.values())
-        on_cuda = case.values["device"] == "cuda"
-        assert said == ({SETTINGS[str(case.values["setting"])]} if on_cuda else set())
 
 
 # ---- batches ------------------------------------------------------------------------------------
