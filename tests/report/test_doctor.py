@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.cli import doctor as command
+from hostbench.device.base import lacking
 from hostbench.facts.gpu import Hardware, nvml_facts
 from hostbench.facts.record import Fact, Facts, Unknown
 from hostbench.facts.torch_probe import TorchState
@@ -128,18 +129,11 @@ def test_the_remedy_fits_the_cause() -> None:
 def test_coverage_counts_every_case_once() -> None:
     works = load().values()
     total = sum(len(list(work.cases())) for work in works)
+    needed = {need for work in works for case in work.cases() for need in work.options(case).needs}
     reasons = {
         (NO_GPU, CPU_TORCH): {
             "needs an NVIDIA GPU, none is visible",
-            "the cpu device has no pinned memory; it needs a GPU",
-            "the cpu device has no second device; it needs a GPU",
-            "the cpu device has no allocator caches; it needs a GPU",
-            "the cpu device has no memory of its own; it needs a GPU",
-            "the cpu device has no segments of an allocator; it needs a GPU",
-            "the cpu device has no CUDA graphs; it needs a GPU",
-            "the cpu device has no events that put the host to sleep; it needs a GPU",
-            "the cpu device has no streams of torch; it needs a GPU",
-            "the cpu device has no symmetric memory; it needs a GPU",
+            *(reason for need, reason in lacking("cpu", 1).items() if need in needed),
         },
         (H200, CUDA_TORCH): {
             "measured only with --device cpu, as there is a GPU",
