@@ -40,27 +40,6 @@ def test_patterns_differ_by_position(device: CpuDevice, block: int) -> None:
     assert len(blocks) == 8 * MIB // block
 
 
-def test_a_blocking_copy_waits_and_another_does_not(device: CpuDevice) -> None:
-    source, target = device.buffer(KIB), device.buffer(KIB)
-    device.fill_pattern(source, 1)
-    opened = gate(device.current)
-    device.copy(target, source, blocking=False)
-    assert not device.same_values(source, target)
-    done = threading.Event()
-
-    def wait_for_it() -> None:
-        device.copy(target, source, blocking=True)
-        done.set()
-
-    blocking = threading.Thread(target=wait_for_it)
-    blocking.start()
-    assert not done.wait(0.05)
-    opened.set()
-    assert done.wait(WAIT_S)
-    blocking.join()
-    assert device.same_values(source, target)
-
-
 def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
     source, target, before = device.buffer(KIB), device.buffer(KIB), device.current
     device.fill_pattern(source, 1)
@@ -94,20 +73,6 @@ def test_events(device: CpuDevice) -> None:
     later.synchronize()
     assert device.seconds_between(event, later) > 0
     assert device.seconds_between(later, event) == -device.seconds_between(event, later)
-
-
-def test_a_stream_waits_for_another_and_the_host_does_not(device: CpuDevice) -> None:
-    producer, consumer, seen = device.stream(), device.stream(), list[str]()
-    opened = gate(producer)
-    producer.enqueue(lambda: seen.append("made"))
-    made = device.event()
-    made.record(producer)
-    consumer.wait_event(made)
-    consumer.enqueue(lambda: seen.append("used"))
-    assert seen == []
-    opened.set()
-    consumer.synchronize()
-    assert seen == ["made", "used"]
 
 
 def test_a_wait_takes_the_mark_as_it_is_now(device: CpuDevice) -> None:
