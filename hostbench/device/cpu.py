@@ -10,6 +10,7 @@ cannot take less (docs/method.md).
 
 import ctypes
 import gc
+import json
 import os
 import platform
 import queue
@@ -257,9 +258,9 @@ class CpuDevice(TorchDevice):
             self.synchronize()
 
         if traced:
-            from hostbench.device.kineto import cpu_events  # it takes 0.3 s to import
+            from hostbench.device.kineto import chrome_trace  # it takes 0.3 s to import
 
-            trace = cpu_events(observed)
+            trace = json.loads(chrome_trace(observed, on_cuda=False))["traceEvents"]
         else:
             observed()
         self._seen = None

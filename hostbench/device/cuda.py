@@ -7,6 +7,7 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 
 import contextlib
 import gc
+import json
 import os
 import re
 import weakref
@@ -20,10 +21,9 @@ import torch
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import KIB, MIB, format_bytes
-from hostbench.device import numa
+from hostbench.device import chrome, kineto, numa
 from hostbench.device.activity import Observation
 from hostbench.device.base import Buffer, Route, Step, lacking
-from hostbench.device.kineto import Profiler
 from hostbench.device.torch_device import TorchDevice, own_pages
 from hostbench.facts import nvml
 from hostbench.facts.host import usable_cores
@@ -45,6 +45,12 @@ than one. float32 products of this size occupy every multiprocessor and read lit
 _DEPTH, _LEAST_DEPTH = 1024, 8
 """The inner dimension of a whole product, and of the shortest."""
 
+_WORK = "hostbench work"
+"""The annotation around what is observed."""
+_SHORT_S = 1e-6
+_HEADS_S = (0.002, 0.05, 0.5)
+"""How long the GPU is kept busy before the first short wait, try by try."""
+
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
 _NO_PINNING = re.compile("CUDA error: (out of memory|operation not supported|OS call failed)")
 _NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
@@ -59,6 +65,8 @@ class CudaDevice(TorchDevice):
 
     name = "cuda"
     _is_limited = False
+    _sees_nothing: str | None = None
+    """Why no work of the device can be observed."""
 
     def __init__(self, index: int = 0) -> None:
         require_cuda(index)
@@ -297,13 +305,50 @@ class CudaDevice(TorchDevice):
     def observe(
         self, work: Step, ready: Step = lambda: None, *, traced: bool = False
     ) -> Observation:
-        return self._profiler.observe(work, ready, traced=traced)
+        """By torch's profiler, between two short waits. Work that it does not list (copies between
+        GPUs) is just not there. A trace has operations of torch, calls of CUDA's runtime and the
+        work of each stream.
 
-    @cached_property
-    def _profiler(self) -> Profiler:
-        self.delay(1e-3)  # calibrates: not to be observed
-        self.synchronize()
-        return Profiler(self)
+        The profiler leaves out what it stamps before its beginning or after its end, and its stamps
+        of a GPU that has idled may be early (pytorch#192021). So work counts as seen where both
+        waits are, and is run again after a longer delay where they are not. Raises Unavailable
+        where that does not help, or nothing is seen, which is remembered: each try takes time.
+        """
+        if not self.agree(self._sees_nothing is None):
+            raise Unavailable(
+                self._sees_nothing or "the profiler of another rank saw no work of its GPU"
+            )
+        self.delay(_SHORT_S)  # calibrates: not to be observed
+
+        def work_between_waits(head_s: float) -> None:
+            self.delay(head_s)
+            self.delay(_SHORT_S)
+            self.synchronize()
+            with kineto.profiler.record_function(_WORK):
+                work()
+            self.synchronize()
+            self.delay(_SHORT_S)
+            self.synchronize()
+
+        is_anything_seen = False
+        for head_s in _HEADS_S:
+            ready()
+            self.synchronize()
+            trace = kineto.chrome_trace(partial(work_between_waits, head_s), on_cuda=True)
+            events = chrome.decode(trace).events
+            is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
+            waits = [event for event in events if chrome.is_delay(event)]
+            num_short = sum(wait.end_s - wait.start_s < 100 * _SHORT_S for wait in waits)
+            if self.agree(num_short == 2):
+                return Observation(
+                    activities=sorted(chrome.activities(events), key=lambda seen: seen.start_s),
+                    num_waits=chrome.count_waits(events, _WORK),
+                    trace=json.loads(trace)["traceEvents"] if traced else (),
+                )
+        if is_anything_seen:
+            raise Unavailable("the profiler lost part of what the GPU did")
+        self._sees_nothing = "the profiler saw no work of it: CUPTI is missing or not permitted"
+        raise Unavailable(self._sees_nothing)
 
     def bytes_counted(self) -> tuple[int, int]:
         return self._counter(nvml.PCIE_IN), self._counter(nvml.PCIE_OUT)

@@ -15,11 +15,10 @@ from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import cuda as cuda_device
-from hostbench.device import numa
+from hostbench.device import kineto, numa
 from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
-from hostbench.device.kineto import Profiler
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
@@ -196,7 +195,7 @@ def observed(workload: str, **axes: object) -> dict[str, str]:
 def test_a_profiler_that_sees_nothing_is_a_reason() -> None:
     with cuda_machine(2, refuses=("profiler",)):
         proofs = observed("transfer.between_devices", route="peer", nbytes=MIB)
-        assert proofs["copies"].startswith("unavailable: the profiler saw no work of the GPU")
+        assert proofs["copies"].startswith("unavailable: the profiler saw no work of it")
         device, runs = CudaDevice(), list[str]()
         for _ in range(2):
             with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
@@ -213,11 +212,13 @@ def test_nothing_is_enqueued_when_observing_begins(
     """Else it would be taken for a part of what is observed."""
     pending: list[bool] = []
 
-    def begin(*_: object, **options: object) -> None:
+    def begin(*_: object, **options: object) -> bytes:
         pending.append(floor.gpus[0].queue.free_s > floor.now_s)
+        raise Unavailable("not now")
 
-    monkeypatch.setattr(Profiler, "observe", begin)
-    CudaDevice().observe(lambda: None)
+    monkeypatch.setattr(kineto, "chrome_trace", begin)
+    with pytest.raises(Unavailable, match="not now"):
+        CudaDevice().observe(lambda: None)
     assert pending == [False]
 
 
