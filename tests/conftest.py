@@ -76,7 +76,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     called shelf without a GPU, a torch, no worker processes."""
     from hostbench import facts
     from hostbench.cli import measuring, trace
-    from hostbench.facts.torch_probe import TorchState
+    from hostbench.facts.software import TorchState
     from hostbench.vcs import measure
     from tests.fakes.builders import InProcess
 

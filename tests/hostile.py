@@ -25,7 +25,7 @@ from msgspec import to_builtins
 
 from hostbench.cli import main
 from hostbench.device import simulated_file
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.store import archive
 from tests import own_project
 from tests.cli.test_nightly import CONFIG, WORKLOAD

@@ -14,7 +14,7 @@ import pytest
 
 from hostbench.cli.commands import COMMANDS
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.vcs import measure
 from tests.commands import hostbench
 from tests.fakes import histories

@@ -16,10 +16,9 @@ from hostbench.facts.machine import machine_of_asv as machine_of_asv
 from hostbench.facts.machine import register_with_asv as register_with_asv
 from hostbench.facts.record import Facts as Facts
 from hostbench.facts.record import Unknown
-from hostbench.facts.software import software_facts
+from hostbench.facts.software import TorchState, software_facts
+from hostbench.facts.software import probe_torch as probe_torch
 from hostbench.facts.spec import rows_of
-from hostbench.facts.torch_probe import TorchState
-from hostbench.facts.torch_probe import probe_torch as probe_torch
 from hostbench.facts.watch import watching as watching
 
 

@@ -22,7 +22,7 @@ from hostbench.facts.record import (
     value_of,
     why_unknown,
 )
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.limits.verdict import link_verdicts
 from hostbench.measure.workload import Workload
 from hostbench.report.blocks import Block, Column, Table

@@ -29,7 +29,7 @@ from hostbench.core.errors import (
     HostbenchError,
 )
 from hostbench.core.records import CaseRecord, Launch, Measurement, Run
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.families import load
 from hostbench.runner import journal
 from hostbench.store import archive

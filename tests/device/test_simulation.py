@@ -11,7 +11,7 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.core.records import Run
 from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Link
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.store.points import case_rows
 from tests.commands import Done, hostbench, python
 from tests.stored import runs_of

@@ -14,7 +14,7 @@ from hostbench.facts import collect, nvml
 from hostbench.facts.gpu import NO_CUDA_INDEX, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml
 from hostbench.facts.record import Fact, Group, Unknown
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml

@@ -10,7 +10,7 @@ from hostbench.core.units import MIB
 from hostbench.facts import collect
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Facts, Unknown
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import MACHINES, FakeGpu, FakeNvml, watched
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hostbench.facts import software, torch_probe
+from hostbench.facts import software
 from hostbench.facts.nvml import hash_uuid
 from hostbench.facts.record import Unknown
-from hostbench.facts.torch_probe import TorchState, probe_torch
+from hostbench.facts.software import TorchState, probe_torch
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -55,14 +55,14 @@ def test_torch_is_told_or_unknown() -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9"),
         ("print([])", "ended with 0"),
         ("import threading; threading.Event().wait()", "over 1 s"),
-        ("import sys; sys.modules['torch'] = None\n" + torch_probe._PROBE, "torch"),
+        ("import sys; sys.modules['torch'] = None\n" + software._PROBE, "torch"),
     ],
 )
 def test_a_probe_that_goes_wrong_is_a_reason(
     code: str, text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """And one that takes long says so meanwhile."""
-    monkeypatch.setattr(torch_probe, "SLOW_S", 0.1 if "Event" in code else 60.0)
+    monkeypatch.setattr(software, "SLOW_S", 0.1 if "Event" in code else 60.0)
     state = probe_torch(code=code, timeout_s=1.0 if "Event" in code else 60.0)
     assert not state.importable
     assert text in (state.error or "")
@@ -74,7 +74,7 @@ def test_on_the_cpu_a_build_for_the_cpu_is_not_imported(
     version: str, is_asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All else is asked, as is what a run on a GPU has."""
-    monkeypatch.setattr(torch_probe, "version_of", lambda _: version)
+    monkeypatch.setattr(software, "version_of", lambda _: version)
     for device in ("cpu", "cuda"):
         state = probe_torch(device, code="raise SystemExit('asked')")
         assert ("asked" in (state.error or "")) == (is_asked or device == "cuda")
@@ -98,9 +98,9 @@ sys.modules["torch"] = torch
 
 def test_the_probe_tells_devices_in_order_without_their_uuids() -> None:
     fake = FAKE_TORCH.replace("PROPERTIES", "S(uuid=['AA-1', 'bb-2'][i])")
-    state = probe_torch(code=fake + torch_probe._PROBE)
+    state = probe_torch(code=fake + software._PROBE)
     assert state.error is None
     assert state.uuid_hashes == (hash_uuid("GPU-aa-1"), hash_uuid("bb-2"))
     assert "bb-2" not in str(state)
-    old = probe_torch(code=FAKE_TORCH.replace("PROPERTIES", "S()") + torch_probe._PROBE)
+    old = probe_torch(code=FAKE_TORCH.replace("PROPERTIES", "S()") + software._PROBE)
     assert (old.uuid_hashes, old.cuda_works) == ((), True)

@@ -12,7 +12,7 @@ from hostbench.cli import doctor as command
 from hostbench.device.base import lacking
 from hostbench.facts.gpu import Hardware, nvml_facts
 from hostbench.facts.record import Fact, Facts, Unknown
-from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.software import TorchState
 from hostbench.families import load
 from hostbench.report.doctor import Diagnosis, coverage, findings
 from tests.fakes import fake_nvml
