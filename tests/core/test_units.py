@@ -40,20 +40,6 @@ def test_a_number_in_words(form: Callable[[Any], str], texts: dict[float, str]) 
     assert {number: form(number) for number in texts} == texts
 
 
-@pytest.mark.parametrize(
-    ("text", "nbytes"),
-    [("65536", 65536), (" 64KiB ", 64 * KIB), ("1GiB", GIB), ("1.5mib", 3 * MIB // 2), ("0", 0)],
-)
-def test_parse_bytes(text: str, nbytes: int) -> None:
-    assert units.parse_bytes(text) == nbytes
-
-
-@pytest.mark.parametrize("text", ["", "KiB", "x", "1e3", "64kb", "nanKiB", "infKiB", "1,5MiB"])
-def test_parse_bytes_refuses_with_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError):
-        units.parse_bytes(text)
-
-
 def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
     sizes = (12, 1 << 10, 3 << 19, 1 << 24, 10**6, (1 << 30) + 1)
     typed = [units.typed_bytes(size) for size in sizes]
@@ -61,15 +47,25 @@ def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
     assert [units.parse_bytes(text) for text in typed] == list(sizes)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90", 90.0), ("90s", 90.0), (" 9m ", 540.0), ("1.5h", 5400.0), ("1.5H", 5400.0)],
-)
-def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
-    assert units.parse_seconds(text) == seconds
+READ: list[tuple[Callable[[str], float], dict[str, float], tuple[str, ...]]] = [
+    (
+        units.parse_bytes,
+        {"65536": 65536, " 64KiB ": 64 * KIB, "1GiB": GIB, "1.5mib": 3 * MIB // 2, "0": 0},
+        ("", "KiB", "x", "1e3", "64kb", "nanKiB", "infKiB", "1,5MiB"),
+    ),
+    (
+        units.parse_seconds,
+        {"90": 90.0, "90s": 90.0, " 9m ": 540.0, "1.5h": 5400.0, "1.5H": 5400.0},
+        ("", "s", "9 min", "1h30m", "inf", "nanm", "1d"),
+    ),
+]
 
 
-@pytest.mark.parametrize("text", ["", "s", "9 min", "1h30m", "inf", "nanm", "1d"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        units.parse_seconds(text)
+@pytest.mark.parametrize(("read", "texts", "refused"), READ)
+def test_a_quantity_is_read_or_refused(
+    read: Callable[[str], float], texts: dict[str, float], refused: tuple[str, ...]
+) -> None:
+    assert {text: read(text) for text in texts} == texts
+    for text in refused:
+        with pytest.raises(ValueError):
+            read(text)

@@ -90,16 +90,6 @@ def test_registering_keeps_the_others(tmp_path):
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_asv_reads_the_entry(tmp_path):
-    asv_machine = pytest.importorskip("asv.machine")
-    path, entry = tmp_path / "machines.json", asv_machine_entry("box", machine())
-    register_with_asv(entry, path)
-    assert asv_machine.MachineCollection.load("box", _path=str(path)) == entry
-    before = path.stat().st_mtime_ns
-    register_with_asv(entry, path)  # an equal entry is not written again
-    assert path.stat().st_mtime_ns == before
-
-
 @pytest.mark.parametrize("text", ["", '{"theirs": {}}', "\xff"])
 def test_a_damaged_file_is_named_and_kept(tmp_path, text):
     path = tmp_path / "machines.json"
