@@ -2,15 +2,16 @@
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
-from hostbench.core.case import AxisValue, Case
-from hostbench.core.units import GB, MIB
+from hostbench.core.units import MIB
 from hostbench.families.question import Row
 from hostbench.report.questions import answers
 from hostbench.runner.plan import QUICK
+from tests.answers import row
 from tests.conftest import SoakSeeds
 
 BETWEEN = " | "
@@ -33,37 +34,25 @@ def measured(seed: int, sigma: float, gain: float = 1.0, num: int = QUICK.launch
     rng = np.random.default_rng(seed)
     shared = rng.normal(0, sigma, num)
 
-    def row(workload: str, seconds: float, **axes: AxisValue) -> Row:
+    def case(workload: str, seconds: float, **axes: Any) -> Row:
         logs = math.log(seconds) + shared + rng.normal(0, sigma, num)
         launches = dict(enumerate(np.exp(logs).tolist()))
-        case = Case(workload, {"device": "cpu", **axes})
         middle = float(np.median([*launches.values()]))
-        return Row(
-            family=case.family,
-            workload=workload,
-            case=str(case),
-            axes={name: value for name, value in case.values.items() if name != "device"},
-            device="cpu",
-            status="ok",
-            seconds=middle,
-            nbytes=MIB,
-            gb_per_s=MIB / middle / GB,
-            launches=launches,
-        )
+        return row(middle, workload=workload, device="cpu", launches=launches, **axes)
 
     rows = [
-        row(name, gain if memory == "pinned" else 1.0, nbytes=MIB, memory=memory, blocking=blocking)
+        case(name, gain if memory == "pinned" else 1.0, memory=memory, blocking=blocking)
         for name, memory, blocking in COPIES
     ]
     for name, seconds in PARTS.items():
         seconds *= gain if name == "copy_stream" else 1.0
-        axes: dict[str, AxisValue] = {"batch_bytes": MIB, "memory": "pageable", "schedule": name}
-        rows.append(row("overlap.pipeline", seconds, **axes))
+        axes = {"nbytes": None, "batch_bytes": MIB, "memory": "pageable", "schedule": name}
+        rows.append(case("overlap.pipeline", seconds, **axes))
     for ranks, seconds in RANKS.items():
-        rows.append(row("collectives.all_reduce", seconds, num_ranks=ranks, nbytes=MIB))
+        rows.append(case("collectives.all_reduce", seconds, num_ranks=ranks))
     for fill, both in CLEAR.items():
         for place, seconds in zip(("cpu_then_move", "direct"), both, strict=True):
-            rows.append(row("allocation.create", seconds, nbytes=MIB, fill=fill, place=place))
+            rows.append(case("allocation.create", seconds, fill=fill, place=place))
     return rows
 
 
