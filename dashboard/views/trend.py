@@ -36,7 +36,8 @@ if every.empty:
 
 parts.check_link("case", set(every["case"]))
 # the case of the link; else of what changed most, else that with the most points
-changed = [event.case for own in causes(parts.events(judged, names)) for event in own.events]
+steps = causes(event for event in parts.events(judged, names) if not event.is_reset)
+changed = [event.case for cause in steps for event in cause.events]
 longest = sorted(judged.series, key=lambda own: -own.points)
 likely = [st.query_params.get("case", ""), *changed, *(own.case for own in longest)]
 first = next(case for case in [*likely, *every["case"]] if case in set(every["case"]))

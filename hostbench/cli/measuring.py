@@ -29,7 +29,7 @@ from hostbench.families import known, load, user_families
 from hostbench.judge.two_sides import Comparison
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import between
-from hostbench.report.doctor import untested_torch, without_cuda, without_torch
+from hostbench.report.doctor import torch_trouble, without_cuda
 from hostbench.report.screen import screen
 from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
@@ -147,9 +147,10 @@ def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.
         link = {GROUP: Simulation().all_facts()[GROUP]}
         return lambda: facts.collect() | link
     torch = facts.probe_torch(device)
-    wrong = without_torch(torch)
-    if wrong is None and (untested := untested_torch(torch)) is not None:
-        warn(f"{untested.text}; {untested.remedy}")
+    wrong = torch_trouble(torch)
+    if wrong is not None and wrong.level == "warn":
+        warn(f"{wrong.text}; {wrong.remedy}")
+        wrong = None
     collect = partial(facts.collect, torch_state=torch)
     if wrong is None and device == "cuda" and not torch.cuda_works:
         wrong = without_cuda(collect(), facts.nvidia_hardware(), torch)

@@ -226,9 +226,7 @@ class Cause:
     @property
     def num_series(self) -> int:
         """Where a machine moved as a whole, those that moved with it."""
-        moved: dict[str, int] = defaultdict(int)
-        for event in self.events:
-            moved[event.group] = max(moved[event.group], event.moved[0] if event.moved else 0)
+        moved = {event.group: event.moved[0] for event in reversed(self.events) if event.moved}
         return max(len({event.id for event in self.events if event.case}), sum(moved.values()))
 
     def sparkline(self, series: Mapping[str, Series]) -> list[float]:

@@ -60,16 +60,11 @@ def findings(
     return sorted(lines, key=lambda line: get_args(Severity).index(line.level))
 
 
-def without_torch(torch: TorchState) -> Diagnosis | None:
-    """Why nothing can be measured at all; None where torch can be imported."""
-    if torch.importable:
-        return None
-    why = f"torch fails: {torch.error}" if torch.installed else "torch is not installed"
-    return Diagnosis("broken", f"{why}: nothing runs", install("bench"))
-
-
-def untested_torch(torch: TorchState) -> Diagnosis | None:
-    """That it is older than what is supported, or of a later major version; None if neither."""
+def torch_trouble(torch: TorchState) -> Diagnosis | None:
+    """Why nothing can be measured at all, or that this version is not supported; else None."""
+    if not torch.importable:
+        why = f"torch fails: {torch.error}" if torch.installed else "torch is not installed"
+        return Diagnosis("broken", f"{why}: nothing runs", install("bench"))
     version, least = _version(torch.version or ""), ".".join(map(str, TORCH_MINIMUM))
     if not torch.version or TORCH_MINIMUM <= version < (TORCH_MINIMUM[0] + 1,):
         return None
@@ -101,9 +96,8 @@ def _software(
     facts: Facts, hardware: Hardware, torch: TorchState, has_git: bool
 ) -> Iterator[Diagnosis]:
     """torch, and the tools."""
-    wrong = without_torch(torch) or untested_torch(torch)
-    if wrong is not None:
-        yield wrong
+    if trouble := torch_trouble(torch):
+        yield trouble
     if torch.importable and hardware.visible and not torch.cuda_works:
         yield without_cuda(facts, hardware, torch)
     asv = text_of(facts, "software", "asv")
