@@ -63,7 +63,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     indent: int = 0
-    """Of its lines in text."""
+    """Of its lines in text, which then has no titles."""
 
     @property
     def keys(self) -> list[str]:

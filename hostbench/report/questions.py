@@ -120,12 +120,12 @@ def answers_to(ask: Question, rows: Rows) -> Iterator[Answer]:
         if row.workload in names and (not ask.devices or row.device in ask.devices)
     ]
     for values, group in base.grouped(where(mine, **ask.where), ask.each):
-        if _is_asked(ask, group):
+        if _is_asked(ask, group, rows):
             answer = _ANSWERS[type(ask)] if valid(group) else base.unavailable
             yield answer(replace(ask, text=ask.fill(ask.text, values)), group, rows)
 
 
-def _is_asked(ask: Question, group: Rows) -> bool:
+def _is_asked(ask: Question, group: Rows, rows: Rows) -> bool:
     """Whether the cases of a group are enough for the question to make sense: a quick run holds one
     size, and no curve."""
     differ = base.varying(group)
@@ -139,6 +139,8 @@ def _is_asked(ask: Question, group: Rows) -> bool:
             needed = {*(ask.claim or ()), *(ask.baseline or ())}
             if isinstance(ask, kinds.Scaling) or (ask.over and ask.claim):
                 needed.add(ask.over)
+            if ask.over and ask.beside:
+                return bool(compare.pairs_of(ask, group, rows))
             has_work = compare.with_work(ask, group)  # one rank has no rate
             return needed <= {*differ} and bool(has_work or len(valid(group)) < len(group))
     return True

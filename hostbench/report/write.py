@@ -120,15 +120,15 @@ def _table_lines(table: Table) -> Iterator[StyledLine]:
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
     rows = [[_cell(cell, markdown=False) for cell in row] for row in table.words()]
-    widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
-    indent = " " * table.indent
+    shown = rows if table.indent else [titles, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=False)]
 
     def aligned(row: Sequence[str]) -> str:
         cells = zip(row, widths, columns, strict=False)
         words = (c.rjust(width) if own.right else c.ljust(width) for c, width, own in cells)
-        return indent + "  ".join(words)
+        return " " * table.indent + "  ".join(words)
 
-    if any(titles):
+    if not table.indent:
         yield StyledLine(aligned(titles), "bold")
     for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
         own = list(group)

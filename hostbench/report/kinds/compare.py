@@ -47,12 +47,12 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     if size and size != ask.over:
         here = base.at_size(
             group,
-            lambda some: any(pair.row.has(claim) for pair in _pairs(ask, some, rows)),
+            lambda some: any(pair.row.has(claim) for pair in pairs_of(ask, some, rows)),
             lambda some: with_work(ask, some),
         )
         # what failed at a larger size is said, too
         lost = [row for row in group if int(row.axes[size]) >= int(here[0].axes[size])]
-    measured, pairs = with_work(ask, here), _pairs(ask, here, rows)
+    measured, pairs = with_work(ask, here), pairs_of(ask, here, rows)
     axes = base.named_axes(ask, measured)
     shown = [row for row in measured if not ask.over or row.has(claim)]
     figures = [_figure(ask, row, axes, pairs) for row in shown]
@@ -107,7 +107,7 @@ def _baseline(ask: Compare) -> Mapping[str, Any]:
     return ask.baseline or {} if ask.baseline is not None or work is None else work.base()
 
 
-def _pairs(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
+def pairs_of(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
     """Each row with a number beside the other one that it is held against, which has one, too: what
     `beside` says, else the same case but for the baseline's choices, or with the fewest."""
     measured, baseline, pairs = with_work(ask, here), _baseline(ask), list[Pair]()
