@@ -97,7 +97,7 @@ def trend_card(own: Series) -> None:
 pictures = [own for own in words.PICTURES.values() if own.has_card]
 if not parts.newest(store, [own.workload for own in pictures]):  # a project's own workloads
     answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    answered = dict.fromkeys(answer.workload for answer in answers if answer.is_answered)
+    answered = dict.fromkeys(answer.workload for answer in answers if answer.state != "unavailable")
     pictures = [picture_of(workload) for workload in answered]
 cards = [partial(card, own) for own in pictures]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs

@@ -18,10 +18,6 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "non_blocking": ".to(device, non_blocking=True)",
         "side_stream": "a side stream",
     },
-    "prefetch_factor": {
-        number: f"prefetch_factor {number}" for number in LOOP.axes["prefetch_factor"]
-    },
-    "batch_size": {size: f"batches of {size}" for size in LOOP.axes["batch_size"]},
     "item_bytes": {
         size: f"{units.format_bytes(int(size))} an item" for size in LOOP.axes["item_bytes"]
     },

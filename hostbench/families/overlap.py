@@ -5,7 +5,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.families.question import (
     Compare,
@@ -39,10 +38,6 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "record_stream": "a new buffer per batch and record_stream",
         "stream_synchronize": "synchronize of the stream",
         "device_synchronize": "synchronize of the device",
-    },
-    "batch_bytes": {
-        units.KIB * 2**power: f"{NUM_BATCHES} batches of {units.format_bytes(units.KIB * 2**power)}"
-        for power in range(21)
     },
 }
 
@@ -130,7 +125,7 @@ QUESTIONS = (
 PICTURES = (
     Picture(
         choice="Streams", text="One stream or several", workload="overlap.pipeline",
-        x=("batch_bytes",), words={"batch_bytes": {}}, has_card=True,
+        x=("batch_bytes",), has_card=True,
         usual={
             "memory": ("pinned", "pageable"),
             "schedule": ("serial", "default_stream", "copy_stream", "streams_2", "streams_4"),

@@ -45,7 +45,6 @@ class Row:
     ceiling_gb_per_s: float | None = None
     encoded_gb_per_s: float | None = None
     published_low_gb_per_s: float | None = None
-    published_high_gb_per_s: float | None = None
     peak_memory_bytes: float | None = None
     launches: Launches = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
@@ -58,8 +57,6 @@ class Row:
     run_id: str = ""
     run: str = ""
     """What a page calls the run, which has rows of several."""
-    commit: str | None = None
-    num_samples: float | None = None
 
     @property
     def function(self) -> str:
@@ -253,8 +250,7 @@ class Question:
 
     def span(self, axis: str, rows: Rows) -> str:
         """`from 1KiB to 1GiB`, or `at 1GiB`: of rows in the order of their numbers on the axis."""
-        word = axis_word if counts_bytes(axis) else self.word
-        low, high = (word(axis, row.axes[axis]) for row in (rows[0], rows[-1]))
+        low, high = (self.word(axis, row.axes[axis]) for row in (rows[0], rows[-1]))
         return f"at {low}" if low == high else f"from {low} to {high}"
 
 

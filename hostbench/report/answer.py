@@ -58,13 +58,6 @@ class Answer:
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
 
-    @property
-    def is_answered(self) -> bool:
-        """False where there is nothing but the reason why: no answer and no number."""
-        return self.state != "unavailable" or any(
-            figure.value is not None for figure in self.figures
-        )
-
     def headline(self) -> str:
         """In one line: as the first screen says it, else the verdict."""
         shown = [", ".join(filter(None, (own.figures, own.verdict))) for own in self.lines]

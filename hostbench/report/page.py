@@ -68,10 +68,10 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
         yield from ("", Heading(family))
         unanswered: dict[str, list[str]] = {}
         for answer in group:
-            if answer.is_answered:
-                yield from answer.blocks()
-            else:
+            if answer.state == "unavailable":
                 unanswered.setdefault(answer.verdict, []).append(answer.question)
+            else:
+                yield from answer.blocks()
         for why, questions in unanswered.items():
             yield f"Not answered ({why}):"
             yield from map(Item, questions)

@@ -79,9 +79,7 @@ def asked(family: str) -> tuple[Question, ...]:
     for work in works:
         if work.name not in covered:  # `One copy. Timed: ...` asks what its choices cost
             what = (work.question or work.name).partition(". ")[0].rstrip(".")
-            choices = any(len(work.axes[axis]) > 1 for axis in work.axes if axis != "device")
-            text = f"{what}: what {'do the choices' if choices else 'does it'} cost?"
-            own.append(Compare(text=text, workload=work.name))
+            own.append(Compare(text=f"{what}: what does it cost?", workload=work.name))
     # Of a project's own every question has a line on the first screen.
     screens = ["" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in own]
     return tuple(

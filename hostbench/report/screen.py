@@ -121,7 +121,9 @@ def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str,
     surprising = [row for row in rows if "unexpected:" in (row.flags or "")]
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
-    without = [own.verdict.removeprefix("skipped: ") for own in answers if not own.is_answered]
+    without = [
+        own.verdict.removeprefix("skipped: ") for own in answers if own.state == "unavailable"
+    ]
     skips = [row.reason for row in rows if row.status == "skipped" and row.reason]
     for label, what, reasons in (
         ("not answered", "question", without),

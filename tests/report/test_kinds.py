@@ -113,12 +113,11 @@ BROKE: dict[str, Any] = {"status": "failed", "reason": "it broke"}
 CROWDED: dict[str, Any] = {"flags": "oversubscribed; 2 of 3 launches"}
 LIMITS: dict[str, Any] = {
     "ceiling_gb_per_s": 57.6, "ceiling": "PCIe", "published": "50 to 55 GB/s",
-    "published_low_gb_per_s": 50.0, "published_high_gb_per_s": 55.0,
+    "published_low_gb_per_s": 50.0,
 }  # fmt: skip
 NVLINK: dict[str, Any] = {
     "ceiling": "NVLink, 18 links together", "ceiling_gb_per_s": 450 / 1.75,
     "published": "365 to 480 GB/s for H100 (who)", "published_low_gb_per_s": 365 / 1.75,
-    "published_high_gb_per_s": 480 / 1.75,
 }  # fmt: skip
 FEW = [
     copy(seconds, memory, nbytes=n, num=1 if n in SIZES[2:4] else 10)
@@ -180,9 +179,6 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
         CROSSING, [*line("pageable", 2e-5, 10.0), *line("pinned", 5e-5, 50.0)],
     ),
     "sizes with one launch decide nothing": (CROSSING, FEW),
-    "one launch alone decides nothing": (
-        CROSSING, [replace(own, launches={0: own.time}) for own in FEW],
-    ),
     "what to choose, where a line is as the others": (WHICH, [
         *(copy(s, "pinned", blocking=b) for s, b in ((1.0, True), (0.5, False))),
         copy(1.01, "pageable"), copy(1.01, "odd"),
@@ -190,9 +186,6 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     "what to choose where launches leave one axis open": (WHICH, [
         copy(1.0, "pageable"), copy(0.5, "pageable", blocking=False),
         copy(1.1, "pinned", launches={n: 0.7 + 0.4 * (n % 3) for n in range(8)}),
-    ]),
-    "what to choose by one launch": (WHICH, [
-        copy(seconds, memory, num=1) for seconds, memory in ((1.0, "pageable"), (0.5, "pinned"))
     ]),
     "one size has no crossing": (CROSSING, [*line("pinned", 1, 5, [MIB]), copy(1.0, "pageable")]),
     "one size has no line": (LINE, [*line("pinned", 1, 5, [MIB]), copy(1.0, "pageable")]),
@@ -203,9 +196,6 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     ]),
     "a limit and what is published": (
         RATE, [copy(n / 50e9, "pinned", nbytes=n, **LIMITS) for n in SIZES],
-    ),
-    "a limit that would squash the lines is only named": (
-        RATE, [copy(n / 1e9, "pinned", nbytes=n, **LIMITS) for n in SIZES],
     ),
     "a limit that is exceeded is none": (RATE, [copy(MIB / 78e9, "pinned", **LIMITS)]),
     "a finding at every size": (EARLY, early(True, True)),
@@ -341,7 +331,7 @@ TEXT = st.sampled_from(["ok", "failed", "skipped", "not measured", "", "<b>"])
 
 NUMBERS = (
     *("seconds", "ci_low_s", "ci_high_s", "call_s", "nbytes", "gb_per_s", "peak_memory_bytes"),
-    *("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s"),
+    *("ceiling_gb_per_s", "published_low_gb_per_s"),
 )
 
 

@@ -3,7 +3,6 @@ markup."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from msgspec import to_builtins
 
 from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, Finish, Run
-from hostbench.families.question import Figure
-from hostbench.report.answer import Answer
 from hostbench.report.page import as_json, page
 from hostbench.report.questions import answers, rows_of
 from hostbench.report.write import text, write
@@ -93,12 +90,6 @@ def pages(folder: Path) -> Iterator[str]:
     for form in ("text", "md"):
         yield f"==== what is answered, and why not, {form}"
         yield shown(folder / form, run(answered("no CUDA"), device="cuda"), form)
-    named: Any = {"family": "f", "workload": "f.w", "question": "1?", "verdict": "no link"}
-    figures = (Figure(label="a", value=1.0, unit="s"),)
-    own = Answer(state="unavailable", figures=figures, **named)
-    assert own.is_answered and not replace(own, figures=()).is_answered
-    yield "==== an answer with a figure is shown though it answers nothing"
-    yield text(own.blocks())
 
 
 STOPPED = run(

@@ -186,12 +186,10 @@ def _verdict(ask: Compare, compared: Sequence[Pair]) -> tuple[State, str]:
     if ask.claim is None:
         is_open = "undecided" in verdicts and not verdicts & {"faster", "slower"}
         return "undecided" if is_open and ask.unit == "s" else "figure", ""
-    if not compared:
-        return "undecided", "undecided: the case that it is compared with has no number in this run"
-    state: State = "undecided" if "undecided" in verdicts else "no"
+    state: State = "undecided" if not verdicts or "undecided" in verdicts else "no"
     if "faster" in verdicts:
         state = "yes" if len(verdicts) == 1 else "partly"
-    if not ask.over:
+    if not ask.over or not verdicts:
         return state, state
     stretches = []
     for verdict, group in groupby(compared, key=lambda pair: pair.conclusion.verdict):
@@ -206,10 +204,8 @@ def _enough(ask: Scaling, shown: Rows, axes: Sequence[str]) -> tuple[State, str]
     label, verdicts = ask.name(fewest, axes), {known.verdict for known, _ in others}
     if verdicts == {"undecided"}:
         return "undecided", "undecided: none is established to be faster"
-    if fewest is shown[-1]:
-        return "figure", f"fastest: {label}, the most that was measured"
-    why = "more may be faster, or not" if "undecided" in verdicts else "more is no faster"
-    return "figure", f"enough: {label}; {why}"
+    is_open = fewest is shown[-1] or "undecided" in verdicts
+    return "figure", f"enough: {label}; {'more may be faster' if is_open else 'more is no faster'}"
 
 
 def _lines(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> Iterator[ScreenLine]:

@@ -67,11 +67,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     if ideal_s is not None and ways:
         figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
     best = max(ways, key=_rank, default=None)
-    state: State = "undecided"
-    lacks = "no other loop has a number" if serial else "the serial loop has no number"
-    verdict = f"undecided: {lacks} in this run"
-    if best is not None:
-        state, verdict = _verdict(best, ways)
+    state, verdict = _verdict(best, ways) if best else ("undecided", "undecided")
     return base.made(
         ask,
         state,
