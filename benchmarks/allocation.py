@@ -36,7 +36,6 @@ QUICK_FILLS = ((MIB, "zeros"), (MIDDLE, "zeros"), (MIDDLE, "randn"))
     quick=lambda nbytes, fill, **_: (nbytes, fill) in QUICK_FILLS,
     # uninitialized memory on the device enqueues no work
     host_only=lambda fill, **_: fill == "empty",
-    baseline={"place": "cpu_then_move"},
     version="3",
 )
 def create(device: Device, nbytes: int, fill: Any, place: str) -> Callable[[], None]:
@@ -107,7 +106,7 @@ def _needs(memory: str, cache: str, **_: Any) -> list[str]:
     ),
     host_only=lambda cache, **_: cache == "warm",
     sampling=0.5,
-    baseline={"memory": "pageable", "cache": "warm"},
+    baseline={"cache": "warm"},
     version="2",
 )
 def memory(device: Device, nbytes: int, memory: Any, cache: str) -> Prepared:
@@ -199,10 +198,9 @@ def peak_bytes() -> int:
 @workload(
     axes={"device": DEVICES, "setting": tuple(SETTINGS), "room": ("free", "tight")},
     only=lambda setting, room, **_: setting != "garbage_collection" or room == "tight",
-    needs=lambda **_: ["segments of an allocator", "allocator caches"],
+    needs=["segments of an allocator", "allocator caches"],
     environment=_conf,
-    host_only=lambda **_: True,
-    baseline={"setting": "default"},
+    host_only=True,
     version="3",
 )
 def mixed(device: Device, setting: str, room: str) -> Prepared:
@@ -239,11 +237,11 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
         "setting": tuple(PINNED_SETTINGS),
         "cache": ("cold", "warm"),
     },
-    needs=lambda **_: ["pinned memory", "allocator caches", "segments of an allocator"],
+    needs=["pinned memory", "allocator caches", "segments of an allocator"],
     environment=_conf,
     host_only=lambda cache, **_: cache == "warm",
     sampling=0.5,
-    baseline={"setting": "default", "cache": "warm"},
+    baseline={"cache": "warm"},
     version="1",
 )
 def pinned(device: Device, nbytes: int, setting: str, cache: str) -> Prepared:
@@ -272,9 +270,8 @@ def pinned(device: Device, nbytes: int, setting: str, cache: str) -> Prepared:
 @workload(
     axes={"device": DEVICES, "num_examples": (1, 4, 16, 64, 256, 1024)},
     only=lambda device, num_examples: device == "cuda" or num_examples <= 256,
-    needs=lambda **_: ["training steps"],
+    needs=["training steps"],
     quick=lambda device, num_examples: device == "cpu" and num_examples in (16, 256),
-    baseline={"num_examples": 1},
     version="1",
 )
 def batch(device: Device, num_examples: int) -> Prepared:

@@ -92,7 +92,7 @@ def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
 @workload(
     axes={"device": DEVICES, "num_ranks": NUM_RANKS[1:], "nbytes": SIZES},
     only=_on_cpu(2, 4 * KIB),
-    needs=lambda **_: ("CUDA graphs",),
+    needs=("CUDA graphs",),
     **OVER_RANKS,
 )
 def all_reduce_graph(device: Device, num_ranks: int, nbytes: int) -> Prepared:

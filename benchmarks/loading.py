@@ -232,7 +232,6 @@ def loop(
     moves=lambda item_bytes, **_: NUM_BATCHES * BATCH_SIZE * item_bytes,
     rate_of="the batches that the loop takes",
     quick=lambda device, num_workers, **_: device == "cpu" and num_workers == 1,
-    baseline={"persistent": True},
     version="2",
 )
 def epoch(device: Device, num_workers: int, persistent: bool, item_bytes: int) -> Prepared:

@@ -104,7 +104,6 @@ def counted_steps(device: Device, step_us: int, trap: Any, every: int = 1) -> Pr
     needs=lambda trap, **_: ["CUDA graphs"] if trap == "graph" else [],
     quick=lambda device, step_us, trap: trap in QUICK.get((device, step_us), ()),
     sampling=SAMPLING,
-    baseline={"trap": "none"},
     version="2",
 )
 def loop(device: Device, step_us: int, trap: str) -> Prepared:
@@ -118,7 +117,6 @@ def loop(device: Device, step_us: int, trap: str) -> Prepared:
     depth=50,
     quick=lambda device, num_queued, **_: device == "cpu" and num_queued in (1, 10),
     sampling=SAMPLING,
-    baseline={"num_queued": 1},
     version="2",
 )
 def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
@@ -129,11 +127,10 @@ def queued(device: Device, step_us: int, num_queued: int) -> Prepared:
 @workload(
     axes={"device": DEVICES, "way": ("device", "stream", "event", "event_query", "blocking_event")},
     depth=20,
-    expects=lambda **_: {"asynchronous": False},
+    expects={"asynchronous": False},
     needs=lambda way, **_: ["events that put the host to sleep"] if way == "blocking_event" else [],
     quick=lambda device, way: way in ("device", "event_query") or (device, way) == ("cpu", "event"),
     sampling=SAMPLING,
-    baseline={"way": "device"},
     version="2",
 )
 def wait(device: Device, way: str) -> Prepared:

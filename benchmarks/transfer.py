@@ -17,10 +17,9 @@ SIZES = tuple(KIB * 4**power for power in range(11))  # 1KiB to 1GiB
 FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)  # below, at and above the knee
 QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)  # from where the launch is the limit to the link's
 UNCACHED = 512 * MIB  # no cache of a GPU holds it, and the launch is below 1 % of its time
-MEMORY = ("pageable", "pinned")
+MEMORY = ("pageable", "pinned")  # the first is the baseline, as of each axis
 BLOCKING = (True, False)
-SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}  # as without a thought for the device
-WARM = {"cache": "warm", "blocking": True}
+WARM = {"cache": "warm"}
 
 
 def _needs(memory: str = "pageable", cache: str = "warm", **_: Any) -> Iterator[str]:
@@ -91,7 +90,6 @@ def _plain_copy(link: str, *far: str, **options: Any) -> Any:
         *SIZES,
         axes={"memory": (*MEMORY, "registered", *far), "blocking": BLOCKING},
         only=_one_way,
-        baseline=SYNC_PAGEABLE,
         link=link,
         published=lambda memory, **_: link if memory in ("pinned", "registered") else None,
         **options,
@@ -128,7 +126,7 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
 
 
 @_workload(
-    MIB, 16 * MIB, axes={"wait": ("none", "event")}, needs=lambda **_: ["pinned memory"],
+    MIB, 16 * MIB, axes={"wait": ("none", "event")}, needs=["pinned memory"],
     expects=lambda wait, **_: {"asynchronous": wait == "none", "stale": wait == "none"},
     baseline={"wait": "event"}, link="device_to_host",
 )  # fmt: skip
@@ -260,11 +258,7 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
 
 
 @_workload(
-    *FEW_SIZES,
-    axes={"memory": MEMORY, **ANEW},
-    baseline={**SYNC_PAGEABLE, **WARM},
-    link="host_to_device",
-    version="2",
+    *FEW_SIZES, axes={"memory": MEMORY, **ANEW}, baseline=WARM, link="host_to_device", version="2"
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
     """`tensor.to(device)`. Timed: allocating on the device, the copy, dropping the last one.
@@ -296,7 +290,6 @@ MANY = (1000 * 4 * KIB, 1000 * 64 * KIB)
     *MANY,
     axes={"num_tensors": (1, 1000), "memory": MEMORY, "blocking": BLOCKING},
     expects={},  # a thousand calls may fill CUDA's queue, and then wait for it
-    baseline={**SYNC_PAGEABLE, "num_tensors": 1},
     link="host_to_device",
 )
 def many_tensors(
@@ -318,8 +311,7 @@ def many_tensors(
     axes={"num_tensors": (1000,), "memory": MEMORY, "way": ("copy", "foreach", "staging")},
     only=lambda memory, way, **_: way != "staging" or memory == "pageable",
     expects={},
-    needs=lambda **_: ["memory of its own", "tensors of torch", "pinned memory"],
-    baseline={"memory": "pageable", "way": "copy"},
+    needs=["memory of its own", "tensors of torch", "pinned memory"],
     link="host_to_device",
 )
 def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way: str) -> Prepared:
@@ -355,7 +347,7 @@ def many_at_once(device: Device, nbytes: int, num_tensors: int, memory: str, way
 @_workload(
     *FEW_SIZES, UNCACHED,
     only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
-    expects=lambda **_: {"asynchronous": True}, needs=lambda **_: ["memory of its own"],
+    expects={"asynchronous": True}, needs=["memory of its own"],
     link="device_memory", crosses=lambda nbytes, **_: 2 * nbytes,
 )  # fmt: skip
 def on_device(device: Device, nbytes: int) -> Prepared:
@@ -371,7 +363,7 @@ QUEUED = 16  # copies, as nvbandwidth has them
     *FEW_SIZES, UNCACHED, axes={"route": ("peer", "staged", "through_host")}, expects={},
     only=lambda device, nbytes, **_: device == "cuda" or nbytes < UNCACHED,
     depth=lambda nbytes, **_: QUEUED if nbytes == UNCACHED else 1,
-    needs=lambda **_: ["second device"], baseline={"route": "through_host"},
+    needs=["second device"], baseline={"route": "through_host"},
     link=lambda route, **_: "through_host" if route == "through_host" else "peer",
     published=lambda route, **_: "between_devices" if route == "peer" else None,
 )  # fmt: skip
@@ -401,7 +393,7 @@ def _conversion(**options: Any) -> Any:
         axes={"direction": ("h2d", "d2h"), "memory": MEMORY, "blocking": BLOCKING}, expects={},
         needs=lambda **axes: [*_needs(**axes), "tensors of torch"],
         link=lambda direction, **_: "host_to_device" if direction == "h2d" else "device_to_host",
-        baseline=SYNC_PAGEABLE, **options,
+        **options,
     )  # fmt: skip
 
 
