@@ -216,6 +216,12 @@ def slot(library: Any, handle: Any, name: str) -> int | None:
     return read_int(PCI_DEVICES / f"{int(domain, 16):04x}:{rest}" / name)
 
 
+def num_other(library: Any, handle: Any) -> int:
+    """How many of the processes on a GPU are not ours."""
+    processes = library.nvmlDeviceGetComputeRunningProcesses(handle)
+    return sum(process.pid != os.getpid() for process in processes)
+
+
 def nvlinks(library: Any, handle: Any) -> list[int]:
     """Numbers of the NVLinks that are up."""
     links = []

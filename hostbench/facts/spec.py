@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from hostbench.facts import host, nvml
 from hostbench.facts.nvml import Call, slot, slowing, switch, throttle_words
@@ -37,7 +37,7 @@ def by(absolute: float = 0.0, relative: float = 0.0) -> HasMoved:
     return moved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spec:
     """One fact."""
 
@@ -62,13 +62,10 @@ def _cuda_version(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _fact(group: FactGroup, name: str, read: Call | None = None, **options: Any) -> Spec:
-    return Spec(group=group, name=name, read=read, **options)
-
-
-_host, _software = partial(_fact, "host"), partial(_fact, "software")
-_nvml, _gpu = partial(_fact, "nvml"), partial(_fact, "gpu")
-_clock = partial(_gpu, volatile=True, moved=by(relative=0.05), watched="low under load")
+_host, _software = partial(Spec, "host"), partial(Spec, "software")
+_nvml, _gpu = partial(Spec, "nvml"), partial(Spec, "gpu")
+_moving = partial(_gpu, volatile=True)
+_clock = partial(_moving, moved=by(relative=0.05), watched="low under load")
 
 _NO_SLOT = "sysfs does not show the GPU's PCI slot"
 _CLOCKS = "no cpufreq: the hypervisor or the firmware sets the clocks"
@@ -97,9 +94,7 @@ ROWS = (
     _gpu("vbios", "nvmlDeviceGetVbiosVersion"),
     # the link
     _nvml("confidential_computing", lambda n: switch(n.nvmlSystemGetConfComputeState().ccFeature)),
-    _gpu(
-        "pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", volatile=True, watched="highest"
-    ),
+    _moving("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", watched="highest"),
     _gpu("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", watched="highest"),
     _gpu("pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration"),
     _gpu("pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth"),
@@ -116,29 +111,21 @@ ROWS = (
     _host("virtualized", host.virtualized, why="this CPU does not tell"),
     _host("container", host.container),
     # what moves while it runs
-    _gpu(
+    _moving(
         "throttle_reasons",
         lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
-        volatile=True,
         moved=lambda old, new: set(slowing(old)) != set(slowing(new)),
         watched="frequent under load",
     ),
     _clock("sm_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _SM)),
     _clock("memory_clock_mhz", lambda n, h: n.nvmlDeviceGetClockInfo(h, _MEMORY)),
-    _gpu(
-        "num_other_processes",
-        lambda n, h: sum(
-            process.pid != os.getpid() for process in n.nvmlDeviceGetComputeRunningProcesses(h)
-        ),
-        volatile=True,
-    ),
+    _moving("num_other_processes", nvml.num_other),
     # read together by `watch`
     _host("foreign_cpu_share", volatile=True, moved=by(absolute=0.1)),
     _host("steal_share", volatile=True, moved=by(absolute=0.05)),
-    _gpu(
+    _moving(
         "temperature_c",
         lambda n, h: n.nvmlDeviceGetTemperature(h, 0),
-        volatile=True,
         moved=by(absolute=15),
         watched="highest",
     ),
