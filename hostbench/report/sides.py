@@ -23,8 +23,8 @@ Key = tuple[str, str, str]
 Resolve = Callable[[str], str | None]
 """A branch, tag or other name of a commit -> its 40 hex digits; None where git knows it not."""
 
-COLUMNS = {"machine": "machine", "run": "run_id"}
-"""Prefix of a name -> column; without a prefix it is a commit."""
+COLUMNS = {"": "commit", "machine": "machine", "run": "run_id"}
+"""Prefix of a name -> column."""
 LEVEL = "level"
 """A first side: the runs before the second one."""
 _MIN_DIGITS = 4
@@ -118,28 +118,25 @@ def of_runs(runs: pd.DataFrame, machine: str, run_ids: Sequence[str]) -> SideRun
 
 def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     """Raises UsageError, NothingMeasured."""
-    prefix, colon, name = text.partition(":")
-    if colon and not (prefix in COLUMNS and name):
+    prefix, _, name = text.rpartition(":")
+    if prefix not in COLUMNS or not name:
         raise UsageError(f"cannot read {text!r}: a side is a commit, machine:NAME or run:ID")
-    column = COLUMNS[prefix] if colon else "commit"
-    commit = None if colon else resolve(text)
-    if not colon:
-        name = commit or text
-        is_stored = runs["commit"].astype("string").str.startswith(name).any()
-        if commit is None and (len(text) < _MIN_DIGITS or not is_stored):
-            raise UsageError(
-                f"there is no commit {text!r} here, nor a stored run of one; name a branch, a tag, "
-                f"a commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
-            )
-    may_be_judged = runs if column == "run_id" else runs[runs["scratch"].isna()]
-    values = may_be_judged[column].astype("string").fillna("")
-    is_named = values == name if column == "machine" else values.str.startswith(name)
-    rows = may_be_judged[is_named.astype(bool)]
+    column, commit = COLUMNS[prefix], None if prefix else resolve(name)
+    name = commit or name
+    values = runs[column].astype("string").fillna("")
+    is_named = (values == name if column == "machine" else values.str.startswith(name)).astype(bool)
+    if column == "commit" and commit is None and (len(name) < _MIN_DIGITS or not is_named.any()):
+        raise UsageError(
+            f"there is no commit {text!r} here, nor a stored run of one; name a branch, a tag, a "
+            f"commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
+        )
+    may_be_judged = runs["scratch"].isna() | (column == "run_id")
+    rows = runs[is_named & may_be_judged]
     if rows.empty:
-        known = [value for value in dict.fromkeys(values) if value]
-        newest = ", ".join(value if colon else value[:8] for value in known[-5:])
+        known = [value for value in dict.fromkeys(values[may_be_judged]) if value]
+        newest = ", ".join(value if prefix else value[:8] for value in known[-5:])
         raise NothingMeasured(
-            f"{text!r} has no run that may be judged{did_you_mean(name, known) if colon else ''}: "
+            f"{text!r} has no run that may be judged{did_you_mean(name, known) if prefix else ''}: "
             f"measure it, or name another, as {newest or 'none is stored'}"
         )
     if (num := rows[column].nunique()) > 1:
