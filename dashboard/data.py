@@ -31,7 +31,7 @@ from hostbench.report.history import history_of, with_subjects
 from hostbench.report.picture import picture_of, small
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.questions import rows_of
-from hostbench.report.sides import LEVEL, Key, chosen
+from hostbench.report.sides import Key, chosen
 from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart, units_of
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
@@ -240,9 +240,8 @@ def comparison(
     first, second = chosen(runs[runs["machine"].isin(machines)], names, lambda _: None)
     newest = (replace(side, rows=side.rows.tail(LEVEL_RUNS)) for side in (first, second))
     both = compared(stored, *newest)
-    again = " ".join(["hostbench compare", *(name for name in names if name != LEVEL)])
     rows = [_row(key, one) for key, one in both.comparisons.items()]
-    text = markdown(page(both, again).blocks())
+    text = markdown(page(both).blocks())
     return pd.DataFrame(rows, columns=COMPARED), both.notes, text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.cli.measuring import Measuring, measure_case, measure_sides
-from hostbench.cli.output import show, show_page, typed_again, warn, write_file
+from hostbench.cli.output import show, show_page, warn, write_file
 from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_FAILED, DeviceLost, HostbenchError, Interrupted, UsageError
 from hostbench.core.suggest import did_you_mean
@@ -49,15 +49,13 @@ def execute(
             why = str(error) or "interrupted"
             write_file(comment, comment_with("Nothing compared", [why]).encode())
         raise
-    ids = " ".join(f"run:{run.run_id}" for run in measured.runs)
-    again = f"hostbench compare {ids}{typed_again(options, 'results')}"
-    show_page(format, page(both, again, every=all))
+    show_page(format, page(both, every=all))
     if comment is not None:
         commits = [
             f"{name}: {about(Path.cwd(), str(run.header.commit))}"
             for name, run in zip(both.names, measured.runs, strict=True)
         ]
-        write_file(comment, comment_of(both, again, commits).encode())
+        write_file(comment, comment_of(both, commits).encode())
     failed = any(one.status == "failed" for run in measured.runs for one in run.records)
     return EXIT_FAILED if failed or measured.is_cut_off else both.exit_code
 

@@ -1,7 +1,6 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
 from pathlib import Path
-from shlex import quote
 
 from hostbench.cli.output import show_page, warn
 from hostbench.cli.results import open_history
@@ -29,8 +28,5 @@ def execute(
     both = compared(history, *chosen(runs, names, lambda name: commit_of(Path.cwd(), name)))
     for warning in history.warnings:  # also of nights
         warn(warning)
-    again = " ".join(map(quote, ("hostbench", "compare", a, *([b] if b else []))))
-    again += f" --results {quote(results)}" if results else ""
-    again += f" --machine {quote(machine)}" if machine else ""
-    show_page(format, page(both, again, every=all))
+    show_page(format, page(both, every=all))
     return EXIT_FAILED if history.warnings else both.exit_code

@@ -77,22 +77,29 @@ def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
 
 
 def between(history: Results, both: "Measured") -> Compared:
-    """What was measured interleaved; the notes say what was left out, where it is, how it ended."""
+    """What was measured interleaved; the notes say what was left out, how it ended, where it is."""
     runs = history.sides()
     first, second = (of_runs(runs, run.header.machine, [run.run_id]) for run in both.runs)
-    names = both.sides[0].called, both.sides[1].called
-    notes = [f"{name} is run:{run.run_id}" for name, run in zip(names, both.runs, strict=True)]
+    judged, notes = compared(history, first, second), list(both.notes)
     if both.end != "complete":
         notes.append(f"{both.end}: what was measured is stored, and judged if it is enough")
-    judged = compared(history, first, second)
-    return replace(judged, names=names, notes=[*judged.notes, *both.notes, *notes])
+    notes.append(f"stored for `hostbench compare`: {_names_of(both.runs)}")
+    names = both.sides[0].called, both.sides[1].called
+    return replace(judged, names=names, notes=[*judged.notes, *notes])
+
+
+def _names_of(runs: Sequence[Run]) -> str:
+    return " ".join(f"run:{run.run_id}" for run in runs)
 
 
 def in_order(comparisons: Comparisons) -> dict[Key, Comparison]:
     """By verdict, the largest effects first."""
-    rows = comparisons.items()
-    ranks = {key: (ORDER.index(one.verdict), -abs(one.effect or 0.0), key) for key, one in rows}
-    return {key: comparisons[key] for key in sorted(ranks, key=lambda key: ranks[key])}
+
+    def rank(row: tuple[Key, Comparison]) -> tuple[int, float, Key]:
+        key, comparison = row
+        return ORDER.index(comparison.verdict), -abs(comparison.effect or 0.0), key
+
+    return dict(sorted(comparisons.items(), key=rank))
 
 
 def of_verdicts(comparisons: Comparisons, *verdicts: str) -> dict[Key, Comparison]:
@@ -153,41 +160,39 @@ def bisection_step(word: str, runs: Sequence[Run], comparison: Comparison) -> st
     if comparison.effect is not None:
         interval = units.format_interval(comparison.low, comparison.high)
         change = f"{units.format_change(comparison.effect)} ({interval})"
-    first, second = runs
-    commit = str(second.header.commit)
-    return (
-        f"{word:4}  {commit[:8]}  {change}  {about(Path.cwd(), commit)}\n"
-        f"      hostbench compare run:{first.run_id} run:{second.run_id}"
-    )
+    commit = str(runs[1].header.commit)
+    step = f"{word:4}  {commit[:8]}  {change}  {about(Path.cwd(), commit)}"
+    return f"{step}\n      hostbench compare {_names_of(runs)}"
 
 
 # ---- the page -----------------------------------------------------------------------------------
 
 
-def page(both: Compared, again: str, *, every: bool = False) -> Page:
+def page(both: Compared, *, every: bool = False) -> Page:
     """The series that failed or changed, or a few that are undecided where none did; the others are
-    counted, and `every` lists them too. `again`: the command that was typed."""
+    counted, and `every` lists them too."""
     title = Title(f"{' -> '.join(both.names)}: {counted(both.comparisons)}")
     return Page(
-        blocks=lambda: [title, "", *_blocks(both, again, every)],
-        table=lambda: table(both.comparisons),
+        blocks=lambda: [title, "", *_blocks(both, every)], table=lambda: table(both.comparisons)
     )
 
 
-def _blocks(both: Compared, again: str, every: bool) -> list[Block]:
+def _blocks(both: Compared, every: bool) -> list[Block]:
     listed = of_verdicts(both.comparisons, "failed", *CHANGED)
     listed = listed or dict([*of_verdicts(both.comparisons, "undecided").items()][:_FEW])
     listed = dict(both.comparisons if every else [*listed.items()][:_MOST])
     left = {key: one for key, one in both.comparisons.items() if key not in listed}
-    rest = [f"not listed: {counted(left)}; `{again} --all` lists them"] if left else []
+    rest = (
+        [f"not listed: {counted(left)}; `hostbench compare` lists them with --all"] if left else []
+    )
     return [*([table(listed)] if listed else []), *rest, "", *both.notes]
 
 
-def comment_of(both: Compared, again: str, about: Sequence[str]) -> str:
+def comment_of(both: Compared, about: Sequence[str]) -> str:
     """The same as its page, for a pull request. `about`: what was compared."""
     first = next((one.verdict for one in both.comparisons.values()), "nothing measured")
     answer = f"{first.capitalize()}: {counted(both.comparisons)}"
-    return comment(answer, [*_blocks(both, again, every=False), "", *about])
+    return comment(answer, [*_blocks(both, every=False), "", *about])
 
 
 def comment(answer: str, blocks: Iterable[Block]) -> str:

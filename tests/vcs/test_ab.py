@@ -81,13 +81,13 @@ def test_slower_is_said_and_can_be_had_again(root: Path) -> None:
     assert (first.interleaved_with, second.interleaved_with) == (second.run_id, first.run_id)
     names = f"HEAD~1 ({old[:8]})", f"main ({str(second.commit)[:8]})"
     assert said.out.startswith(f"{names[0]} -> {names[1]}: 1 slower\n")
-    assert f"{names[0]} is run:{first.run_id}\n{names[1]} is run:{second.run_id}\n" in said.out
+    assert f"stored for `hostbench compare`: run:{first.run_id} run:{second.run_id}\n" in said.out
     assert {first.by, second.by} == {"hostbench ab"}
     assert first.planned == second.planned == (str(CASE),)
     again = hostbench(
         "compare", f"run:{first.run_id}", f"run:{second.run_id}", code=EXIT_REGRESSION
     )
-    assert again.out.splitlines()[1:] == said.out.splitlines()[1:-2]
+    assert again.out.splitlines()[1:] == said.out.splitlines()[1:-1]
     (series,) = json.loads(hostbench(*AB, "main", "HEAD~1", "--format", "json").out)
     assert series["verdict"] == "faster"
     assert not list(root.rglob("*.jsonl"))
