@@ -61,9 +61,9 @@ class TwoSides:
     second: Sequence[float] = ()
     """One number a run."""
     before: Sequence[float] = ()
-    """Of the runs before the older side, the oldest first."""
+    """Of up to SEARCHED_RUNS runs before the older side, the oldest first."""
     resets: Sequence[int] = ()
-    """Indexes into `before` where another level is known to begin."""
+    """Indexes into `before`, above 0, where another level is known to begin."""
     older: Literal[0, 1] = 0
     """Which side that is. It may have no runs of its own: then the level of those before it is."""
     interleaved: tuple[Sequence[float], Sequence[float]] | None = None
@@ -120,8 +120,8 @@ def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
     for keys in of_machine.values():
         for key, interval in zip(keys, _by_runs([logs[key] for key in keys]), strict=True):
             low, high, p_value = interval
-            one = replace(judged[key], low=low, high=high, p_value=p_value)
-            judged[key] = replace(one, why=_contradiction(table[key], one))
+            why = _contradiction(table[key], judged[key])
+            judged[key] = replace(judged[key], low=low, high=high, p_value=p_value, why=why)
     # What is too small to be called counts as 1, or the many sure ones among these would let in
     # others that are not.
     p_values = sorted(
@@ -129,9 +129,9 @@ def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
         for one in judged.values()
         if one.p_value is not None
     )
-    num, limit = len(p_values), 0.0
+    limit = 0.0
     for rank, p_value in enumerate(p_values, start=1):  # Benjamini and Hochberg
-        if p_value <= rank / num * FALSE_DISCOVERY_RATE:
+        if p_value <= rank / len(p_values) * FALSE_DISCOVERY_RATE:
             limit = p_value
     return {key: _decided(judged[key], limit) for key in table}
 
@@ -143,15 +143,13 @@ _Logs = tuple[Floats, ...]
 def _logs_of(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, _Logs]:
     """Where the older side has too few runs for a level those before it join them, from the last
     step on; the levels before that say only how much runs differ."""
-    logs, wide, resets = dict[KeyT, _Logs](), dict[KeyT, Floats](), list[list[int]]()
+    logs, wide = dict[KeyT, _Logs](), dict[KeyT, Floats]()
     for key, sides in table.items():
         logs[key] = tuple(map(_logs, sides.interleaved or (sides.first, sides.second)))
         older = logs[key][sides.older]
         if sides.interleaved is None and len(older) < LEAST_RUNS:
-            before = _logs(sides.before)[-SEARCHED_RUNS:]
-            left_out = len(sides.before) - len(before)
-            wide[key] = np.concatenate([before, older])
-            resets.append([index - left_out for index in sides.resets if index > left_out])
+            wide[key] = np.concatenate([_logs(sides.before), older])
+    resets = [table[key].resets for key in wide]
     for (key, runs), known, judgement in zip(
         wide.items(), resets, judge([*wide.values()], resets), strict=True
     ):

@@ -299,7 +299,7 @@ def _add(
                 why=why,
                 numbers=numbers[valid].tolist(),
                 launches=[seconds for name in of for seconds in launches.get(name, ())],
-                resets=[n for n, name in enumerate(of) if name in changes],
+                resets=[n for n, name in enumerate(of) if n and name in changes],
                 in_bytes=bool(in_bytes[valid].any()),
             )
     return older
