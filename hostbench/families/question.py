@@ -57,6 +57,8 @@ class Row:
     run_id: str = ""
     run: str = ""
     """What a page calls the run, which has rows of several."""
+    commit: str | None = None
+    num_samples: float | None = None
 
     @property
     def function(self) -> str:
