@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from hostbench.core.units import GB, MIB
-from hostbench.facts.record import Facts, cuda_group, number_of, value_of, why_unknown
+from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
 
@@ -78,8 +78,7 @@ def _on_cuda(link: LinkName, facts: Facts, loaded: Facts, group: str) -> Ceiling
         clock = number_of(facts, group, "memory_clock_max_mhz")
         bus = number_of(facts, group, "memory_bus_width_bits")
         if not clock or not bus:
-            name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
-            return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
+            return "the rate of the GPU's memory is unknown"
         text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
         return Ceiling(gb_per_s=links.memory(clock, bus), text=text)
     second, by_rate = cuda_group(facts, 1), attrgetter("gb_per_s")
@@ -106,24 +105,20 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     if value_of(facts, group, "c2c_enabled") == "on":
         rate = number_of(facts, group, "c2c_max_mb_per_s")
         if not rate:
-            return f"the rate of NVLink-C2C is unknown{_why(facts, group, 'c2c_max_mb_per_s')}"
+            return "the rate of NVLink-C2C is unknown"
         # NVML's header does not say whether its figure counts one direction; taken as one.
         return Ceiling(gb_per_s=rate / 1e3, text="NVLink-C2C")
-    for when, prefix, mark in (
-        (loaded, "pcie_", ""),
-        (facts, "pcie_max_", " (its maximum: not read under load)"),
-        (facts, "pcie_", " (read at rest: it may have been asleep)"),
-    ):
-        generation = number_of(when, group, f"{prefix}generation")
-        width = number_of(when, group, f"{prefix}width")
-        if generation and width:
-            packets = f"{links.PAYLOAD_BYTES}-byte packets"
-            text = f"PCIe Gen{generation:.0f} x{width:.0f}, {packets}{mark}"
-            if generation not in links.GT_PER_S:
-                return f"the rate of PCIe Gen{generation:.0f} is not known here"
-            rate = links.pcie(int(generation), int(width))
-            return Ceiling(gb_per_s=rate, text=text, is_pcie=True)
-    return f"the link cannot be read{_why(facts, group, 'pcie_max_generation')}"
+    mark, generation = "", number_of(loaded, group, "pcie_generation")
+    width = number_of(loaded, group, "pcie_width")
+    if not generation or not width:
+        mark = " (its maximum: not read under load)"
+        generation = number_of(facts, group, "pcie_max_generation")
+        width = number_of(facts, group, "pcie_max_width")
+    if not generation or not width or generation not in links.GT_PER_S:
+        return "the link's speed is not known"
+    text = f"PCIe Gen{generation:.0f} x{width:.0f}, {links.PAYLOAD_BYTES}-byte packets{mark}"
+    rate = links.pcie(int(generation), int(width))
+    return Ceiling(gb_per_s=rate, text=text, is_pcie=True)
 
 
 def _nvlink(facts: Facts, group: str) -> Ceiling | None:
@@ -141,8 +136,3 @@ def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     if rate is None:
         return f"the simulated machine has no figure for {link}"
     return Ceiling(gb_per_s=rate / GB, text="the simulated link")
-
-
-def _why(facts: Facts, group: str, name: str) -> str:
-    why = why_unknown(facts, group, name)
-    return f": {why}" if why else ""

@@ -70,5 +70,5 @@ def test_c2c_and_a_link_that_nvml_refuses() -> None:
     (one,) = link_verdicts(about)
     assert (one.kind, one.text) == ("c2c", "gpu0: NVLink-C2C, 450 GB/s each way")
     (silent,) = link_verdicts({"gpu0": {"name": "NVIDIA X"}})
-    assert (silent.kind, silent.text) == ("unknown", "gpu0: the link cannot be read")
+    assert (silent.kind, silent.text) == ("unknown", "gpu0: the link's speed is not known")
     assert silent.remedy

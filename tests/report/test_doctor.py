@@ -88,7 +88,7 @@ SILENT = fake_nvml.machine("no_permission").gpus[0]
         (diagnose(FakeGpu(throttle_bits=0x41)), "warn", "throttled now (hardware-thermal)"),
         (diagnose(FakeGpu(mig=True)), "note", "MIG is on"),
         (diagnose(FakeGpu(broken=GPU_IS_LOST)), "broken", "gpu0 does not answer"),
-        (diagnose(fake_nvml.machine("vgpu").gpus[0]), "note", "the link cannot be read"),
+        (diagnose(fake_nvml.machine("vgpu").gpus[0]), "note", "the link's speed is not known"),
         (
             diagnose(SILENT, replace(CUDA_TORCH, devices=("NVIDIA H200",))),
             *("warn", "gpu0 does not answer NVML, though CUDA works"),
