@@ -13,9 +13,6 @@ from hostbench.facts.nvml import slowing
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
 from hostbench.limits.ceiling import Ceiling, host_link
 
-WIDEST = 16
-"""Lanes of the widest slot there is."""
-
 
 @dataclass(frozen=True, slots=True)
 class LinkVerdict:
@@ -24,7 +21,7 @@ class LinkVerdict:
     group: str
     """`gpu0`, `gpu1`, ..."""
     kind: str
-    """`fine`, `c2c`, `slot`, `narrow`, `slow`, `throttled`, `unknown`."""
+    """`fine`, `slot`, `narrow`, `slow`, `throttled`, `unknown`."""
     level: Literal["warn", "note", "ok"]
     text: str
     remedy: str = ""
@@ -46,19 +43,12 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
         remedy = "look at power and cooling (nvidia-smi -q -d PERFORMANCE)"
         yield verdict("throttled", "warn", text, remedy)
     link = host_link(facts, loaded, group)
-    if text_of(facts, group, "c2c_enabled") == "on":
-        rate = f", {format_rate(link.gb_per_s)} each way" if isinstance(link, Ceiling) else ""
-        yield verdict("c2c", "ok", f"{group}: NVLink-C2C{rate}")
-    elif isinstance(link, Ceiling):
-        wrong = [*_of_pcie(facts, loaded, group)]
+    if isinstance(link, Ceiling):
+        wrong = [*_of_pcie(facts, loaded, group)] if link.is_pcie else []
         yield from wrong
         if not slowed and not wrong:
-            widest = number_of(facts, group, "pcie_max_width") or WIDEST
-            own_width = number_of(facts, group, "pci_device_max_width")
-            full = "in full" if own_width or widest >= WIDEST else "as far as can be read"
             most = f"{link.text.partition(',')[0]}, at most {format_rate(link.gb_per_s)} each way"
-            slices = " for all slices together" if text_of(facts, group, "mig") == "on" else ""
-            yield verdict("fine", "ok", f"{group}: link negotiated {full}: {most}{slices}")
+            yield verdict("fine", "ok", f"{group}: link negotiated in full: {most}")
     elif text_of(facts, group, "name") is not None:
         remedy = "compare the measured rates with those published for this GPU"
         yield verdict("unknown", "note", f"{group}: {link}", remedy)

@@ -41,7 +41,7 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
     ran = cuda_group(before)
     verdicts = [own for own in link_verdicts(before, during) if own.group == ran]
     wrong = "; ".join(own.text for own in verdicts if own.level == "warn")
-    is_fine = any(own.kind in ("fine", "c2c") for own in verdicts)
+    is_fine = any(own.kind == "fine" for own in verdicts)
     link = wrong or ("fine" if is_fine else None)  # None where nothing is known of it
 
     def limits_of(text: str, device: str, status: str, flags: str) -> dict[str, Any]:
