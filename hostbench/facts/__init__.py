@@ -14,8 +14,8 @@ from hostbench.facts.machine import asv_machine_entry as asv_machine_entry
 from hostbench.facts.machine import machine_name as machine_name
 from hostbench.facts.machine import machine_of_asv as machine_of_asv
 from hostbench.facts.machine import register_with_asv as register_with_asv
+from hostbench.facts.record import NO_VALUE
 from hostbench.facts.record import Facts as Facts
-from hostbench.facts.record import Unknown
 from hostbench.facts.software import TorchState, software_facts
 from hostbench.facts.software import probe_torch as probe_torch
 from hostbench.facts.spec import rows_of
@@ -32,10 +32,9 @@ def collect(
     """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`. `root`
     stands in for / in tests, and `nvml` for pynvml."""
     host = {
-        row.name: Unknown(row.why) if value is None else value
+        row.name: NO_VALUE if (value := row.read(root)) is None else value
         for row in rows_of("host")
         if callable(row.read)
-        for value in [row.read(root)]
     }
     hashes = torch_state.uuid_hashes if torch_state else ()
     return {

@@ -131,4 +131,4 @@ def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
 def read_rows(nvml: Nvml, rows: Sequence[Spec], *handle: Any) -> Group:
     """These facts of the driver, or of a GPU, whose handle may be why it has none."""
     lost = next((own for own in handle if isinstance(own, Unknown)), None)
-    return {row.name: lost or nvml.ask(row.read, *handle, why=row.why) for row in rows if row.read}
+    return {row.name: lost or nvml.ask(row.read, *handle) for row in rows if row.read}

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from hostbench.facts.host import read_int
-from hostbench.facts.record import Unknown
+from hostbench.facts.record import NO_VALUE, Unknown
 
 T = TypeVar("T")
 Call = str | Callable[..., Any]
@@ -102,9 +102,8 @@ class Nvml:
 
     library: Any
 
-    def ask(self, call: Call, *arguments: Any, why: str = "") -> Any:
-        """What that call answers, or the Unknown that says why it does not, or `why` where it
-        answers nothing."""
+    def ask(self, call: Call, *arguments: Any) -> Any:
+        """What that call answers, or the Unknown that says why it does not."""
         try:
             if isinstance(call, str):
                 answer = getattr(self.library, call)(*arguments)
@@ -112,7 +111,7 @@ class Nvml:
                 answer = call(self.library, *arguments)
         except Exception as error:
             return Unknown(self.reason(error))
-        return Unknown(why or "NVML answered nothing") if answer in (None, "") else answer
+        return NO_VALUE if answer in (None, "") else answer
 
     def reason(self, error: Exception) -> str:
         """Why a call failed, in words. What pynvml makes of a driver that lacks the newest version

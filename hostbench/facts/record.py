@@ -22,6 +22,8 @@ class Unknown(Struct, frozen=True):
         return f"unknown ({self.why})"
 
 
+NO_VALUE = Unknown("there is none, or the system does not say")
+
 Fact = Value | Unknown
 Group = dict[str, Fact]
 Facts = dict[str, Group]

@@ -47,8 +47,6 @@ class Spec:
     read: Call | None = field(default=None, repr=False)
     """Takes the root folder (host), NVML (nvml) or NVML and a handle (gpu); a text names a function
     of NVML. Without one, the module that fills the group reads it with others."""
-    why: str = ""
-    """The reason where `read` answers None."""
     moved: HasMoved | None = differs
     """How far it must move to be a cause; None: it never is one."""
     volatile: bool = False
@@ -67,15 +65,12 @@ _nvml, _gpu = partial(Spec, "nvml"), partial(Spec, "gpu")
 _moving = partial(_gpu, volatile=True)
 _clock = partial(_moving, moved=by(relative=0.05), watched="low under load")
 
-_NO_SLOT = "sysfs does not show the GPU's PCI slot"
-_CLOCKS = "no cpufreq: the hypervisor or the firmware sets the clocks"
-_SILENT = "the kernel does not say"
 _SM, _MEMORY = 1, 2
 _HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 ROWS = (
     # another machine, or a part of one
-    _host("cpu_model", host.cpu_model, why="/proc/cpuinfo names no model"),
+    _host("cpu_model", host.cpu_model),
     _gpu("name", "nvmlDeviceGetName"),
     _gpu("mig", lambda n, h: switch(n.nvmlDeviceGetMigMode(h)[0])),
     _nvml("num_gpus", "nvmlDeviceGetCount"),
@@ -88,8 +83,8 @@ ROWS = (
     _nvml("cuda_driver", lambda n: _cuda_version(n.nvmlSystemGetCudaDriverVersion_v2())),
     _software("torch_nccl"),
     _software("env_*"),
-    _host("kernel", lambda r: host.read_text(r / "proc/sys/kernel/osrelease"), why="no /proc"),
-    _host("kernel_flags", host.kernel_flags, why="the kernel's command line cannot be read"),
+    _host("kernel", lambda r: host.read_text(r / "proc/sys/kernel/osrelease")),
+    _host("kernel_flags", host.kernel_flags),
     _software("python"),
     _gpu("vbios", "nvmlDeviceGetVbiosVersion"),
     # the link
@@ -99,16 +94,16 @@ ROWS = (
     _gpu("pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration"),
     _gpu("pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth"),
     # settings
-    _host("cpu_governor", host.governors, why=_CLOCKS),
-    _host("cpu_boost", host.boost, why=_CLOCKS),
-    _host("smt", host.flag(f"{host.CPUS}/smt/active"), why=_SILENT),
+    _host("cpu_governor", host.governors),
+    _host("cpu_boost", host.boost),
+    _host("smt", host.flag(f"{host.CPUS}/smt/active")),
     _gpu("power_limit_w", lambda n, h: float(n.nvmlDeviceGetEnforcedPowerLimit(h)) / 1000),
     _gpu("persistence", lambda n, h: switch(n.nvmlDeviceGetPersistenceMode(h))),
     _gpu("ecc", lambda n, h: switch(n.nvmlDeviceGetEccMode(h)[0])),
-    _host("transparent_huge_pages", host.chosen(_HUGE_PAGES), why="the kernel has none"),
-    _host("numa_balancing", host.flag("proc/sys/kernel/numa_balancing"), why="not in this kernel"),
-    _host("pcie_aspm_policy", host.chosen("sys/module/pcie_aspm/parameters/policy"), why=_SILENT),
-    _host("virtualized", host.virtualized, why="this CPU does not tell"),
+    _host("transparent_huge_pages", host.chosen(_HUGE_PAGES)),
+    _host("numa_balancing", host.flag("proc/sys/kernel/numa_balancing")),
+    _host("pcie_aspm_policy", host.chosen("sys/module/pcie_aspm/parameters/policy")),
+    _host("virtualized", host.virtualized),
     _host("container", host.container),
     # what moves while it runs
     _moving(
@@ -132,18 +127,18 @@ ROWS = (
     # least likely: what limits and names are made of
     _host("os", lambda root: platform.system() or "unknown"),
     _host("arch", lambda root: platform.machine() or "unknown"),
-    _host("num_logical_cores", lambda _: os.cpu_count(), why=_SILENT),
+    _host("num_logical_cores", lambda _: os.cpu_count()),
     _host("memory_bytes", lambda _: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
-    _host("cache_bytes", host.cache_bytes, why=_SILENT),
+    _host("cache_bytes", host.cache_bytes),
     _gpu("memory_bytes", lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total),
     _gpu("memory_bus_width_bits", "nvmlDeviceGetMemoryBusWidth"),
     _gpu("memory_clock_max_mhz", lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _MEMORY)),
     _gpu("pcie_gpu_max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
-    _gpu("pci_device_max_width", lambda n, h: slot(n, h, "max_link_width"), why=_NO_SLOT),
+    _gpu("pci_device_max_width", lambda n, h: slot(n, h, "max_link_width")),
     _gpu("nvlink_links", lambda n, h: len(nvml.nvlinks(n, h))),
-    _gpu("nvlink_mb_per_s", nvml.nvlink_mb_per_s, why="no active NVLink"),
+    _gpu("nvlink_mb_per_s", nvml.nvlink_mb_per_s),
     _gpu("c2c_enabled", lambda n, h: switch(n.nvmlDeviceGetC2cModeInfoV(h).isC2cEnabled)),
-    _gpu("c2c_max_mb_per_s", nvml.c2c_mb_per_s, why="no active C2C link"),
+    _gpu("c2c_max_mb_per_s", nvml.c2c_mb_per_s),
     # never a cause
     _software("asv", moved=None),
     _host("load_average_1min", lambda _: os.getloadavg()[0], moved=None),

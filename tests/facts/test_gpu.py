@@ -13,7 +13,7 @@ import pytest
 from hostbench.facts import collect, nvml
 from hostbench.facts.gpu import NO_CUDA_INDEX, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml
-from hostbench.facts.record import Fact, Group, Unknown
+from hostbench.facts.record import NO_VALUE, Fact, Group, Unknown
 from hostbench.facts.software import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
@@ -98,7 +98,7 @@ def test_nvlinks_are_summed_one_way() -> None:
     assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"] == Unknown(NOT_HERE)
     assert value("nvlink_links", FakeGpu(nvlinks=6, nvlinks_up=4)) == 4
     assert value("nvlink_links", FakeGpu(nvlinks_up=0)) == 0
-    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == Unknown("no active NVLink")
+    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == NO_VALUE
     refused = FakeGpu(errors={"nvmlDeviceGetNvLinkState": 3})
     assert gpu(refused)["nvlink_links"] == Unknown(NOT_HERE)
 
@@ -108,7 +108,7 @@ def test_c2c_is_summed_over_its_links() -> None:
     assert gpu(grace)["c2c_enabled"] == "on"
     assert gpu(grace)["c2c_max_mb_per_s"] == 450_000
     down = replace(grace, field_values={171: 0})
-    assert gpu(down)["c2c_max_mb_per_s"] == Unknown("no active C2C link")
+    assert gpu(down)["c2c_max_mb_per_s"] == NO_VALUE
     assert value("c2c_enabled") == "off"
 
 
@@ -126,8 +126,7 @@ def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (device / "max_link_width").write_text("16\n")
     assert value("pci_device_max_width") == 16
     (device / "max_link_width").unlink()
-    none = Unknown("sysfs does not show the GPU's PCI slot")
-    assert gpu()["pci_device_max_width"] == none
+    assert gpu()["pci_device_max_width"] == NO_VALUE
     mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})
     assert gpu(mute)["pci_device_max_width"] == Unknown(NOT_HERE)
 
