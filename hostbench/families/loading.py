@@ -15,7 +15,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "way": {
         "on_device": "data on the device",
         "blocking": ".to(device)",
-        "non_blocking": ".to(device, non_blocking=True)",
+        "non_blocking": ".to(non_blocking=True)",
         "side_stream": "a side stream",
     },
     "item_bytes": {
@@ -55,7 +55,7 @@ def _on_device(row: Row) -> tuple[str, str, Mapping[str, AxisValue]]:
 QUESTIONS = (
     Scaling(
         text="How many workers does this step need?", over="num_workers",
-        screen="{memory}",
+        screen="workers, {memory}",
         **_loop("num_workers", each=("memory",)),
     ),
     Compare(

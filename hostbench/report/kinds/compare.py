@@ -87,8 +87,10 @@ def best(ask: Best, group: Rows, rows: Rows) -> Answer:
             gain, other = max(others, key=lambda pair: base.weight(pair[0]))
             beside = f"{ask.name(other, [axis])} {format_seconds(other.time)}"
             figures.append(base.figure_of(ask.name(chosen, [axis]), chosen, gain, beside=beside))
-            is_open = gain.verdict == "undecided"
-            (left if is_open else named).append(axis if is_open else figures[-1].label)
+            if gain.verdict == "undecided":
+                left.append(axis)
+            else:
+                named.append(figures[-1].label)
     why = base.joined(left) if figures else "no two cases differ on one axis alone"
     verdict = "; ".join(filter(None, [base.joined(named), why and f"undecided: {why}"]))
     return base.made(ask, "figure" if named else "undecided", verdict, figures)
@@ -222,6 +224,7 @@ def _lines(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> Iterator[Scr
         if own := [pair for pair in compared if pair[0].has(chosen)]:
             row, most = max(own, key=lambda pair: base.weight(pair[1].conclusion))
             what = ask.fill(ask.screen, row.axes)
-            numbers = f"{most.beside} -> {most.label} {most.number()}"
-            habit = f"{what}: {most.label}" * ask.is_habit
+            name = "" if ask.claim else most.label  # which names the claim
+            numbers = f"{most.beside} -> {name} {most.number()}".replace("  ", " ")
+            habit = ": ".join(filter(None, [what, name])) * ask.is_habit
             yield ScreenLine(what, numbers, most.against, most.conclusion, habit)

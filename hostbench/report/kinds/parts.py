@@ -88,7 +88,7 @@ def _lines(
         figures += f", ideal {format_seconds(ideal_s)}"
     verdict, what = difference(best.gain), ask.fill(ask.screen, best.row.axes)
     if best.hidden.value is not None:
-        verdict += f", hides {100 * best.hidden.value:.0f} %"
+        verdict += f", hides {best.hidden.value:.0%}"
     yield ScreenLine(what, figures, verdict, best.gain, what)
 
 
