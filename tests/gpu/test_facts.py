@@ -1,50 +1,31 @@
-"""What NVML and sysfs tell of this machine, at rest and while copies run."""
+"""What NVML and sysfs tell of this machine, and the profiler of a script's lines."""
 
 import os
-import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 
-from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice, pci_address, uuid_of
-from hostbench.facts.gpu import nvml_facts, read_rows
+from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.host import read_int
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
-from hostbench.facts.record import Group, Unknown
-from hostbench.facts.spec import rows_of
+from hostbench.facts.nvml import NvmlUnavailable, open_nvml
+from hostbench.facts.record import Unknown
 from hostbench.idle.recording import Session
 from tests.made_trace import answer
 
 pytestmark = pytest.mark.gpu
 
-LOAD_S = 2.0
-LINK = [row for row in rows_of("gpu") if row.name in ("pcie_generation", "pcie_width")]
-MOST = [row for row in rows_of("gpu") if row.name in ("pcie_max_generation", "pcie_max_width")]
-
 
 @pytest.fixture
-def nvml() -> Nvml:
-    try:
-        return open_nvml()
-    except NvmlUnavailable as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def index(cuda: CudaDevice, nvml: Nvml) -> int:
+def index(cuda: CudaDevice) -> int:
     """NVML's index of torch's device 0: the two do not count devices alike."""
     try:
-        return nvml.index_of(uuid_of(cuda.torch_device))
+        return open_nvml().index_of(uuid_of(cuda.torch_device))
     except NvmlUnavailable as error:
         pytest.skip(str(error))
-
-
-def shown(group: Group) -> str:
-    return ", ".join(f"{name} {fact}" for name, fact in group.items())
 
 
 def test_every_fact_has_a_value_or_a_reason(index: int) -> None:
@@ -52,38 +33,6 @@ def test_every_fact_has_a_value_or_a_reason(index: int) -> None:
     refused = Counter(fact.why for fact in facts.values() if isinstance(fact, Unknown))
     print(f"{refused.total()} of {len(facts)} facts are not known: {dict(refused)}")
     assert facts["name"] == torch.cuda.get_device_name(0)
-
-
-def test_the_link_is_awake_under_load(cuda: CudaDevice, nvml: Nvml, index: int) -> None:
-    handle = nvml.handles()[index]
-    idle = read_rows(nvml, LINK, handle)
-    host, there = cuda.host_buffer(256 * MIB, pinned=True), cuda.buffer(256 * MIB)
-    readings: list[Group] = []
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.02):
-            readings.append(read_rows(nvml, LINK, handle))
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    end_s = cuda.now() + LOAD_S
-    while cuda.now() < end_s or not readings:
-        for _ in range(4):
-            cuda.copy(there, host, blocking=False)
-        cuda.synchronize()
-        if not watcher.is_alive() and cuda.now() > end_s - 0.9 * LOAD_S:
-            watcher.start()
-    stop.set()
-    watcher.join()
-    most = read_rows(nvml, MOST, handle)
-    seen = sorted({shown(each) for each in readings})
-    print(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
-    if isinstance(idle["pcie_generation"], Unknown) or isinstance(
-        most["pcie_max_generation"], Unknown
-    ):
-        pytest.skip(f"the link cannot be read: {shown(idle)}")
-    busy = {each["pcie_generation"] for each in readings}
-    assert busy == {most["pcie_max_generation"]}
 
 
 def test_the_numa_node_has_cpus(cuda: CudaDevice) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.records import Run
+from hostbench.limits.verdict import LinkVerdict, link_verdicts
 from hostbench.store.points import case_rows
+from hostbench.store.runs import facts_by_when
 from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
@@ -45,11 +47,13 @@ def measured(results: Path, *args: str) -> Run:
 
 
 def told(run: Run) -> str:
-    """How many cases of each status; then each failure and each finding that was not expected."""
+    """How many cases of each status, and the link under load; then each failure and each finding
+    that was not expected."""
     rows = case_rows(run)
     counts = Counter[str](row["status"] for row in rows)
     lines = [", ".join(f"{num} {word}" for word, num in counts.items())]
     lines[0] += f", {len(run.not_measured())} not reached"
+    lines += [f"- {verdict.text}" for verdict in links_of(run)]
     for row in rows:
         if row["status"] == "failed":
             lines.append(f"- failed: {row['case']}: {row['reason']}")
@@ -61,8 +65,15 @@ def told(run: Run) -> str:
     return "\n".join(lines)
 
 
+def links_of(run: Run) -> list[LinkVerdict]:
+    facts = facts_by_when(run.facts)
+    return link_verdicts(facts["before"], facts.get("during"))
+
+
 @pytest.mark.parametrize("families", PARTS)
 def test_every_case_is_measured(gpu: None, results: Path, families: str) -> None:
     """One launch: each case is observed right after it was timed."""
     limits = ("--budget", f"{PARTS[families]}", "--deadline", f"{DEADLINE_S}")
-    print(told(measured(results, *families.split(), "--launches", "1", *limits)))
+    run = measured(results, *families.split(), "--launches", "1", *limits)
+    print(told(run))
+    assert "slow" not in {verdict.kind for verdict in links_of(run)}, "it is awake under load"
