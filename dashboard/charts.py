@@ -10,9 +10,9 @@ from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
 MOST_DOTS, MOST_LANES = 1500, 24
 KINDS = {
     "ok": (BLUE, "circle"),
-    "scratch (quick, dirty)": (GREY, "circle"),
+    "scratch": (GREY, "circle"),
     "facts changed": (PINK, "diamond"),
-    "with failures": (ORANGE, "cross"),
+    "failures": (ORANGE, "cross"),
 }
 """Of a run: its colour and shape. The last that it is counts, and is drawn over the others."""
 VERDICTS = {"failed": PINK, "slower": ORANGE, "faster": BLUE, "undecided": GREY, "same": GREY}

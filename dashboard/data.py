@@ -44,7 +44,7 @@ from hostbench.store.results import ABOUT, Results, version
 WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 FACTS = ("hardware", "torch", "driver")
-SMALL_WIDTH, SMALL_HEIGHT = 190, 150
+SMALL_WIDTH, BARS_WIDTH, SMALL_HEIGHT = 190, 250, 150
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
 
@@ -156,7 +156,10 @@ def small_picture(
     would take longer than the rest of the page."""
     own = words.PICTURES.get(name) or picture_of(name)
     chart = small(own, rows_of_runs(store, keys, (own.workload,)), SMALL_HEIGHT)
-    return (svg(chart, ink, SMALL_WIDTH), chart["description"]) if chart else ("", "")
+    if chart is None:
+        return "", ""
+    has_lines = any(own["mark"]["type"] == "line" for own in chart["layer"])
+    return svg(chart, ink, SMALL_WIDTH if has_lines else BARS_WIDTH), chart["description"]
 
 
 @lru_cache(maxsize=16)

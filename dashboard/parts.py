@@ -41,8 +41,8 @@ TITLES = {"y": "number", "gb_per_s": "GB/s", "run_id": "run", "num_samples": "sa
 
 
 def head(title: str) -> None:
-    """The title and what is chosen on every page, then what could not be read; where no run is
-    stored the one command that makes one, and the end of the page."""
+    """The title and what is chosen on every page, then what could not be read; the end of the page
+    where no run is chosen, and where none is stored the one command that makes one."""
     store = data.opened()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.title(title, anchor=False, width="content")
@@ -54,6 +54,8 @@ def head(title: str) -> None:
     if data.runs(store).empty:
         into = f" --results {shlex.quote(store.results)}" if store.folder else ""
         empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY + into)
+    if runs(store).empty:
+        empty("No run is of these machines and this time: choose others above.")
 
 
 def empty(why: str, command: str = "") -> NoReturn:

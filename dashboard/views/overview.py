@@ -24,8 +24,6 @@ UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the wor
 store = data.opened()
 names = parts.machines(store)
 runs = parts.runs(store)
-if runs.empty:
-    parts.empty("No run is of these machines and this time: choose others above.")
 judged = data.judged(store)
 series = [own for own in judged.series if own.machine in names]
 changes = causes(parts.events(judged, names))

@@ -20,8 +20,6 @@ LIST = "every run"
 
 store = data.opened()
 runs = parts.runs(store)
-if runs.empty:
-    parts.empty("No run is of these machines and this time: choose others above.")
 keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
 
 
@@ -55,7 +53,7 @@ for finding in findings(facts) if facts else ():
     doctor.append(f"{LEVELS.get(finding.level, '')} {plain(text)}")
 left, right = st.columns(2)
 doctor = doctor or ["no facts of this run are stored"]
-before = [*map(plain, differs)] or ["nothing that is stored"]
+before = [*map(plain, differs)] or ["nothing known"]
 left.markdown("\n- ".join(["**What the doctor says**\n", *doctor]))
 right.markdown("\n- ".join(["**Differs from the run before**\n", *before]))
 

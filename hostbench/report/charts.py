@@ -105,11 +105,12 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
 
 def lane_texts(rows: pd.DataFrame | Sequence[Mapping[str, Any]], y: Spec) -> list[Spec]:
     """Over each lane what it is, `name`, and on the right its number in words, `number`."""
-    name = {"align": "left", "dy": -12, "limit": {"expr": "0.6 * width"}}
-    number = {"align": "right", "dy": -12, "limit": {"expr": "0.38 * width"}}
+    room = {"expr": "width - 7 * length(datum['number'])"}
+    name, number = ({"align": side, "dy": -12} for side in ("left", "right"))
     left, right = {"value": 0}, {"value": {"expr": "width"}}
+    texts: Any = {"text": field("name:N"), "detail": field("number:N")}
     return [
-        layer(rows, "text", name, x=left, y=y, text=field("name:N")),
+        layer(rows, "text", {**name, "limit": room}, x=left, y=y, **texts),
         layer(rows, "text", number, x=right, y=y, text=field("number:N")),
     ]
 
