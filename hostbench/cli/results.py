@@ -56,8 +56,8 @@ def check_machine(name: str | None, stored: Sequence[str]) -> None:
     """Raises NothingMeasured for a machine of which nothing is stored."""
     if name is not None and name not in stored:
         raise NothingMeasured(
-            f"no run of machine {name!r} is stored{did_you_mean(name, stored)}; --machine NAME: "
-            f"{', '.join(stored) or 'none'}"
+            f"no run of machine {name!r} is stored{did_you_mean(name, stored)}; there are: "
+            f"{', '.join(stored) or 'none'} (--machine NAME)"
         )
 
 

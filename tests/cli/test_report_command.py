@@ -66,7 +66,7 @@ def test_a_results_folder_that_is_none(
         (("--run", "gone"), EXIT_USAGE, "'gone' names no runs"),
         (("--machine", "a b"), EXIT_OK, "run run4"),
         (("--machine", "a/b"), EXIT_NOTHING_MEASURED, "'a/b'"),
-        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "--machine NAME: a b, shelf, table"),
+        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: a b, shelf, table"),
     ],
 )
 def test_which_run_is_taken(args: tuple[str, ...], code: int, part: str, results: Path) -> None:
@@ -82,4 +82,4 @@ def test_which_run_is_taken(args: tuple[str, ...], code: int, part: str, results
 def test_where_all_is_another_machines_its_option_is_named(results: Path) -> None:
     store(results, 1, machine="table")
     said = hostbench("report", code=EXIT_NOTHING_MEASURED).err
-    assert "no run of machine 'shelf' is stored; --machine NAME: table" in said
+    assert "no run of machine 'shelf' is stored; there are: table (--machine NAME)" in said
