@@ -22,11 +22,8 @@ def execute(
         warn(warning)
     chosen = select(judged, series, machine)
     if not chosen.series:
-        left, asked = left_out(chosen), " or ".join([*series, *filter(None, [machine])])
-        raise NothingMeasured(
-            f"no run {f'of {asked} ' if asked else ''}that may be judged is stored"
-            f"{f': {left}' if left else '; `hostbench run` measures'}"
-        )
+        why = left_out(chosen) or "`hostbench run` measures"
+        raise NothingMeasured(f"no run that may be judged is stored: {why}")
     show_page(format, page(chosen, every=all, root=Path.cwd()))
     if stored.warnings:
         return EXIT_FAILED

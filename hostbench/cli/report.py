@@ -48,8 +48,6 @@ def _choose(history: Results, run_id: str | None, named: str | None) -> StoredFi
             raise UsageError(
                 f"--run {run_id!r} names {len(matching) or 'no'} runs; the newest: {newest}"
             )
-        if named not in (None, matching[0].machine):
-            raise UsageError(f"--run {run_id!r} is of {matching[0].machine}, not of {named}")
         return matching[0]
     machine = facts.machine_name(None, facts.collect()) if named is None else named
     check_machine(machine, sorted({run.machine for run in runs}))

@@ -54,8 +54,8 @@ def archive_journal(results: Path, path: Path, run: Run) -> Run:
 
 
 def adopt_orphans(results: Path, warn: Warn) -> list[Run]:
-    """Archive every journal whose writer is gone: of runs that were killed, and whole ones, as asv
-    leaves them, which are only counted. An unreadable one is named and left alone."""
+    """Archive every journal whose writer is gone: of runs that were killed, which is said, and
+    whole ones, as asv leaves them. An unreadable one is named and left alone."""
     adopted = []
     for path in journal.find(results):
         try:
@@ -74,8 +74,6 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Run]:
             warn(str(error))
         except DAMAGE as error:  # lines that are right one by one, and together no run
             warn(f"{path} is not a readable journal ({error}); move it away")
-    if num := sum(run.is_complete for run in adopted):
-        warn(f"archived finished runs that `asv run` had measured: {num}")
     return adopted
 
 

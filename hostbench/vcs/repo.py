@@ -16,7 +16,6 @@ from hostbench.core.units import one_line
 from hostbench.core.user_project import another_installed
 
 MOST_LANDED = 100
-TIMEOUT_S = 60.0
 _OF_A_HOOK = {
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
@@ -51,8 +50,7 @@ def git(
     function of the package runs git.
 
     What a person or a file called a commit goes into `names`, where nothing is an option. `given`:
-    its standard input; `environ`: variables of its own; `is_shown`: it takes as long as it needs,
-    and prints as it goes.
+    its standard input; `environ`: variables of its own; `is_shown`: it prints as it goes.
     """
     for name in names:
         if name.startswith("-"):  # `git bisect` knows no --end-of-options
@@ -78,12 +76,10 @@ def git(
         raise GitError(f"git is not installed, or cannot run here ({why})") from error
     with process:
         try:
-            out, err = process.communicate(given, timeout=None if is_shown else TIMEOUT_S)
-        except BaseException as error:  # what it has started ends with it
+            out, err = process.communicate(given)
+        except BaseException:  # what it has started ends with it
             with contextlib.suppress(ProcessLookupError):  # it may have come to its end
                 os.killpg(process.pid, signal.SIGTERM)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise GitError(f"git {command[0]} did not end within {TIMEOUT_S:g} s") from error
             raise
     if process.returncode:
         first = ((err or "").strip().splitlines() or [f"git {command[0]} failed"])[0]

@@ -98,10 +98,7 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     code, out, _ = changes(history, f"transfer[nbytes={size}]")
     assert code == EXIT_REGRESSION and "machine:shelf" in out  # the machine it runs on
     code, _, err = changes(history, "overlap@shelf")
-    assert (
-        code == EXIT_NOTHING_MEASURED
-        and "no run of overlap@shelf that may be judged is stored" in err
-    )
+    assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err
     code, _, err = changes(history, "nonsense.x", "transfer")
     assert code == EXIT_USAGE and "'nonsense.x' selects no case" in err
     assert changes(history, f"transfer[nbyte={size}]")[0] == EXIT_USAGE

@@ -90,7 +90,7 @@ def test_an_unreadable_one_is_named_and_left_and_the_next_one_adopted(tmp_path: 
     bad[2].symlink_to(tmp_path / "nowhere")
     adopted, warnings = orphans(tmp_path)
     assert [one.header.run_id for one in adopted] == [TWO.header.run_id]
-    assert len(warnings) == 4 and warnings.pop().startswith("archived finished runs")
+    assert len(warnings) == 3
     assert all(any(str(b) in warning for warning in warnings) for b in bad)
     assert bad[0].exists() and bad[1].exists() and bad[2].is_symlink()
 
