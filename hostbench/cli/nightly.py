@@ -20,14 +20,11 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
 from hostbench.judge import night as judge
-from hostbench.judge.two_sides import Comparison
 from hostbench.report import nightly as report
 from hostbench.report import page as run_page
 from hostbench.report.blocks import Page
-from hostbench.report.charts import Spec
 from hostbench.report.comparison import Comparisons, between, table
 from hostbench.report.nightly import Tonight
-from hostbench.report.sides import Key
 from hostbench.report.write import markdown
 from hostbench.store import nights
 from hostbench.store.results import Results, damage, frame_of_run
@@ -81,17 +78,16 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
                 write_file(summary, f"{text}\n".encode(errors="replace"))
             except HostbenchError as error:
                 night.lists["broken"].append(f"the summary is not written: {error}")
-    blocks, charts = report.blocks(night), dict[str, dict[str, Spec]]()
-    if format == "html" and night.run is not None:
-        rows = frame_of_run(results_folder(options.results), night.run, warn)
-        blocks += run_page.blocks(rows, night.run)
-        charts = run_page.charts(rows)
+    blocks = report.blocks(night)
     page = Page(
         blocks=lambda: blocks,
         table=lambda: table(night.rows),
         document=lambda: report.as_json(night),
-        charts=lambda: charts,
     )
+    if format == "html" and night.run is not None:
+        rows = frame_of_run(results_folder(options.results), night.run, warn)
+        blocks += run_page.blocks(rows, night.run)
+        page = replace(page, charts=lambda: run_page.charts(rows))
     show_page(format, page)
     return night.exit_code
 
@@ -142,7 +138,8 @@ class _Nightly:
 
     def _why_moved(self, run: Run, before: Run, suspects: Comparisons) -> Comparisons:
         """What moved and why, with what seems to have measured again."""
-        night, again, is_same = self.night, dict[Key, Comparison](), False
+        night, is_same = self.night, False
+        again: Comparisons = {}
         most = max(judge.MOST_AGAIN, round(judge.SHARE_AGAIN * len(night.compared)))
         names = {case for _, case, _ in [*suspects][:most]}
         try:
