@@ -34,7 +34,6 @@ _COLUMNS = [
     *("scratch", "hardware", "committed_at", "started_at", "interleaved_with"),
 ]
 """Of the points of a machine; others, each axis of each workload, are many."""
-_OF_LAUNCHES = ("run_id", "case", "version", "launches", "started_at", "position", "file")
 _FIRST, _SECOND, _BEFORE = range(3)
 """What a run is for: a side, or the level of the older one, as a run before it."""
 
@@ -334,7 +333,7 @@ def _launches(
     """The launches of a run's case, by run, case and version."""
     if not run_ids:
         return {}
-    rows = history.rows(machine, run_ids, _OF_LAUNCHES)
+    rows = history.rows(machine, run_ids)
     cells = zip(rows["run_id"], rows["case"], rows["version"], rows["launches"], strict=True)
     return {(r, c, v): [float(own) for own in (cell or {}).values()] for r, c, v, cell in cells}
 

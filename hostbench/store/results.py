@@ -186,12 +186,10 @@ class Results:
         """The tidy frame of everything (hostbench.store.points), the oldest first."""
         return self._shown("true")
 
-    def rows(
-        self, machine: str, run_ids: Sequence[str], columns: Sequence[str] = SHOWN
-    ) -> pd.DataFrame:
+    def rows(self, machine: str, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
         files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
-        return self._shown(f"machine = {text(machine)} and {is_in('file', files)}", columns)
+        return self._shown(f"machine = {text(machine)} and {is_in('file', files)}")
 
     def run_rows(self, machine: str, run_id: str) -> pd.DataFrame:
         """The tidy frame of one run, with what its rates are held against."""
