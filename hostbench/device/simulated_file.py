@@ -26,7 +26,6 @@ Rate = Annotated[float, Meta(ge=1e3, le=1e15)]
 """Bytes per second."""
 Duration = Annotated[float, Meta(ge=0.0, le=1.0)]
 """Seconds."""
-OneOrTwo = Annotated[int, Meta(ge=1, le=2)]
 
 
 class Link(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -44,10 +43,9 @@ class Link(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A device allocation that no cache answers, beside `alloc_s`."""
     pin_bytes_per_s: Rate = 2 * GB
     """Page-locking host memory that no cache holds."""
-    num_copy_engines: OneOrTwo = 2
+    num_copy_engines: Annotated[int, Meta(ge=1, le=2)] = 2
     host_bytes_per_s: Rate = 20 * GB
     device_bytes_per_s: Rate = 2000 * GB
-    num_devices: OneOrTwo = 2
     peer_bytes_per_s: Rate = 400 * GB
     start_worker_s: Duration = 0.01
     """Of a DataLoader."""

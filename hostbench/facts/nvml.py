@@ -162,6 +162,8 @@ def hash_uuid(uuid: str) -> str:
 
 # ---- readers of more than one call, or in words: pynvml and a handle in -------------------------
 
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""The union member of each NVML_VALUE_TYPE."""
 _NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
 _MAX_NVLINKS = 36
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -201,11 +203,11 @@ def switch(state: int) -> str:
 
 
 def field_value(library: Any, handle: Any, field: Field) -> int:
-    """One field. Raises the library's NVMLError that it answers with."""
+    """One field, a whole number. Raises the library's NVMLError that it answers with."""
     (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
     if answer.nvmlReturn != 0:
         raise library.NVMLError(int(answer.nvmlReturn))
-    return int(answer.value.ullVal)  # unsigned all: the widest of a union that was zero
+    return int(getattr(answer.value, _MEMBERS[answer.valueType]))
 
 
 def slot(library: Any, handle: Any, name: str) -> int | None:

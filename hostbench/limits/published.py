@@ -1,6 +1,7 @@
 """Published figures: what others measured on known GPUs, as a band behind a machine's own point.
 They ship with the package, in `published.toml`."""
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -40,14 +41,13 @@ class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @cache
 def shipped() -> tuple[PublishedFigure, ...]:
-    raw = msgspec.toml.decode(files("hostbench.limits").joinpath(FILE).read_bytes())
-    return msgspec.convert(raw["figure"], tuple[PublishedFigure, ...])
+    data = files("hostbench.limits").joinpath(FILE).read_bytes()
+    return msgspec.toml.decode(data, type=dict[str, tuple[PublishedFigure, ...]])["figure"]
 
 
 def band(gpu_name: str | None, direction: str) -> PublishedFigure | None:
     """All that is published for that GPU and direction as one; floors where there is no more."""
-    signs = (sign if sign.isalnum() else " " for sign in (gpu_name or "").lower())
-    words = set("".join(signs).split())
+    words = set(re.findall(r"[a-z0-9]+", (gpu_name or "").lower()))
     fitting = [
         figure
         for figure in shipped()

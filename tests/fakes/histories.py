@@ -145,15 +145,20 @@ class Story(Struct, kw_only=True, dict=True, forbid_unknown_fields=True):
         return shas
 
 
+CONVERTING = ("transfer.strided", "transfer.cast", "transfer.cast_bfloat16")
+
+
 def cases_of(num: int) -> list[tuple[Workload, Case]]:
-    """So many cases of a GPU, spread evenly over all that one process can run."""
-    lacks = lacking(MARK, 2)
+    """So many cases of a GPU, spread evenly over what the simulated device can run, and those that
+    convert on the way, which the pictures of docs/ have."""
+    lacks = lacking(MARK, 2).keys()
     pool = [
         (work, case)
         for work in load_workloads().values()
         if not work.has_ranks
         for case in work.cases()
-        if case.values["device"] == "cuda" and not lacks.keys() & set(work.options(case).needs)
+        if case.values["device"] == "cuda"
+        if work.name in CONVERTING or not lacks & set(work.options(case).needs)
     ]
     if not 1 <= num <= len(pool):
         raise ValueError(f"{num} series: there are 1 to {len(pool)}")
