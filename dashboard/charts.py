@@ -1,5 +1,7 @@
 """The pictures of runs and of comparisons. No streamlit."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -15,40 +17,28 @@ KINDS = {
     "failures": (ORANGE, "cross"),
 }
 """Of a run: its colour and shape. The last that it is counts, and is drawn over the others."""
+SHOWN = ("machine", "name", "ok", "failed", "skipped", "changed")
 VERDICTS = {"failed": PINK, "slower": ORANGE, "faster": BLUE, "undecided": GREY, "same": GREY}
 
 
 def dots(runs: pd.DataFrame) -> Spec:
     """Machines by days, a dot for each run (data.runs)."""
     known = runs[runs["started_at"].notna()].head(MOST_DOTS)
-    rank = np.select(
-        [known["failed"] > 0, known["changed"] != "", known["scratch"].notna()], [3, 2, 1]
-    )
-    counts = (known[status].astype(str) + f" {status}" for status in ("ok", "failed", "skipped"))
-    rows = known.assign(
-        kind=np.array([*KINDS])[rank],
-        at=known["started_at"].map(pd.Timestamp.isoformat),
-        cases=[", ".join(texts) for texts in zip(*counts, strict=True)],
-    ).iloc[np.argsort(rank, kind="stable")]
+    is_kind = [known["failed"] > 0, known["changed"] != "", known["scratch"].notna()]
+    kind = np.select(is_kind, ["failures", "facts changed", "scratch"], "ok")
+    rows = known.assign(kind=kind, at=known["started_at"].map(pd.Timestamp.isoformat))
+    rows = rows.sort_values("kind", key=lambda own: own.map([*KINDS].index), kind="stable")
     color, shape = (
         vega.field("kind:N", scale=vega.scale([*KINDS], values), legend=vega.legend([*KINDS]))
         for values in zip(*KINDS.values(), strict=True)
     )
     x = vega.field("at:T", title=None, axis=vega.TIME_AXIS, scale={"type": "utc", "padding": 12})
     y = vega.field("machine:N", title=None, axis={"labelLimit": 180, "ticks": False, "grid": True})
-    marks = vega.layer(
-        rows,
-        "point",
-        {"filled": True, "size": 70, "opacity": 1},
-        clicks=("run_id", "machine"),
-        x=x,
-        y=y,
-        color=color,
-        shape=shape,
-        tooltip=[vega.field(f"{name}:N") for name in ("machine", "name", "cases", "changed")],
-    )
-    spec = vega.sized([marks], 28 * known["machine"].nunique() + 10)
-    return vega.on_canvas(spec) if len(rows) > vega.MANY else spec
+    look = {"filled": True, "size": 70, "opacity": 1}
+    tip = [vega.field(f"{name}:N") for name in SHOWN]
+    channels: Any = {"x": x, "y": y, "color": color, "shape": shape, "tooltip": tip}
+    marks = vega.layer(rows, "point", look, clicks=("run_id", "machine"), **channels)
+    return vega.sized([marks], 28 * known["machine"].nunique() + 10, len(rows))
 
 
 def by_workload(rows: pd.DataFrame) -> Spec:

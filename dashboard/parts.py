@@ -206,6 +206,13 @@ def link(page: str, label: str, **query: str) -> None:
     st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query or None)
 
 
+def reset(label: str, key: str, icon: str) -> None:
+    """A button that takes a choice out of the address."""
+    everything: dict[str, list[str]] = {key: []}
+    look: Any = {"type": "tertiary", "icon": f":material/{icon}:"}
+    st.button(label, on_click=st.query_params.update, args=(everything,), **look)
+
+
 def shown(parts: Mapping[str, Callable[[], object]], key: str = "show") -> None:
     """What is drawn only when asked for, one at a time, which the address holds: a table that
     nobody reads would make the page half as slow again."""

@@ -67,13 +67,7 @@ workload = st.query_params.get("of", "")
 parts.check_link("of", {"", *rows["workload"]})
 own, lane = rows[rows["workload"] == workload], "id"
 if len(own):
-    st.button(
-        f"{plain(workload)}: back to all workloads",
-        icon=":material/arrow_back:",
-        type="tertiary",
-        on_click=st.query_params.update,
-        args=({"of": []},),
-    )
+    parts.reset(f"{plain(workload)}: back to all workloads", "of", "arrow_back")
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
     if clicked := parts.chart(charts.by_series(own), "of series", "change of each series"):
         trend_of(clicked["id"])

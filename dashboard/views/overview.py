@@ -117,8 +117,7 @@ if not lasting:
     st.caption("No change that lasts." if is_judged else parts.not_judged(series))
 
 st.subheader("Machines", anchor=False)
-if runs["machine"].value_counts().max() > RECENT:
-    st.caption(f"The newest {RECENT} runs of each machine; Runs and machines shows all.")
+st.caption(f"The newest {RECENT} runs of each machine at most; Runs and machines shows all.")
 recent = charts.dots(runs.groupby("machine").head(RECENT))
 if dot := parts.chart(recent, "machines", "the runs of each machine over time"):
     parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

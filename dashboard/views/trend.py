@@ -60,8 +60,7 @@ with choices:
     date = data.DATES[by]
     zoomed = dragged()
     if zoomed:
-        icon, no_days = ":material/zoom_out_map:", dict[str, list[str]](days=[])
-        st.button("All days", on_click=st.query_params.update, args=(no_days,), icon=icon)
+        parts.reset("All days", "days", "zoom_out_map")
     lines: dict[tuple[str, str], pd.DataFrame] = {}
     for case in cases:
         for name in names if len(lines) <= trend.MOST else ():

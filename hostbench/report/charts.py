@@ -33,7 +33,7 @@ BYTES = (
 )
 PLAIN = "format(datum.value, datum.value < 1000 ? '.4~g' : '.4~s')"
 MANY = 150
-"""Marks of a chart from which on it is drawn on a canvas."""
+"""Marks of a chart: more are drawn otherwise."""
 _IS_MIDNIGHT = "utchours(datum.value) + utcminutes(datum.value) === 0"
 TIME_AXIS = {
     "labelExpr": f"utcFormat(datum.value, {_IS_MIDNIGHT} ? '%Y-%m-%d' : '%m-%d %H:%M')",
@@ -124,8 +124,12 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [value for value in values if low / 1.5 <= value <= high * 1.5]
 
 
-def sized(layers: Sequence[Spec], height: int, **more: Any) -> Spec:
-    """A chart as wide as its page, of those layers that have a row."""
+def sized(layers: Sequence[Spec], height: int, num_marks: int = 0, **more: Any) -> Spec:
+    """A chart as wide as its page, of those layers that have a row. Many marks are drawn on a
+    canvas: a node of the page for each is slow; none of them is described to a screen reader."""
+    if num_marks > MANY:
+        canvas = {"embedOptions": {"renderer": "canvas"}}
+        more |= {"config": {"aria": False}, "usermeta": canvas}
     return {
         "width": "container",
         "height": height,
@@ -134,13 +138,6 @@ def sized(layers: Sequence[Spec], height: int, **more: Any) -> Spec:
         "layer": [own for own in layers if own["data"]["values"]],
         **more,
     }
-
-
-def on_canvas(spec: Spec) -> Spec:
-    """For a chart with MANY marks: a node of the page for each is slow. Marks of a canvas are no
-    nodes, so none is described to a screen reader."""
-    canvas = {"embedOptions": {"renderer": "canvas"}}
-    return {**spec, "config": {"aria": False}, "usermeta": canvas}
 
 
 def in_ink(spec: Spec, ink: str, **config: Any) -> Spec:

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from hostbench import families
-from hostbench.core import units
 from hostbench.core.case import counts_bytes
 from hostbench.families.question import Measure, Picture, Row, Rows, axis_name, in_unit, where
 from hostbench.report import charts
@@ -77,11 +76,8 @@ def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
     rows = where(rows, workload=(picture.workload, *picture.also))
     x = x_axes(picture, rows)[0]
     for axis, usual in picture.usual.items():
-        sizes = {
-            value: len({row.axes.get(x) for row in where(rows, **{axis: value})}) for value in usual
-        }
-        shown = usual if axis == "schedule" else (max(usual, key=sizes.__getitem__),)
-        rows = where(rows, **{axis: shown}) if any(sizes.values()) else rows
+        groups = [where(rows, **{axis: own}) for own in ((usual,) if axis == "schedule" else usual)]
+        rows = max(groups, key=lambda group: len({row.axes.get(x) for row in group})) or rows
     for measure in measures_of(picture, rows)[:1]:
         return chart(picture, drawn_rows(picture, rows, x, measure), x, measure, height)
     return None
@@ -109,7 +105,8 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure, height: int) -
         point |= {"x": float(row.axes[x])} if has_lines else {}
         point["name"] = ", ".join(filter(None, (of_bar, place))) or row.machine
         point["number"] = in_unit(number, measure.unit)
-        point["text"] = _text(picture, row, point["number"])
+        case = picture.name(row, row.axes) or row.function
+        point["text"] = "; ".join(filter(None, (case, point["number"], row.flags, row.run)))
         points.append(point | {name: getattr(row, name) for name in CLICKS})
     limit_of = _limits(rows, places, measure) if measure.unit == "GB/s" else {}
     dashed = "; ".join(f"{what}, {in_unit(rate, 'GB/s')}" for what, rate in limit_of.items())
@@ -221,12 +218,3 @@ def _limits(rows: Rows, places: Sequence[str], measure: Measure) -> dict[str, fl
         ", ".join([label, *(own if len(places_of) > 1 else ())]): rate
         for (label, rate), own in places_of.items()
     }
-
-
-def _text(picture: Picture, row: Row, number: str) -> str:
-    """What a pointer says: the case, the number that is drawn and what it was made of."""
-    is_rate = number.endswith("GB/s")  # which may count other bytes than the stored one
-    rate = units.format_rate(row.gb_per_s) if row.gb_per_s and not is_rate else ""
-    numbers = dict.fromkeys(filter(None, (number, units.format_seconds(row.time), rate)))
-    case = picture.name(row, row.axes) or row.function
-    return "; ".join(filter(None, (f"{case}: {', '.join(numbers)}", row.flags, row.run)))

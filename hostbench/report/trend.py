@@ -213,8 +213,7 @@ def chart(
         layer(interval, "rule", charts.WHISKER, x=x, y=low, y2=high, **color),
         _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, names, 14 if is_many else 60),
     ]
-    spec = charts.sized(layers, height)
-    return charts.on_canvas(spec) if is_many else spec
+    return charts.sized(layers, height, len(points))
 
 
 def _rules(rules: list[Spec], x: Spec, middle: float) -> list[Spec]:
@@ -239,19 +238,11 @@ def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: i
         for values in ([*_SHAPES.values()], [1, 0, 0, 0])
     )
     several = [name for name in ("series", "machine") if points[name].nunique() > 1]
-    spec = layer(
-        points,
-        "point",
-        {"filled": True, "opacity": 1, "strokeWidth": 1.5, "size": size},
-        clicks=("run_id", "series", "machine"),
-        x=x,
-        y=y,
-        shape=shape,
-        fillOpacity=filled,
-        stroke=hue,
-        fill=hue,
-        tooltip=[field("text:N", title="point"), *(field(f"{name}:N") for name in several)],
-    )
+    tip = [field("text:N", title="point"), *(field(f"{name}:N") for name in several)]
+    look: Spec = {"filled": True, "opacity": 1, "strokeWidth": 1.5, "size": size}
+    channels: Any = {"shape": shape, "fillOpacity": filled, "stroke": hue, "fill": hue}
+    clicks = ("run_id", "series", "machine")
+    spec = layer(points, "point", look, clicks=clicks, x=x, y=y, tooltip=tip, **channels)
     days = {"type": "interval", "encodings": ["x"], "zoom": False}
     spec["params"] += [{"name": DAYS, "select": days}]
     return spec
