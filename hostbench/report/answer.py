@@ -22,7 +22,12 @@ matters is why the launches do not tell."""
 BASELINE = "baseline"
 LONG = 60
 """Characters of a note that stand in one line."""
-_COLUMNS = tuple(Column((name,), name) for name in ("choice", "figure", "against", "note"))
+_COLUMNS = (
+    Column(("choice",), "choice"),
+    Column(("figure",), "figure"),
+    Column(("against",), "verdict"),
+    Column(("note",), "note"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,25 +42,25 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     known = {str(row.axes[ask.axis]): row for row in valid(here) if ask.axis in row.axes}
     loops = {loop: known[loop] for loop in ask.loops if loop in known}
     parts = [loops[name].launches if name in loops else {} for name in ask.parts]
-    serial: Launches = {}
-    serial_name = ask.word(ask.axis, ask.serial) if isinstance(ask.serial, str) else "its parts"
-    ideal = by_launch(ask.ideal, *parts)
-    if not isinstance(ask.serial, str):
-        serial = by_launch(ask.serial, *parts)
-    elif ask.serial in loops:
-        serial = loops[ask.serial].by_launch
+    ideal, serial_name = by_launch(ask.ideal, *parts), "its parts"
     ideal_s = median([*ideal.values()]) if ideal else None
+    if isinstance(ask.serial, str):
+        serial_name = ask.word(ask.axis, ask.serial)
+        serial = loops[ask.serial].by_launch if ask.serial in loops else {}
+    else:
+        serial = by_launch(ask.serial, *parts)
     figures, ways = list[Figure](), list[WayResult]()
     for loop, row in loops.items():
-        name, notes = ask.word(ask.axis, loop), list[str]()
-        is_compared = serial and loop in (*ask.controls, *ask.ways)
-        gain = conclude(row.by_launch, serial) if is_compared else None
-        if gain and loop in ask.ways and ideal_s is not None and row.time > ideal_s:
+        name, against = ask.word(ask.axis, loop), base.BASELINE * (loop == ask.serial)
+        if not serial or loop not in (*ask.controls, *ask.ways):
+            figures.append(base.figure_of(name, row, against=against))
+            continue
+        gain, notes = conclude(row.by_launch, serial), list[str]()
+        if loop in ask.ways and ideal_s is not None and row.time > ideal_s:
             notes.append(f"{format_seconds(row.time - ideal_s)} over the ideal")
-        against = base.BASELINE * (loop == ask.serial)
-        beside = f"{serial_name} {format_seconds(median([*serial.values()]))}" if gain else ""
-        figures.append(base.figure_of(name, row, gain, against=against, beside=beside, notes=notes))
-        if gain and loop in ask.ways:
+        beside = f"{serial_name} {format_seconds(median([*serial.values()]))}"
+        figures.append(base.figure_of(name, row, gain, beside=beside, notes=notes))
+        if loop in ask.ways:
             hidden = _hidden_share(name, gain, serial, row.launches, ideal)
             figures.append(hidden)
             ways.append(WayResult(name, row, gain, hidden))
