@@ -205,8 +205,6 @@ _command(
     _formats(),
     _READ_RESULTS,
 )
-
-
 _command(
     "triage",
     "List what is known about slower series, or note it of one. SERIES is case@machine, or "

@@ -41,8 +41,6 @@ _STATS = {
     "q75_s": "stats_q_75",
     "num_samples": "stats_repeat",
 }
-
-
 _NUMBERS = {"value": "result", **_STATS}
 """Column -> what asv calls it."""
 _OF_CASE = ("family", "workload", "case", "unit", "device", "nbytes", "axes")

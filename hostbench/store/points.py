@@ -167,14 +167,14 @@ def _case_row(records: list[CaseRecord], launches: int) -> FrameRow:
         "flags": "; ".join(flags),
         **axes_of(last.case),
     }
-    return {**row, **_times(times, last.nbytes), **_clocks(records, times)} if times else row
+    return row | _times(records, times, last.nbytes) if times else row
 
 
-def _times(times: dict[int, float], nbytes: int | None) -> FrameRow:
-    """Of the seconds of each launch."""
+def _times(records: list[CaseRecord], times: dict[int, float], nbytes: int | None) -> FrameRow:
+    """Of the seconds of each launch; the two other clocks of the same launches."""
     seconds = [*times.values()]
     middle, (low, high) = median(seconds), median_interval(seconds)
-    return {
+    row: FrameRow = {
         "seconds": middle,
         "ci_low_s": low if math.isfinite(low) else None,
         "ci_high_s": high if math.isfinite(high) else None,
@@ -184,11 +184,6 @@ def _times(times: dict[int, float], nbytes: int | None) -> FrameRow:
         "gb_per_s": nbytes / middle / GB if nbytes and middle > 0 else None,
         "launches": times,
     }
-
-
-def _clocks(records: list[CaseRecord], times: dict[int, float]) -> FrameRow:
-    """The other two clocks, of the launches that have a time."""
-    row: FrameRow = {}
     for clock in ("call_s", "device_s"):
         samples = [getattr(r.measurement, clock) for r in records if r.launch in times]
         medians = [median(own) for own in samples if own]

@@ -33,8 +33,6 @@ made anew."""
 DESCRIPTION = f"hostbench results, format {FORMAT}"
 DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged, was deleted or is of another shape."""
-
-
 JSON = ("findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXT = pa.dictionary(pa.int32(), pa.string())
