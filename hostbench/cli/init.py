@@ -1,18 +1,16 @@
 """`hostbench init`: what a git repository needs to have its own commits measured. What is there
 stays as it is."""
 
-import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hostbench.cli.output import program, short, show, warn
+from hostbench.cli.output import program, short, show
 from hostbench.core import asv_config
 from hostbench.core.asv_config import CONFIG, asv_results
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
+from hostbench.core.errors import EXIT_OK, UsageError
 from hostbench.core.files import shipped, write_atomic
 from hostbench.core.user_project import benchmark_folder, is_hostbench, unbuilt, workload_files
-from hostbench.families import broken, user_families
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError
 
@@ -22,7 +20,7 @@ RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-re
 
 def execute() -> int:
     """Write what is lacking. Raises UsageError, before anything is written, for what would lie
-    outside the repository. Exit code 4 where the workloads cannot be imported."""
+    outside the repository."""
     here = Path.cwd()
     try:
         root = repo.top_level(here).resolve()
@@ -40,9 +38,6 @@ def execute() -> int:
         if not is_there:
             write_atomic(path, text.encode(), "make it writable, and try again")
         show(f"{'left as it is' if is_there else 'wrote'}: {short(path)}")
-    why = _broken(root)
-    if why:
-        warn(f"{why}; fix that")
     if lacking := asv_config.without_plugin(root):
         show(f"\nyour {lacking}")
     show(f"""
@@ -53,7 +48,7 @@ then:
   git add . && git commit -m "Benchmarks by hostbench"  # what is committed has a history
   {program()} ab HEAD  # after a change to {package or "example_model"}: against that commit
   {program()} dashboard  # what was measured""")
-    return EXIT_FAILED if why else EXIT_OK
+    return EXIT_OK
 
 
 def recipe(name: str) -> str:
@@ -90,12 +85,3 @@ def _files(root: Path, package: str | None) -> Iterator[tuple[Path, str]]:
     yield root / ".gitignore", ignored.replace("RESULTS", short(results))
     for path, name in RECIPES.items():
         yield root / path, recipe(name)
-
-
-def _broken(root: Path) -> str:
-    """Why workloads of the project cannot be imported; empty where they can."""
-    try:
-        with contextlib.chdir(root):  # where the project's workloads are looked for
-            return "; ".join(why for name, why in broken().items() if name in user_families())
-    except HostbenchError as error:
-        return str(error)

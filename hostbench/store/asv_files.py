@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hostbench.core.case import Case, asv_name
-from hostbench.core.errors import UsageError, install
+from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.records import Run
 from hostbench.measure.workload import Workload
@@ -37,14 +37,12 @@ def record(
     knows of the machine (`facts.asv_machine_entry`). `authored_s`: the author's date of the commit,
     asv's date of it, in seconds since the epoch.
 
-    Raises UsageError where asv is missing, or its files cannot be read or written.
+    Raises UsageError where its files cannot be read or written.
     """
-    try:
-        from asv import util
-        from asv.benchmarks import Benchmarks
-        from asv.results import Results
-    except ImportError as error:
-        raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
+    from asv import util
+    from asv.benchmarks import Benchmarks
+    from asv.results import Results
+
     measured = {row["case"]: row for row in case_rows(run)}
     params, commit = {**entry, "python": PYTHON}, str(run.header.commit)
     stored = Results(params, {}, commit, authored_s * 1000, PYTHON, ENVIRONMENT, {})

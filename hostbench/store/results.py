@@ -134,17 +134,12 @@ class Results:
         return sorted(every, key=lambda run: (run.started_at, run.machine, run.run_id))
 
     def run(self, row: StoredFile) -> Run:
-        """The run itself, with its records. Raises UsageError for one that has gone, DataError."""
-        path = Path(self.folder or "", row.file)
-        try:
-            if self.folder is None:
-                where = is_in("file", [row.file])
-                content = self._ask(lambda table: table.of_files("content", where))
-                return archive.read(path, content[row.file])
-            return archive.read(path)
-        except (KeyError, FileNotFoundError) as error:
-            gone = f"run {row.run_id} has gone from {self._url} meanwhile; try again"
-            raise UsageError(gone) from error
+        """The run itself, with its records. Raises DataError."""
+        if self.folder is not None:
+            return archive.read(self.folder / row.file)
+        where = is_in("file", [row.file])
+        content = self._ask(lambda table: table.of_files("content", where))
+        return archive.read(Path(row.file), content[row.file])
 
     def facts(self, run: StoredFile) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of a run. No archive is opened."""
