@@ -63,13 +63,10 @@ def select(history: History, texts: Sequence[str], machine: str | None = None) -
         and (not texts or any(selector.selects_series(series.id) for selector in selectors))
     ]
     ids = {name for series in chosen for name in (series.id, f"{MACHINE}{series.group}")}
-    machines = {series.machine for series in chosen}
-    if not texts:  # also those without a series: that something was left out of them is said
-        machines = {name for name in history.left_out if machine in (None, name)}
     return History(
         events=tuple(event for event in history.events if event.id in ids),
         series=tuple(chosen),
-        left_out={name: num for name, num in history.left_out.items() if name in machines},
+        left_out={n: num for n, num in history.left_out.items() if machine in (None, n)},
     )
 
 

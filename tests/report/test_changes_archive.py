@@ -103,7 +103,7 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     assert code == EXIT_USAGE and "'nonsense.x' selects no case" in err
     assert changes(history, f"transfer[nbyte={size}]")[0] == EXIT_USAGE
     code, _, err = changes(history, "--machine", "attic")
-    assert code == EXIT_NOTHING_MEASURED and "--machine NAME: shelf" in err
+    assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
     assert changes(history, "transfer[")[0] == EXIT_USAGE
     assert changes(history, f"{CASES[1]} version 2@shelf") == changes(history, str(CASES[1]))
 
