@@ -1,6 +1,7 @@
 """A night as a page: the first line is the answer, then what moved and why, what fails, and what to
 do next. For a terminal, a CI job's summary, a file."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
 from hostbench.facts import spec
 from hostbench.facts.differences import possible
-from hostbench.judge.two_sides import CHANGED
+from hostbench.judge.two_sides import CHANGED, Comparison
 from hostbench.report.blocks import Block, Heading, Item, Title
 from hostbench.report.comparison import Comparisons, compared, detectable, of_verdicts, table
 from hostbench.report.history import history_of
@@ -40,6 +41,8 @@ _LISTS = {
 """What a night lists, and under which heading."""
 _EVIDENCE = {"code": "landed", "environment": "lasting", "disturbed": "passing"}
 """Of what moved a series, the list that says more."""
+_ORDER = ("failed", *CHANGED, "disturbed", "unexplained", "not measured again", "skipped")
+"""Of what the first line says."""
 _MOST_LISTED = 10
 """Lines of one heading; the others are counted."""
 START_AGAIN = "nothing judged: what was measured is archived, start it again"
@@ -181,17 +184,13 @@ def concluded(night: Tonight, run: Run) -> Night:
 
 def answer(night: Tonight) -> str:
     """The first line, the worst first. Text from anywhere may be in it."""
-    failed, skipped = (len(of_verdicts(night.rows, word)) for word in ("failed", "skipped"))
     still, broken = night.lists["still"], night.lists["broken"]
     clauses = [night.ended] if night.ended else []
-    clauses += [f"{number_of(failed, 'case')} failed"] if failed else []
     if night.new:
         clauses.append(f"slower by history: {number_of(len(night.new), 'step')} confirmed")
-    clauses += _what_moved(night)
+    clauses += _rows_in_words(night)
     if not clauses and night.run:
         clauses = [_quiet(night.run, night.compared)]
-    if skipped:
-        clauses.append(f"{number_of(skipped, 'case')} skipped that had a number before")
     if still:
         clauses.append(f"known and still slower: {number_of(len(still), 'step')}, as {still[0]}")
     text = "; ".join([*clauses, *broken[:1]])
@@ -214,22 +213,20 @@ def _quiet(run: Run, compared: Comparisons) -> str:
     return f"no new change: {measured}; half of them would not show one under {least:.1%}"
 
 
-def _what_moved(night: Tonight) -> Iterator[str]:
+def _rows_in_words(night: Tonight) -> Iterator[str]:
     """`slower: 3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`. What
-    is not confirmed goes by its cause."""
-    for words in (*CHANGED, "disturbed", "unexplained", "not measured again"):
-        own = [
-            (case, one)
-            for (_, case, _), one in night.moved.items()
-            if words == (one.verdict if one.why in CONFIRMED else one.why)
-        ]
-        if own:
+    moved and is not confirmed goes by its cause."""
+    groups = defaultdict[str, list[tuple[str, Comparison]]](list)
+    for (_, case, _), one in night.rows.items():
+        is_open = one.verdict in CHANGED and one.why not in CONFIRMED
+        groups[one.why if is_open else one.verdict].append((case, one))
+    for words in _ORDER:
+        if own := groups[words]:
             (case, worst), most = own[0], ", most of all" if len(own) > 1 else ","
-            why = night.lists.get(_EVIDENCE.get(worst.why, ""), [])
-            more = f" and {len(why) - 1} more" if len(why) > 1 else ""
-            because = f"({': '.join((worst.why, *why[:1]))}{more})"
-            change_of = f"{as_typed(case)} {units.format_change(worst.effect)}"
-            yield f"{words}: {number_of(len(own), 'series', 'series')}{most} {change_of} {because}"
+            change = "" if worst.effect is None else f" {units.format_change(worst.effect)}"
+            because = ": ".join((worst.why, *night.lists.get(_EVIDENCE.get(worst.why, ""), [])[:1]))
+            series = f"{number_of(len(own), 'series', 'series')}{most} {as_typed(case)}{change}"
+            yield f"{words}: {series} ({because:.200})"
 
 
 def next_steps(night: Tonight, run: Run, program: str, where: str) -> Iterator[str]:

@@ -339,7 +339,7 @@ def test_what_could_not_be_measured_is_the_next_nights(
             patch.setattr(killed, "run", _killing(killed.run))
         code = story.night(3)
     fails = killed is InProcess
-    answer = "1 case failed" if fails else "Not measured again: 1 series"
+    answer = f"Failed: 1 series, {CASE} (killed)" if fails else "Not measured again: 1 series"
     assert story.answer.startswith(answer) and code == (EXIT_FAILED if fails else EXIT_OK)
     assert story.night(4) == EXIT_REGRESSION and "(code: " in story.answer
 
@@ -378,7 +378,7 @@ def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
     (path,) = story.results.glob("*/nights/*")
     path.write_bytes(gzip.compress(b'{"run_id": 5}'))
     assert story.night(2) == EXIT_FAILED
-    assert story.answer.startswith("2 cases failed")
+    assert story.answer.startswith("Failed: 2 series, most of all ")
     assert "NameError" in story.said and "report --run" in story.said
     assert f"{path} is damaged" in story.answer
     assert "restore it from git or delete it" in story.answer

@@ -47,9 +47,13 @@ def night(*causes: NightCause, **more: Any) -> Tonight:
             f"Slower: 1 series, {CASE} +20.0% (code); unexplained: 1",
             EXIT_REGRESSION,
         ),
-        (night(compared=HELD | SKIPPED), f"{QUIET}; 1 case skipped that had", EXIT_OK),
+        (night(compared=HELD | SKIPPED), f"Skipped: 1 series, {CASE}1 (gone) [box]", EXIT_OK),
         (night(new=["copies@box 1a2b"]), "Slower by history: 1 step", EXIT_REGRESSION),
-        (night("code", compared=HELD | FAILED), "1 case failed; slower: 1", EXIT_FAILED),
+        (
+            night("code", compared=HELD | FAILED),
+            f"Failed: 1 series, {CASE}1 (gone); slower: 1",
+            EXIT_FAILED,
+        ),
         (night(ended="broken off: full", code=EXIT_FAILED), "Broken off: full", EXIT_FAILED),
     ],
 )
