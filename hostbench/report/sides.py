@@ -27,8 +27,6 @@ COLUMNS = {"": "commit", "machine": "machine", "run": "run_id"}
 """Prefix of a name -> column."""
 LEVEL = "level"
 """A first side: the runs before the second one."""
-_MIN_DIGITS = 4
-"""Of an abbreviated commit, as in git."""
 _COLUMNS = [
     *("run_id", "case", "version", "status", "reason", "unit", "seconds", "value", "num_samples"),
     *("scratch", "hardware", "committed_at", "started_at", "interleaved_with"),
@@ -124,10 +122,10 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     name = commit or name
     values = runs[column].astype("string").fillna("")
     is_named = (values == name if column == "machine" else values.str.startswith(name)).astype(bool)
-    if column == "commit" and commit is None and (len(name) < _MIN_DIGITS or not is_named.any()):
+    if column == "commit" and commit is None and not is_named.any():
         raise UsageError(
             f"there is no commit {text!r} here, nor a stored run of one; name a branch, a tag, a "
-            f"commit ({_MIN_DIGITS} digits or more), machine:NAME or run:ID"
+            "commit, machine:NAME or run:ID"
         )
     may_be_judged = runs["scratch"].isna() | (column == "run_id")
     rows = runs[is_named & may_be_judged]

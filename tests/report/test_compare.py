@@ -254,7 +254,6 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
         ("no-such-branch", EXIT_USAGE, "no commit 'no-such-branch' here"),
-        (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
         (f"{OLD} machine:left", EXIT_USAGE, "cannot be compared: name two commits or runs, or two"),
         (f"{OLD} {OLD[:8]}", EXIT_USAGE, "share 2 runs: name sides that share none"),
         (f"{OLD} run:20261121", EXIT_USAGE, "names 4 of run_id: write more of it"),
