@@ -37,8 +37,6 @@ class Conclusion:
     low: float | None
     high: float | None
     """Interval of the factor; None where there are too few launches for one."""
-    is_few: bool = False
-    """Fewer than MIN_LAUNCHES launches on a side: undecided says that more would tell more."""
     spread: float = 0.0
     """How far launches of the same code differ, as a share of their median; of the noisier side."""
 
@@ -65,7 +63,7 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     num = len(both)
     if num < MIN_LAUNCHES:
         factor = median([*theirs.values()]) / median([*mine.values()])
-        return Conclusion(verdict="undecided", factor=factor, low=None, high=None, is_few=True)
+        return Conclusion(verdict="undecided", factor=factor, low=None, high=None)
     drawn_in = max(1, num // WINSORIZED)
     inner = sorted(math.log(theirs[n] / mine[n]) for n in both)[drawn_in : num - drawn_in]
     winsorized = [inner[0]] * drawn_in + inner + [inner[-1]] * drawn_in

@@ -236,7 +236,7 @@ def difference(conclusion: Conclusion, is_share: bool = False) -> str:
         return f"{units.format_factor(factor(conclusion))} {conclusion.verdict} ({between})"
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
-    if conclusion.is_few:
+    if conclusion.low is None:
         return "undecided: too few launches"
     if conclusion.possible <= CLOSE:
         return f"differs by less than {_percent(conclusion.possible)}"
