@@ -79,15 +79,13 @@ def asking(ask: "Callable[[Nvml], T]", library: Any = None) -> Callable[[], T]:
 def open_nvml(library: Any = None) -> "Nvml":
     """NVML, initialised once for this process: closed and opened again, GPUs without persistence
     mode would go to sleep in between. Raises NvmlUnavailable with the reason and its remedy."""
-    if library is None:
-        try:
-            library = importlib.import_module("pynvml")
-        except ImportError:
-            why = "nvidia-ml-py is not installed: pip install nvidia-ml-py"
-            raise NvmlUnavailable(why) from None
-    nvml = Nvml(library=library)
     try:
-        library.nvmlInit()
+        nvml = Nvml(library=library or importlib.import_module("pynvml"))
+    except ImportError:
+        why = "nvidia-ml-py is not installed: pip install nvidia-ml-py"
+        raise NvmlUnavailable(why) from None
+    try:
+        nvml.library.nvmlInit()
     except Exception as error:
         raise NvmlUnavailable(nvml.reason(error)) from error
     return nvml
@@ -168,28 +166,19 @@ _NVLINK_SPEED, _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 164, 170, 171, 172
 _MAX_NVLINKS = 36
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 
-THROTTLE_WORDS = {
-    0x1: "idle",
-    0x2: "application-clocks",
-    0x4: "power-cap",
-    0x8: "hardware-slowdown",
-    0x10: "sync-boost",
-    0x20: "software-thermal",
-    0x40: "hardware-thermal",
-    0x80: "power-brake",
-    0x100: "display-clocks",
-    0x200: "board-limit",
-    0x400: "reliability",
-}
-"""NVML's reasons for clocks below the maximum."""
+_THROTTLE_WORDS = (
+    "idle application-clocks power-cap hardware-slowdown sync-boost software-thermal "
+    "hardware-thermal power-brake display-clocks board-limit reliability"
+).split()
+"""NVML's reasons for clocks below the maximum, by the number of their bit."""
 HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
 """Reasons that slow nothing down."""
 
 
 def throttle_words(bits: int) -> str:
     """The set bits in words, joined by commas; "none" for no bit."""
-    words = [word for bit, word in THROTTLE_WORDS.items() if bits & bit]
-    rest = bits & ~sum(THROTTLE_WORDS)
+    words = [word for number, word in enumerate(_THROTTLE_WORDS) if bits >> number & 1]
+    rest = bits >> len(_THROTTLE_WORDS) << len(_THROTTLE_WORDS)
     return ",".join([*words, f"unknown-{rest:#x}"] if rest else words) or "none"
 
 
