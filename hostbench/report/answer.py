@@ -58,8 +58,6 @@ class Answer:
     figures: tuple[Figure, ...] = ()
     at: str = ""
     """`At 64MiB, async.`: the size and the further choices that all figures share."""
-    notes: tuple[str, ...] = ()
-    """Sentences that explain the figures."""
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
 
@@ -80,14 +78,13 @@ class Answer:
             yield from ({**dict.fromkeys(row, ""), "note": note} for note in more)
 
     def blocks(self) -> Iterator[Block]:
-        """As pages have it: the question, the verdict, the figures, the notes."""
+        """As pages have it: the question, the verdict, the figures."""
         yield Subheading(f"{self.question} {self.at}".strip())
         if self.verdict:
             yield Item(f"  {self.verdict}")
         if rows := [*self.rows()]:
             shown = [own for own in _COLUMNS if any(row[own.keys[0]] for row in rows)]
             yield Table(tuple(shown), rows, indent=4)
-        yield from (Item(f"  {note}") for note in self.notes)
 
 
 # ---- which rows ---------------------------------------------------------------------------------
@@ -268,15 +265,18 @@ def joined(texts: Iterable[str]) -> str:
 
 def limits(
     rows: Rows, rate: Callable[[Row], float | None] = lambda row: row.gb_per_s
-) -> tuple[tuple[str, float] | None, list[str]]:
-    """The largest limit of these rows, unless a rate exceeds it, as (what it is, GB/s); in words
-    that and what is published. Of the bytes that `rate` counts, not always the stored ones."""
-    largest, words, limited = None, list[str](), list[tuple[float, float, Row]]()
+) -> Iterator[Figure]:
+    """The largest limit of these rows, unless a rate exceeds it; the lowest of what is published.
+    Of the bytes that `rate` counts, not always the stored ones."""
+    limited, published = list[tuple[float, float, Row]](), list[Figure]()
     for row in rows:
         number = rate(row) or 0.0
         times = number / row.gb_per_s if row.gb_per_s else 1.0
         if row.ceiling_gb_per_s and times:
             limited.append((row.ceiling_gb_per_s * times, number, row))
+        if row.published and row.published_low_gb_per_s:
+            low = row.published_low_gb_per_s * times
+            published.append(Figure("published", low, "GB/s", note=row.published))
     if limited:
         limit, _, best = max(limited, key=itemgetter(0))
         size, since = size_axis([best]), ""
@@ -284,8 +284,5 @@ def limits(
             smallest = min(int(row.axes[size]) for *_, row in limited)
             since = f" from {units.format_bytes(smallest)} on"
         if max(number for _, number, _ in limited) < question.ABOVE * limit:
-            largest = f"limit{since}: {best.ceiling}", limit
-            words.append(f"Limit{since}: {units.format_rate(limit)}, {best.ceiling}.")
-    if published := next((row.published for row in rows if row.published), ""):
-        words.append(f"Published: {published}.")
-    return largest, words
+            yield Figure(f"limit{since}", limit, "GB/s", note=best.ceiling or "")
+    yield from published[:1]

@@ -114,7 +114,7 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
         {name: getattr(answer, name) for name in ("family", "question", "state", "verdict")}
         | {
             "figures": [asdict(figure) for figure in answer.figures],
-            "notes": [*filter(None, (answer.at, *answer.notes))],
+            "notes": [answer.at] if answer.at else [],
             "text": write.text(answer.blocks()),
         }
         for answer in answers(rows_of(rows))

@@ -212,8 +212,9 @@ def _limits(rows: Rows, places: Sequence[str], measure: Measure) -> dict[str, fl
     places_of: dict[tuple[str, float], list[str]] = {}
     for place in dict.fromkeys(places):
         there = [row for row, own in zip(rows, places, strict=True) if own == place]
-        if limit := limits(there, value)[0]:
-            places_of.setdefault(limit, []).append(place)
+        for own in limits(there, value):
+            if own.label != "published" and own.value:
+                places_of.setdefault((f"{own.label}: {own.note}", own.value), []).append(place)
     return {
         ", ".join([label, *(own if len(places_of) > 1 else ())]): rate
         for (label, rate), own in places_of.items()

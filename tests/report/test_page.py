@@ -146,6 +146,6 @@ def test_json_is_strict_and_whole(tmp_path: Path) -> None:
         assert stored == {
             **{name: getattr(answer, name) for name in ("family", "question", "state", "verdict")},
             "figures": [*map(to_builtins, answer.figures)],
-            "notes": [*filter(None, (answer.at, *answer.notes))],
+            "notes": [answer.at] if answer.at else [],
             "text": text(answer.blocks()),
         }

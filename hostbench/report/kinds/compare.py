@@ -60,16 +60,16 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         state, verdict = _enough(ask, shown, axes)
     else:
         state, verdict = _verdict(ask, [own for own in pairs if own.row.has(claim)])
+    limits = base.limits(shown, lambda row: _value(ask, row)) if ask.unit == "GB/s" else ()
     others = [axis for axis in varying(group) if axis not in axes]
     return base.made(
         ask,
         state,
         verdict,
-        figures,
+        [*figures, *limits],
         lost=lost,
         lines=_lines(ask, shown, figures),
         at=base.shared(ask, measured, others) if not size or size != ask.over else "",
-        notes=base.limits(shown, lambda row: _value(ask, row))[1] if ask.unit == "GB/s" else (),
     )
 
 

@@ -35,10 +35,9 @@ def answer(ask: Curve, group: Rows, rows: Rows) -> Answer:
         ask,
         "figure" if is_known else "undecided",
         "" if figures else NOT_ASKED,
-        figures,
+        [*figures, *base.limits(valid(group))],
         lost=group,
         lines=_lines(ask, series[0], size) if series else (),
-        notes=base.limits(valid(group))[1],
     )
 
 
