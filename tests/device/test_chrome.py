@@ -30,8 +30,6 @@ def k5(**more: Any) -> str:
 
 ODD = {
     "a bare NaN": k5(args={"bytes": 1, "speed": float("nan")}),
-    "a bare nan": k5(args={"speed": 1e99}).replace("1e+99", "-nan"),
-    "a bare N/A": k5(args={"speed": 1e99}).replace("1e+99", "N/A"),
     "a line break in a name": k5().replace("k5", "k5\n"),
     "a byte that is not UTF-8": k5().replace("k5", "k5\udcff"),
     "a number as text": k5(args={"correlation": "12"}),
