@@ -30,10 +30,6 @@ _STORES_NOTHING = (
     "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
     "--set-commit-hash names the commit; without either, it measures and stores each commit"
 )
-_PROFILES_A_READER = (
-    "hostbench: asv profiles how a number is read from what setup_cache has measured, not the "
-    "workload; for that, run its step under torch.profiler"
-)
 _ASV = ("asv", "__main__.py")
 """How the program's file is called."""
 _PACKAGE = Path(__file__).resolve().parent
@@ -43,12 +39,10 @@ _GUARD = str(_PACKAGE / "asv_guard.py")
 def setup() -> None:
     """asv's hook: it has just loaded this plugin. Say what asv does not."""
     options = options_of(sys.argv)
-    command, specs = options.get("command"), options.get("env_spec") or ()
+    specs = options.get("env_spec") or ()
     is_existing = any(spec == ":same" or spec.startswith("existing") for spec in specs)
-    if command == "run" and is_existing and not options["set_commit_hash"]:
+    if options.get("command") == "run" and is_existing and not options["set_commit_hash"]:
         print(_STORES_NOTHING, file=sys.stderr, flush=True)
-    if command == "profile":
-        print(_PROFILES_A_READER, file=sys.stderr, flush=True)
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:

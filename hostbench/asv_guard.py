@@ -10,12 +10,7 @@ import os
 import runpy
 import signal
 import sys
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
-
-_PYMPLER = "pympler.asizeof"
 
 
 def drop_editable_finder() -> None:
@@ -28,27 +23,12 @@ def drop_editable_finder() -> None:
     ]
 
 
-def import_pympler_late() -> None:
-    """Each process of asv_runner imports it, and it numpy, a third of that process's time: only
-    `mem_` benchmarks need it, and they call this one function."""
-    placeholder = ModuleType(_PYMPLER)
-
-    def asizeof(*objects: object, **options: Any) -> Any:
-        if sys.modules[_PYMPLER] is placeholder:
-            del sys.modules[_PYMPLER]
-        return import_module(_PYMPLER).asizeof(*objects, **options)
-
-    placeholder.__dict__["asizeof"] = asizeof
-    sys.modules[_PYMPLER] = placeholder
-
-
 def main() -> None:
     parent = os.getppid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit("the parent died")
     drop_editable_finder()
-    import_pympler_late()
     if os.environ.get("HOSTBENCH_PACKAGE"):
         # a project's own, also for benchmarks that know nothing of hostbench
         path = Path(__file__).parent / "core" / "own_package.py"

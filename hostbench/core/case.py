@@ -16,14 +16,12 @@ from hostbench.core.errors import UsageError
 
 AxisValue = str | bool | Annotated[int, Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)]
 
-_NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
 _BYTES = re.compile(r"bytes=(\d{4,18})(?=[,\]])")
 _TYPED = re.compile(r"bytes=(\d+[KMG]iB)(?=[,\]])")
 _INT = re.compile(r"-?\d{1,19}", re.ASCII)
-_VERSION = re.compile(r" version [^@\s]+(?=@|\Z)")
-"""What `compare` shows behind a case whose workload has another version than 1."""
-_SERIES = re.compile(
-    r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
+_SERIES = re.compile(  # `compare` shows a version other than 1 behind the case
+    r"^(?P<workload>[^\[\]@,=]+?)(\[(?P<axes>[^\[\]]*)\])?( version [^@\s]+)?"
+    r"(@(?P<machine>[^@\[\]]+))?$"
 )
 
 
@@ -95,35 +93,31 @@ class Selector:
 
 def parse_selector(text: str) -> Selector:
     """Read `family`, `family.workload` or `family.workload[axis=value,...]`. Raises UsageError."""
-    match = _NAME.match(text.strip())
-    if match is None:
-        raise UsageError(
-            f"cannot read case {text!r}: write family.workload[axis=value,...], "
-            "as `hostbench list` prints it"
-        )
-    return _selector(text, match)
+    selector = parse_series(text)
+    if selector.machine is not None:
+        raise UsageError(f"cannot read case {text!r}: leave @{selector.machine} out")
+    return selector
 
 
 def parse_series(text: str) -> Selector:
     """Read `family.workload[axis=value,...]@machine`, with any asv benchmark's name as workload.
     Raises UsageError."""
-    match = _SERIES.match(_VERSION.sub("", text.strip()))
-    if match is None:
-        raise UsageError(
-            f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
-            "with the axes and the machine or without"
-        )
-    return _selector(text, match)
+    if match := _SERIES.match(text.strip()):
+        parts = [part.partition("=") for part in (match["axes"] or "").split(",") if part]
+        if all(equals for _, equals, _ in parts):
+            axes = tuple((name.strip(), value.strip()) for name, _, value in parts)
+            return Selector(text, match["workload"], axes, match["machine"])
+    raise UsageError(
+        f"cannot read {text!r}: write family.workload[axis=value,...], as `hostbench list` prints "
+        "it, and @machine behind a series"
+    )
 
 
 def read_case(text: str) -> Case | None:
     """The inverse of str(case), for any asv benchmark; None for what is no case."""
-    match = _SERIES.match(text)
     try:
-        selector = match and _selector(text, match)
+        selector = parse_selector(text)
     except UsageError:
-        return None
-    if selector is None or selector.machine is not None:
         return None
     values: dict[str, AxisValue] = {}
     for axis, word in selector.axes:
@@ -131,16 +125,6 @@ def read_case(text: str) -> Case | None:
         if word in ("True", "False"):
             values[axis] = word == "True"
     return Case(selector.workload, values)
-
-
-def _selector(text: str, match: re.Match[str]) -> Selector:
-    pairs = []
-    for part in filter(None, (match["axes"] or "").split(",")):
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"cannot read axis {part!r} of case {text!r}: write axis=value")
-        pairs.append((name.strip(), value.strip()))
-    return Selector(text, match["workload"], tuple(pairs), match.groupdict().get("machine"))
 
 
 def as_typed(text: str) -> str:
@@ -162,11 +146,9 @@ def as_stored(text: str) -> str:
 
 def is_value(value: AxisValue, text: str) -> bool:
     """Whether a person who typed this text meant the value: `16MiB` is 16777216."""
-    if str(value).lower() == text.lower():
-        return True
-    if isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return units.parse_bytes(text) == value
-        except ValueError:
-            return False
-    return False
+    if type(value) is not int:
+        return str(value).lower() == text.lower()
+    try:
+        return units.parse_bytes(text) == value
+    except ValueError:
+        return False

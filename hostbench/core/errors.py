@@ -87,10 +87,5 @@ def raised_at(error: BaseException, source: Path) -> str:
     inside = [(Path(name), line) for name, line in places if Path(name).is_relative_to(source)]
     if not inside:
         return ""
-    return f" ({line_of(*inside[-1])})"
-
-
-def line_of(path: Path, line: int | None) -> str:
-    """`bench/steps.py:12`, from the working directory on, else the file's name: never absolute."""
-    here = Path.cwd()
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
+    (path, line), here = inside[-1], Path.cwd()
+    return f" ({path.relative_to(here) if path.is_relative_to(here) else path.name}:{line})"

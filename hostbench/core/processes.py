@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import re
 import signal
 import socket
 import struct
@@ -13,9 +12,6 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-ANSWER_S = 0.5
-"""How long a process may take to say where it is: on a busy machine 0.2 s were too little."""
-_FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 _BYTES_SENT = 200
 """Offset of tcpi_bytes_sent in Linux's struct tcp_info, and after it of tcpi_bytes_retrans; both
 since 4.19."""
@@ -95,24 +91,11 @@ def kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def state_of(thread: int, pid: int | None = None) -> str | None:
-    """The kernel's letter for what a process, or a thread of the process `pid`, does: R runs, S
-    sleeps, T is stopped, t is traced, D waits inside the kernel; None when there is no such."""
-    path = Path(f"/proc/{thread}/stat" if pid is None else f"/proc/{pid}/task/{thread}/stat")
-    try:
-        return path.read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return None
-
-
-def why_alive(pid: int) -> str:
-    """Why a process that was killed, or closed its pipes, may still be there: `it waits inside the
-    kernel (a driver or a disk)`; empty where that cannot be seen. All its threads are looked at:
-    the first is a zombie while the driver holds another."""
-    threads = {state_of(int(task.name), pid) for task in Path(f"/proc/{pid}/task").glob("*")}
-    if "D" in threads:
-        return "it waits inside the kernel (a driver or a disk)"
-    return "it is stopped (SIGSTOP or a debugger)" if threads & {"T", "t"} else ""
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger holds the process."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return False
 
 
 def describe_exit(status: int) -> str:
@@ -126,20 +109,6 @@ def describe_exit(status: int) -> str:
         except ValueError:
             return f"killed by signal {number}"
     return f"exit code {os.waitstatus_to_exitcode(status)}"
-
-
-def main_stack(pid: int, file: int) -> list[tuple[str, int]]:
-    """File and line of each Python function that the process's main thread is in, the innermost
-    first, also while it hangs; none where it does not answer, as one that is stopped. Its
-    `faulthandler` writes into `file` at SIGUSR1."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGUSR1)
-    deadline_s, size = time.monotonic() + ANSWER_S, -1
-    while time.monotonic() < deadline_s and not 0 < size == os.fstat(file).st_size:
-        size = os.fstat(file).st_size
-        time.sleep(0.01)
-    main = os.pread(file, 1 << 16, 0).decode(errors="replace").rpartition("\n\n")[2]
-    return [(name, int(line)) for name, line in _FRAME.findall(main)]
 
 
 def tcp_bytes_sent() -> int:

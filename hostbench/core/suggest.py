@@ -21,25 +21,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[AxisValue]]]) -> str:
     """Which word of a selector that selects nothing is wrong. `axes` are those of each workload."""
-    families = dict.fromkeys(workload.partition(".")[0] for workload in axes)
-    own = [
-        values
-        for name, values in axes.items()
-        if selector.workload in (name, name.partition(".")[0])
-    ]
-    if not own:
-        word = selector.workload
-        return f"there is no family or workload {word!r}{did_you_mean(word, [*families, *axes])}"
-    for name, text in selector.axes:
-        values = list(dict.fromkeys(value for of_one in own for value in of_one.get(name, ())))
-        if not values:
-            names = dict.fromkeys(known for of_one in own for known in of_one)
-            meant = did_you_mean(name, names)
-            return f"{selector.workload} has no axis {name!r}{meant}; it has {', '.join(names)}"
-        if not any(is_value(value, text) for value in values):
-            if not any(isinstance(value, str) for value in values):
-                values.sort()
-            known = [typed_value(name, value) for value in values]
-            meant = "" if text[:1].isdigit() else did_you_mean(text, known)
-            return f"{name} is never {text!r}{meant}; it is {', '.join(known)}"
+    word = selector.workload
+    names = dict.fromkeys([*(name.partition(".")[0] for name in axes), *axes])
+    if word not in names:
+        return f"no family or workload {word!r}{did_you_mean(word, names)} is among them"
+    values_of: dict[str, dict[AxisValue, None]] = {}
+    for name in axes:
+        for axis, values in axes[name].items() if word in (name, name.partition(".")[0]) else ():
+            values_of.setdefault(axis, {}).update(dict.fromkeys(values))
+    for axis, text in selector.axes:
+        if axis not in values_of:
+            meant = did_you_mean(axis, values_of)
+            return f"{word} has no axis {axis!r}{meant}; it has {', '.join(values_of)}"
+        if not any(is_value(value, text) for value in values_of[axis]):
+            known = ", ".join(typed_value(axis, value) for value in values_of[axis])
+            return f"{axis} is never {text!r}; it is {known}"
     return "no case has all of these values"

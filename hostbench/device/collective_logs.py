@@ -15,10 +15,9 @@ from threading import Thread
 
 from torch._C import _distributed_c10d as c10d
 
-from hostbench.core.processes import ANSWER_S
-
 Calls = dict[tuple[str, int], str]
 """Name of a process group, and number of a collective in it -> operation; the last one last."""
+ANSWER_S = 0.5  # for a process to answer: on a busy machine 0.2 s were too little
 NUM_CALLS = 100  # that are held: writing out torch's 2,000 takes 0.1 s
 _CHOICE = re.compile(r"Bytes -> Algo (\w+) proto (\w+)")
 

@@ -8,6 +8,7 @@ from hostbench.core.errors import BrokenError
 _STICKY = ("CUDA error", "CUDA driver error", "CUBLAS_STATUS_", "CUDNN_STATUS_", "cuDNN error")
 _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 _NCCL_TEXT, _NCCL_LAST_WORDS = "NCCL error", "Last error:"
+_SHARED_MEMORY_REMEDY = "; start the container with --shm-size=1g or --ipc=host"
 _BUILD_PATH = re.compile(r"\[(?:enforce fail at )?/\S+:\d+\] ")
 """Before what gloo says: where the line was when torch was built."""
 
@@ -42,7 +43,8 @@ def fatal_reason(error: BaseException) -> str | None:
         first_line = text.strip().partition("\n")[0] or type(link).__name__
         if is_runtime and _NCCL_TEXT in text:  # what stands above the last words is a class's name
             last = text.partition(_NCCL_LAST_WORDS)[2].strip()
-            return f"NCCL: {' '.join((last or text).split())}"
+            remedy = _SHARED_MEMORY_REMEDY if "/dev/shm" in last else ""  # noqa: S108 - a text
+            return f"NCCL: {' '.join((last or text).split())}{remedy}"
         is_of_memory = is_runtime and any(part in text.lower() for part in _MEMORY_TEXTS)
         if isinstance(link, MemoryError) or "OutOfMemoryError" in names or is_of_memory:
             return f"out of memory: {first_line}"

@@ -4,8 +4,7 @@ A rank that is lost takes the collective of the others with it, so the first to 
 not the culprit. A process that ended comes first, then an error of a rank's own, then a rank that
 is stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that
 say nothing one that called another operation than the others, in the first collective where they
-differ; then the one that entered the fewest collectives, for the others wait for it; among equals
-one that others have left behind, or is not in torch at all.
+differ; then the one that entered the fewest collectives, or that others have left behind in one.
 """
 
 from collections import Counter
@@ -14,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hostbench.core.errors import RankFailure, Unavailable
-
-STOPPED = ("T", "t")  # the kernel's letters for a process that a signal or a debugger holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +41,19 @@ class RankState:
     left: int
     """Collectives entered since it joined its group, and how many of them it has left again."""
     operation: str = ""  # the last one entered
-    state: str | None = None
-    """The kernel's letter for the process; it and what follows of one that says nothing only."""
-    line: str = ""  # where its main thread is in a file outside of torch and hostbench's ranks
-    in_torch: bool | None = None  # whether that waits in torch.distributed; None: nobody knows
-    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)  # collective_logs.Calls
+    is_stopped: bool = False  # a signal or a debugger holds it
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """`collective_logs.Calls`, of one that says nothing only."""
 
     def __str__(self) -> str:
-        """`inside DDP step, its collective 7 (torch: all_reduce 41)`, and the line."""
+        """`inside DDP step, its collective 7 (torch: all_reduce 41)`."""
         where = "inside" if self.left < self.entered else "after"
         since = f"{where} {self.operation}, its collective {self.entered}"
         since = since if self.entered else "before its first collective"
-        if self.recorded:
-            (_, number), operation = [*self.recorded.items()][-1]
-            since = f"{since} (torch: {operation} {number})"
-        return f"{since} ({self.line})" if self.line else since
+        if not self.recorded:
+            return since
+        (_, number), operation = [*self.recorded.items()][-1]
+        return f"{since} (torch: {operation} {number})"
 
 
 def answers(
@@ -84,7 +79,7 @@ def failure(
 ) -> RankFailure:
     """The failure that replies amount to of which not all are done, and none is skipped alone."""
     silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
-    stopped = [rank for rank, state in silent.items() if state.state in STOPPED]
+    stopped = [rank for rank, state in silent.items() if state.is_stopped]
     bad = [rank for rank, reply in replies.items() if reply.kind in ("lost", "raised")]
     bad.sort(key=lambda rank: (replies[rank].by_others, replies[rank].kind))
     if bad and not (stopped and replies[bad[0]].by_others):
@@ -93,10 +88,6 @@ def failure(
         return RankFailure(f"{names[rank]}{lost}: {reply.text}; {states[rank]}", reply.traceback)
     waiting = [state for state in silent.values() if state.left < state.entered]
     without = [rank for rank in replies if all(states[rank].entered < s.entered for s in waiting)]
-    if all(state.in_torch for state in waiting):  # who entered more while others wait called less
-        without += [
-            rank for rank in replies if all(states[rank].entered > s.entered for s in waiting)
-        ]
     if without and len(waiting) == len(silent) and not stopped:
         who = ", ".join(names[rank] for rank in without)
         return RankFailure(f"{who} left out a collective that others wait in: {waiting[0]}")
@@ -111,20 +102,17 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     """Who of them keeps the others waiting, and how that can be told, in front of a state."""
     if disagreeing := _disagreeing(silent):
         return disagreeing
-    fewest = min(state.entered for state in silent.values())
-    behind = {rank: state for rank, state in silent.items() if state.entered == fewest}
-    stuck = [r for r, state in behind.items() if state.state == "D" and state.in_torch is None]
-    if stuck:
-        return stuck, "waiting inside the kernel (a driver or a disk); "
+    progress = {  # by what torch counts, too: inside DDP
+        rank: (state.entered, max((number for _, number in state.recorded), default=0))
+        for rank, state in silent.items()
+    }
+    behind = [rank for rank in silent if progress[rank] == min(progress.values())]
     if len(behind) < len(silent) or len(silent) == 1:
-        return list(behind), ""
-    inside = [rank for rank, state in behind.items() if state.left < state.entered]
-    if 0 < len(inside) < len(behind):
+        return behind, ""
+    inside = [rank for rank, state in silent.items() if state.left < state.entered]
+    if 0 < len(inside) < len(silent):
         return inside, "others have left that collective; "
-    outside = [rank for rank, state in behind.items() if state.in_torch is False]
-    if 0 < len(outside) < len(behind):
-        return outside, "the others wait in torch.distributed; "
-    return list(behind), "none is behind the others: which one is to blame cannot be told; "
+    return behind, "none is behind the others: which one is to blame cannot be told; "
 
 
 def _disagreeing(silent: Mapping[int, RankState]) -> tuple[list[int], str] | None:

@@ -3,7 +3,6 @@ any torch operation; ranks stay in its group of processes and die with it."""
 
 import contextlib
 import os
-import re
 import signal
 import time
 from collections.abc import Sequence
@@ -11,15 +10,13 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch.distributed as dist
 
-from hostbench.core.errors import line_of
-from hostbench.core.processes import describe_exit, main_stack, state_of, why_alive
+from hostbench.core.processes import describe_exit, is_stopped
 from hostbench.device import collective_logs
-from hostbench.ranks.blame import STOPPED, RankState, Replies, Reply, answers
+from hostbench.ranks.blame import RankState, Replies, Reply, answers
 from hostbench.ranks.rank import GroupConfig, RankConfig, serve
 
 GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
@@ -27,7 +24,6 @@ LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and 
 REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
 ABORTS = ", perhaps for another rank's call: gloo aborts where sizes differ"
 _POLL_S = 0.001
-_OURS = re.compile("/torch/|/hostbench/ranks/")  # files that say nothing of the user's step
 
 
 class Deadline(NamedTuple):
@@ -48,14 +44,13 @@ class Child:
         """Fork it. `siblings` are the children of this process that were forked before."""
         self.config = config
         self._status: int | None = None
-        self._stack = os.memfd_create("hostbench-stack")
         self.channel, theirs = Pipe()
         self._recorder, its_recorder = Pipe()
         self.pid = os.fork()
         if self.pid == 0:
             for channel in (self.channel, *(child.channel for child in siblings)):
                 channel.close()  # else a rank's pipe would not end with its parent's side of it
-            serve(config, theirs, self._stack, its_recorder)
+            serve(config, theirs, its_recorder)
         theirs.close()
         its_recorder.close()
 
@@ -70,8 +65,8 @@ class Child:
         with contextlib.suppress(EOFError, OSError):
             return cast(Reply, self.channel.recv())
         if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
-            why = ("it closed its pipe, and its process does not end", why_alive(self.pid))
-            return Reply(kind="lost", text=": ".join(filter(None, why)), by_others=True)
+            why = "it closed its pipe, and its process does not end"
+            return Reply(kind="lost", text=why, by_others=True)
         status = self._status or 0
         aborted = os.waitstatus_to_exitcode(status) == -signal.SIGABRT
         return Reply(kind="lost", text=describe_exit(status) + ABORTS * aborted, by_others=aborted)
@@ -91,24 +86,15 @@ class Child:
         if not self.channel.closed:
             self.channel.close()
             self._recorder.close()
-            os.close(self._stack)
 
     def state(self, is_silent: bool) -> RankState:
         """How far it has come, and what it does now where it says nothing."""
         counters = self.config.counters
         name = counters.operation.decode(errors="replace")
         state = RankState(entered=counters.entered, left=counters.left, operation=name)
-        if not is_silent:
-            return state
-        letter = state_of(self.pid)
-        if letter in STOPPED:  # it answers nothing
-            return replace(state, state=letter)
-        recorded = collective_logs.ask(self._recorder)
-        frames = main_stack(self.pid, self._stack)
-        lines = (line_of(Path(file), line) for file, line in frames if not _OURS.search(file))
-        in_torch = "/torch/distributed/" in frames[0][0] if frames else None
-        line = next(lines, "")
-        return replace(state, state=letter, line=line, in_torch=in_torch, recorded=recorded)
+        if is_silent and is_stopped(self.pid):  # it answers nothing
+            return replace(state, is_stopped=True)
+        return replace(state, recorded=collective_logs.ask(self._recorder)) if is_silent else state
 
 
 def end(children: Sequence[Child]) -> None:

@@ -6,10 +6,8 @@ parent sees how many it has entered and left.
 
 import contextlib
 import ctypes
-import faulthandler
 import mmap
 import os
-import signal
 import time
 from collections.abc import Callable
 from ctypes import c_char, c_int64
@@ -165,12 +163,11 @@ def join(config: RankConfig) -> RankGroup:
     return _current
 
 
-def serve(config: RankConfig, channel: Connection, stack: int, calls: Connection) -> NoReturn:
+def serve(config: RankConfig, channel: Connection, calls: Connection) -> NoReturn:
     """The whole life of a rank. `channel` is the end of a pipe, an order (name of a method of
-    `Rank`, arguments). `stack` and `calls`: see `processes.main_stack` and `collective_logs`."""
+    `Rank`, arguments). `calls`: see `collective_logs`."""
     try:
         die_with_parent()
-        faulthandler.register(signal.SIGUSR1, file=stack)
         collective_logs.answer(calls, config.group.backend)
         torch.set_num_threads(1)  # a forked pool of threads would hang
         rank = Rank(config)

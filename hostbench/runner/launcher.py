@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost
-from hostbench.core.processes import children, describe_exit, kill_group, kill_strays, why_alive
+from hostbench.core.processes import children, describe_exit, kill_group, kill_strays
 from hostbench.core.records import (
     AnyMessage,
     CaseRecord,
@@ -148,9 +148,8 @@ class Launcher:
                     ended = describe_exit(message.status)
                     why = missed or f"the worker process was lost: {ended}"
                 else:  # killed, and still there: leave it behind
-                    stuck = why_alive(self.worker) if self.worker is not None else ""
                     self._stop()
-                    why = f"{missed}, and its process cannot be killed{stuck and f': {stuck}'}"
+                    why = f"{missed}, and its process cannot be killed"
                 if begun is not None:
                     yield _lost(begun, why, is_fatal=not launch.variables)
                 return

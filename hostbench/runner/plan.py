@@ -184,32 +184,21 @@ def choose(
     Raises UsageError for a selector that selects nothing.
     """
     every = [case for work in workloads.values() for case in work.cases()]
-    named = dict.fromkeys(work.family for work in workloads.values())
-    known = {work.family for work in REGISTRY.values()}
     for selector in selectors:
-        if selector.family in known.difference(named):
-            raise UsageError(
-                f"--case {selector.text!r} is not in the families named: {', '.join(named)}; name "
-                f"{selector.family} as well"
-            )
         check_selects(selector, workloads, "")
     kind = "cuda" if device == MARK else device
-    asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
-    chosen = [case for case in asked if case.values["device"] == kind]
-    if selectors and not chosen:
-        texts = " and ".join(repr(selector.text) for selector in selectors)
-        others = " and ".join(sorted({str(case.values["device"]) for case in asked}))
-        raise UsageError(
-            f"--case {texts}: cases of device {others} alone, and this run measures those of "
-            f"{kind}; leave device= out, or choose with --device"
-        )
-    if quick:
-        chosen = [case for case in chosen if workloads[case.workload].options(case).quick]
+    chosen = [
+        case
+        for case in every
+        if case.values["device"] == kind
+        and (not selectors or any(selector.selects(case) for selector in selectors))
+        and (not quick or workloads[case.workload].options(case).quick)
+    ]
     if not chosen:
+        narrowed = " among the quick ones: run without --quick, or declare quick=" if quick else ""
         raise UsageError(
-            f"no case is left for device {device!r}"
-            + (" among the quick ones: run without --quick, or declare quick=" if quick else "")
-            + "; `hostbench list` names them all"
+            f"no case is left for device {kind!r}{narrowed}; --device names another, and "
+            "`hostbench list --cases` lists all"
         )
     return tuple(chosen)
 

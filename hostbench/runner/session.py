@@ -3,9 +3,10 @@
 import math
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from hostbench.runner.progress import Bar
 End = Literal["complete", "interrupted", "stopped", "device lost"]
 """How a run ended: measured to its end, cut off, after the time that it was given, or with a device
 that does not start any more."""
-MAX_LOST = 3  # observing passes that may break before the rest of them is left out
+MAX_LOST = 3  # cases whose observing may break before the rest is left alone
 
 
 def new_header(plan: Plan, *, commit: str | None, **more: Any) -> RunHeader:
@@ -124,49 +125,81 @@ def records(
     plan: Plan, launchers: Sequence[Launcher], progress: Bar, *, observes: bool = False
 ) -> Generator[tuple[int, CaseRecord]]:
     """Measure the plan on one or two sides, launch by launch: (side, record). One side `observes`
-    each case once afterwards, in a pass of its own. Where there are too few launches for a verdict,
-    a case without ranks is observed right after its timing in the last: nothing is built twice.
-
-    Of two sides the two launches of a family follow each other, in the order of `Plan.turns`, and
-    walk the same cases in the same order. A case without a number is left out, on both, from the
-    next launch on.
+    each case once afterwards, in a launch of its own without times. Where there are too few for a
+    verdict, a case without ranks is observed right after its timing in the last: nothing is built
+    twice. A case without a number is left out, on both sides, from the next launch on.
     """
-    num_sides = len(launchers)
-    options = {case: REGISTRY[case.workload].options(case) for case in plan.cases if observes}
-    observed = {  # what enqueues anything: of ranks whose collectives are work of the device
-        case
-        for case, of_case in options.items()
-        if not of_case.host_only and (not of_case.ranks or of_case.backend in ASYNCHRONOUS)
-    }
-    progress.begin(num_sides * plan.total() + len(observed), num_sides * len(plan.cases))
-    timed: dict[Case, CaseRecord] = {}
-    out: set[Case] = set()
+    observing, num_cases = plan.profile.launches, len(launchers) * len(plan.cases)
+    left, timed = set(plan.cases), dict[Case, CaseRecord]()
+    unobserved = {case for case in plan.cases if observes and _enqueues(case)}
+    progress.begin(num_cases * len(plan.launches()) + len(unobserved), num_cases)
     for launch in plan.launches():
-        is_last = launch == plan.launches()[-1]
-        after = observes and is_last and not plan.profile.is_judged
-        for asked in plan.workers(launch, apart=num_sides > 1, observes_after=after):
-            cases = tuple(case for case in asked.cases if case not in out)
-            progress.dropped((len(asked.cases) - len(cases)) * num_sides)
-            if not cases:
-                continue
-            asked = replace(asked, cases=cases)
-            for side in plan.turns(cases[0].family, launch) if num_sides > 1 else (0,):
-                progress.walk(f"launch {launch + 1} of {plan.profile.launches}", cases)
-                for record in launchers[side].run(asked):
-                    if record.launch > launch:
-                        observed.discard(record.case)
-                        record = _evidence(record, timed[record.case])
-                    else:
-                        timed[record.case] = record
-                        if record.status != "ok":
-                            out.add(record.case)
-                    progress.case(record)
-                    yield side, record
-    progress.dropped(len(observed & out))
-    left = {case: timed[case] for case in sorted(observed - out, key=str)}
-    for record in _observe(plan, launchers[0], progress, left):
-        progress.case(record)
-        yield 0, record
+        after = observes and launch == observing - 1 and not plan.profile.is_judged
+        for side, record in _walk(plan, launchers, progress, launch, left, observes_after=after):
+            if record.launch == observing:
+                record = _evidence(record, timed[record.case])
+                unobserved.discard(record.case)
+            else:
+                timed[record.case] = record
+                if record.status != "ok" and record.case in left:
+                    left.remove(record.case)
+                    num_dropped = len(launchers) * (observing - launch - 1)
+                    progress.dropped(num_dropped + (record.case in unobserved))
+            progress.case(record)
+            yield side, record
+    unobserved &= left
+    num_broken = 0
+    for side, record in _walk(plan, launchers, progress, observing, unobserved, observe=True):
+        evidence = _evidence(record, timed[record.case])
+        unobserved.discard(record.case)
+        progress.case(evidence)
+        yield side, evidence
+        num_broken += evidence is not record
+        if num_broken == MAX_LOST:
+            why = f"left out after {MAX_LOST} broken observing passes, the last: {record.reason}"
+            for case in sorted(unobserved, key=str):
+                yield side, _unavailable(timed[case], observing, why)
+            return
+
+
+def _enqueues(case: Case) -> bool:
+    """Whether a device can be seen at work: that of ranks, if their collectives are work of it."""
+    options = REGISTRY[case.workload].options(case)
+    return not options.host_only and (not options.ranks or options.backend in ASYNCHRONOUS)
+
+
+def _walk(
+    plan: Plan,
+    launchers: Sequence[Launcher],
+    progress: Bar,
+    launch: int,
+    cases: Set[Case],
+    **more: bool,
+) -> Iterator[tuple[int, CaseRecord]]:
+    """One launch of these cases. Of two sides those of a family follow each other, in the order of
+    `Plan.turns`, and walk the same cases in the same order. `more` are fields of Launch."""
+    is_last = launch == plan.profile.launches
+    what = "observing" if is_last else f"launch {launch + 1} of {plan.profile.launches}"
+    for asked in plan.workers(launch, apart=len(launchers) > 1, **more):
+        asked = replace(asked, cases=tuple(case for case in asked.cases if case in cases))
+        if asked.cases:
+            turns = plan.turns(asked.cases[0].family, launch) if len(launchers) > 1 else (0,)
+            for side in turns:
+                progress.walk(what, asked.cases)
+                yield from ((side, record) for record in launchers[side].run(asked))
+
+
+def _evidence(record: CaseRecord, timed: CaseRecord) -> CaseRecord:
+    """The record of what was observed. Where observing broke, that says nothing against the times:
+    it is a proof that is unavailable."""
+    if record.status != "failed" or record.measurement.proofs:
+        return record
+    return _unavailable(timed, record.launch, f"the observing pass failed: {record.reason}")
+
+
+def _unavailable(timed: CaseRecord, launch: int, why: str) -> CaseRecord:
+    measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
+    return replace(timed, launch=launch, seconds=None, measurement=measurement)
 
 
 def fitting_records(
@@ -185,47 +218,11 @@ def fitting_records(
         if record.status != "ok":
             took_s.pop(record.case, None)
         yield side, record
-    costs_s = {case: len(launchers) * fmean(times) for case, times in took_s.items() if times}
-    usual_s = fmean(costs_s.values()) if costs_s else 0.0
-    costs_s = {case: costs_s.get(case, usual_s) for case in took_s}
-    ordered = sorted(costs_s, key=lambda case: (costs_s[case], str(case)))
+    usual_s = fmean([*chain(*took_s.values())] or [0.0])
+    costs_s = {case: len(launchers) * fmean(times or [usual_s]) for case, times in took_s.items()}
     is_alone = len(launchers) == 1
+    ordered = sorted(costs_s, key=lambda case: (costs_s[case], str(case)))
     if is_alone:
         random.Random(plan.seed).shuffle(ordered)
     launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
     yield from records(plan.part(1, launches, cases), launchers, progress, observes=is_alone)
-
-
-def _observe(
-    plan: Plan, launcher: Launcher, progress: Bar, left: dict[Case, CaseRecord]
-) -> Iterator[CaseRecord]:
-    """The observing pass: a launch beyond the last, without times. `left`: a timed record of each
-    case. A pass that breaks says nothing against the times: that is a proof which is unavailable. A
-    profiler that breaks it again and again is left alone."""
-    number, broken = plan.profile.launches, list[str]()
-    for asked in plan.workers(number, observe=True):
-        cases = tuple(case for case in asked.cases if case in left)
-        if not cases:
-            continue
-        progress.walk("observing", cases)
-        for record in launcher.run(replace(asked, cases=cases)):
-            evidence = _evidence(record, left.pop(record.case))
-            if evidence is not record:
-                broken.append(str(record.reason))
-            yield evidence
-            if len(broken) == MAX_LOST:
-                why = f"left out after {MAX_LOST} broken observing passes, the last: {broken[-1]}"
-                yield from (_unavailable(record, number, why) for record in left.values())
-                return
-
-
-def _evidence(record: CaseRecord, timed: CaseRecord) -> CaseRecord:
-    """The record of what was observed: where observing broke, a proof that is unavailable."""
-    if record.status != "failed" or record.measurement.proofs:
-        return record
-    return _unavailable(timed, record.launch, f"the observing pass failed: {record.reason}")
-
-
-def _unavailable(timed: CaseRecord, launch: int, why: str) -> CaseRecord:
-    measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
-    return replace(timed, launch=launch, seconds=None, measurement=measurement)

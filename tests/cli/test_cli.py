@@ -91,10 +91,7 @@ sys.exit(code)
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
         (
             (*SIMULATED, "--case", "transfer[device=cpu]"),
-            (
-                "'transfer[device=cpu]': cases of device cpu alone",
-                "those of cuda; leave device= out",
-            ),
+            ("no case is left for device 'cuda'", "--device names another"),
         ),
         (("run", "--device", "cuda"), ("--device cuda", "CUDA_VISIBLE_DEVICES")),
         ((*SIMULATED, "--machine", "a/b"), ("'a/b'", "letters, digits")),

@@ -64,7 +64,7 @@ def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None
         (("overlap[schedule=copy_stram]",), "did you mean 'copy_stream'?"),
         (("overlap",), "cases: name one, as 'overlap.pipeline["),
         (("overlap",), "`hostbench list overlap --cases` names them all"),
-        (("overlap.pipeline[",), "cannot read case"),
+        (("overlap.pipeline[",), "cannot read"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_remedy(

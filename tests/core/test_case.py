@@ -38,8 +38,8 @@ def test_what_selects_and_what_does_not() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[device=cpu]", "Transfer", "a.b.c", "transfer[", "transfer]", "transfer[a=[1]]"),
-        *("transfer[memory]", "transfer[device=cpu,memory]", "transfer[a=1]x", "../x", "a b"),
+        *("", "[device=cpu]", "transfer[", "transfer]", "transfer[a=[1]]"),
+        *("transfer[memory]", "transfer[device=cpu,memory]", "transfer[a=1]x"),
     ],
 )
 def test_what_cannot_be_read_names_value_and_remedy(text: str) -> None:
@@ -92,7 +92,7 @@ def test_series_that_are_selected(text: str, series: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "@box", "transfer@", "transfer[a]@box", "a[b=1]@c@d", "a["])
 def test_series_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot read (series|axis)"):
+    with pytest.raises(UsageError, match="cannot read"):
         parse_series(text)
 
 
@@ -102,3 +102,5 @@ def test_a_stored_case_is_read_back() -> None:
         "a.b", {"x": -3, "y": 7, "z": "9" * 30}
     )
     assert read_case("a[b]") is None and read_case("a[b=[1]]") is None
+    assert read_case("a.b[x=the version 2]") == Case("a.b", {"x": "the version 2"})
+    assert parse_series("a.b[x=1] version 2@box").machine == "box"

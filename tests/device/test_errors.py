@@ -44,6 +44,7 @@ SYSTEM = (
     "error. \nLast error:\n"
 )
 SEGMENT = "Error while creating shared memory segment /dev/shm/nccl-AbCdEf (size 9637888)"
+REMEDY = "; start the container with --shm-size=1g or --ipc=host"
 
 
 def raised(text: str) -> Exception:
@@ -54,7 +55,7 @@ def raised(text: str) -> Exception:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"{SYSTEM}{SEGMENT}", f"NCCL: {SEGMENT}"),
+        (f"{SYSTEM}{SEGMENT}", f"NCCL: {SEGMENT}{REMEDY}"),
         (f"{HEAD}invalid\nusage", f"NCCL: {HEAD}invalid usage"),
         (f"{HEAD}invalid usage\nLast error:\n", f"NCCL: {HEAD}invalid usage Last error:"),
     ],
@@ -77,7 +78,7 @@ def test_it_comes_through_a_rank_whole() -> None:
 
     reply: Any = rank.obey(Rank(), "iterate", ())
     assert reply.by_others
-    assert reply.text.endswith(SEGMENT)
+    assert reply.text.endswith(SEGMENT + REMEDY)
     assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text
 
 

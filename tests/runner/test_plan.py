@@ -55,7 +55,7 @@ def test_the_gpus_that_a_plan_uses(selectors: list[str], device: str, num: int) 
 
 
 def test_a_case_of_another_family_than_those_named_is_told() -> None:
-    named = "'overlap' is not in the families named: transfer, allocation; name overlap as well"
+    named = "'overlap' selects no case: no family or workload 'overlap' is among them"
     with pytest.raises(UsageError, match=named):
         chosen("transfer", "overlap")
 
