@@ -1,15 +1,12 @@
 """A project's asv.conf.json, as far as it is read here."""
 
-import importlib
-import importlib.util
 import json
 import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, convert
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
@@ -36,29 +33,16 @@ class AsvConfig(Struct, frozen=True):
     install_command: str | tuple[str, ...] | None = None
 
 
-def read(root: Path, *keys: str) -> AsvConfig:
-    """These keys of the asv.conf.json in `root`, defaults for the others: a wrong value stops only
-    what needs it. JSON with comments and trailing commas; all of JSON5, as asv reads it, where asv
-    is there. Raises UsageError."""
+def read(root: Path) -> AsvConfig:
+    """The asv.conf.json in `root`: JSON with comments and trailing commas. Raises UsageError."""
     path = root / CONFIG
     if not path.is_file():
         return AsvConfig()
     try:
-        text = read_stored(path).decode()
-        try:
-            values = json.loads(_LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
-        except ValueError:
-            if importlib.util.find_spec("json5") is None:
-                raise
-            values = importlib.import_module("json5").loads(text)
-        config = convert(values, dict[str, Any])
+        text = _COMMENT.sub(r"\1", read_stored(path).decode())
+        return convert(json.loads(_LAST_COMMA.sub(r"\1", text)), AsvConfig)
     except (ValueError, OSError, RecursionError) as error:
         raise UsageError(f"cannot read {path}: {error}; fix it") from error
-    needed = {key: config[key] for key in keys if key in config}
-    try:
-        return convert(needed, AsvConfig)
-    except ValidationError as error:
-        raise UsageError(f"{path} has {json.dumps(needed):.100}: {error}; fix it") from error
 
 
 def project_root(start: Path) -> Path | None:
@@ -68,13 +52,13 @@ def project_root(start: Path) -> Path | None:
 
 def asv_results(root: Path) -> Path:
     """The results folder that the asv.conf.json in `root` names. Raises UsageError."""
-    return root / read(root, "results_dir").results_dir
+    return root / read(root).results_dir
 
 
 def source_folder(root: Path) -> Path:
     """Where the files of the project in `root` lie that a commit brings: `repo` and `repo_subdir`
     of asv.conf.json; `root` itself where that names a repository elsewhere. Raises UsageError."""
-    config = read(root, "repo", "repo_subdir")
+    config = read(root)
     folder = root / config.repo / config.repo_subdir
     return folder.resolve() if folder.is_dir() else root.resolve()
 
@@ -82,7 +66,7 @@ def source_folder(root: Path) -> Path:
 def is_built(root: Path, source: Path) -> bool:
     """Whether pip builds the project of the files in `source`, as it does with all that it can
     build unless the asv.conf.json in `root` says `"build_command": []`. Raises UsageError."""
-    config = read(root, "build_command", "install_command")
+    config = read(root)
     if () in (config.build_command, config.install_command):
         return False
     if (source / "setup.py").is_file() or (source / "setup.cfg").is_file():
@@ -96,7 +80,7 @@ def is_built(root: Path, source: Path) -> bool:
 def without_plugin(root: Path) -> str | None:
     """What asv.conf.json in `root` lacks for asv to measure and to record by hostbench. Raises
     UsageError."""
-    config = read(root, "plugins", "environment_type")
+    config = read(root)
     if _PLUGIN in (config.plugins or ()) and config.environment_type == "hostbench":
         return None
     return (

@@ -32,7 +32,7 @@ def start() -> Path:
 def benchmark_folder(root: Path) -> Path:
     """The folder that asv.conf.json in `root` names: workloads are files in there. Raises
     UsageError."""
-    return root / asv_config.read(root, "benchmark_dir").benchmark_dir
+    return root / asv_config.read(root).benchmark_dir
 
 
 def workload_folder() -> Path | None:

@@ -1,6 +1,5 @@
 """What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,26 +94,14 @@ def test_a_commit_has_the_families_that_it_holds(root: Path) -> None:
         *((text, None) for text in ("{", "[]", "null", "3", '{"results_dir": 3}', "{results_dir")),
     ],
 )
-def test_where_asv_keeps_results(
-    root: Path, text: str, folder: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A base install has neither asv nor json5."""
+def test_where_asv_keeps_results(root: Path, text: str, folder: str | None) -> None:
     assert asv_config.project_root(root / "hostbench" / "deep") == root
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     (root / "asv.conf.json").write_text(text)
     if folder is not None:
         assert asv_config.asv_results(root) == root / folder
         return
     with pytest.raises(UsageError, match=r"asv\.conf\.json"):
         asv_config.asv_results(root)
-
-
-def test_a_wrong_value_stops_what_needs_it(root: Path) -> None:
-    (root / "asv.conf.json").write_text("{results_dir: 'a//b', install_timeout: 'long'}")
-    assert asv_config.asv_results(root) == root / "a/b"
-    wrong = r'asv\.conf\.json has {"install_timeout": "long"}: Expected `float`, got `str`'
-    with pytest.raises(UsageError, match=wrong):
-        asv_config.read(root, "install_timeout")
 
 
 def test_what_landed_between_two_commits(root: Path) -> None:
