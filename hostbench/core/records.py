@@ -1,9 +1,8 @@
 """What is kept of a run, from the worker's pipe to the archive: one struct a record.
 
-A struct is the schema, the validation and the JSON of its record. Keys that it does not have are
-passed over, so that files and workers of other commits may say more; keys that are missing get the
-field's default. Text becomes JSON by the standard library, not by msgspec: asv's part of an archive
-has a bare NaN for what was skipped, which msgspec's JSON refuses to read and writes as null.
+Keys that a struct does not have are passed over, so that files and workers of other commits may say
+more; missing ones get the field's default. JSON is the standard library's: asv's part of an archive
+has a bare NaN for what was skipped, which msgspec refuses.
 """
 
 import json
@@ -229,8 +228,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def shortened(self, share: float) -> Self:
         """With that share of the time."""
-        times = {"budget_s": share * self.budget_s, "warmup_s": share * self.warmup_s}
-        return structs.replace(self, **times)
+        budget_s, warmup_s = share * self.budget_s, share * self.warmup_s
+        return structs.replace(self, budget_s=budget_s, warmup_s=warmup_s)
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -254,11 +253,10 @@ class Launch(Struct, frozen=True, kw_only=True):
     cases: tuple[Case, ...]
 
 
-class Message(Struct, frozen=True, kw_only=True, tag_field="event"):
-    """What comes back from the fork server and its workers, a line each."""
+# What comes back from the fork server and its workers, a line each.
 
 
-class Process(Message, frozen=True, kw_only=True, tag="process"):
+class Process(Struct, frozen=True, kw_only=True, tag_field="event", tag="process"):
     """The server has imported everything, or has a worker for a launch."""
 
     pid: int
@@ -266,7 +264,7 @@ class Process(Message, frozen=True, kw_only=True, tag="process"):
     """The file that the server imported."""
 
 
-class Started(Message, frozen=True, kw_only=True, tag="start"):
+class Started(Struct, frozen=True, kw_only=True, tag_field="event", tag="start"):
     """A worker begins with a case, or goes on with it."""
 
     record: CaseRecord
@@ -277,26 +275,19 @@ class Started(Message, frozen=True, kw_only=True, tag="start"):
     """Why the device does not work, though this machine has it: the worker ends."""
 
 
-class Done(Message, frozen=True, kw_only=True, tag="case"):
+class Done(Struct, frozen=True, kw_only=True, tag_field="event", tag="case"):
     """A case has come to its end."""
 
     record: CaseRecord
 
 
-class Exited(Message, frozen=True, kw_only=True, tag="exit"):
-    """A worker is gone."""
+class Exited(Struct, frozen=True, kw_only=True, tag_field="event", tag="exit"):
+    """A worker is gone, with this wait status."""
 
     status: int
-    """A wait status."""
 
 
-AnyMessage = Process | Started | Done | Exited
-LINES: Mapping[str, type[CaseRecord | FactsLine | Finish]] = {
-    "case": CaseRecord,
-    "facts": FactsLine,
-    "finish": Finish,
-}
-"""Kinds of lines of a journal after its header."""
+Message = Process | Started | Done | Exited
 
 
 def encoded(record: Struct | Mapping[str, Any]) -> bytes:

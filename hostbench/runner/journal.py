@@ -24,7 +24,6 @@ from hostbench.core.files import cannot_write, open_stored, read_stored
 from hostbench.core.records import (
     DAMAGE,
     FORMAT,
-    LINES,
     CaseRecord,
     FactGroups,
     FactsLine,
@@ -36,6 +35,12 @@ from hostbench.core.records import (
 
 JOURNALS = ".journals"
 SUFFIX = ".journal.jsonl"
+_LINES: Mapping[str, type[CaseRecord | FactsLine | Finish]] = {
+    "case": CaseRecord,
+    "facts": FactsLine,
+    "finish": Finish,
+}
+"""Kinds of lines after the header."""
 
 
 def run_id(commit: str | None) -> str:
@@ -142,7 +147,7 @@ def read(path: Path) -> Run:
             continue
         try:
             values = json.loads(line)
-            kind = LINES.get(values["kind"])
+            kind = _LINES.get(values["kind"])
             record = convert(values, kind) if kind else None  # only a later hostbench knows it
         except DAMAGE:
             damaged.append(number)

@@ -19,11 +19,11 @@ from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost
 from hostbench.core.processes import children, describe_exit, kill_group, kill_strays
 from hostbench.core.records import (
-    AnyMessage,
     CaseRecord,
     Done,
     Exited,
     Launch,
+    Message,
     Process,
     Started,
     encoded,
@@ -64,8 +64,7 @@ class Launcher:
         """`tick` is called about once a second while a worker is busy, `started` per case. `root`
         holds the `hostbench` that is measured; without it, the caller's own is. `variables` join
         the environment of the workers; an empty one leaves it."""
-        self._tick = tick
-        self._started = started
+        self._tick, self._started = tick, started
         self._variables = dict(variables or {})
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
@@ -95,14 +94,14 @@ class Launcher:
         them, of a launcher of its own, kept for the next launch: the server has imported torch,
         which reads some as it is loaded. Where it does not start with those, these cases fail.
         """
-        if not launch.variables:
-            yield from self._run(launch)
-            return
-        key = tuple(sorted(launch.variables.items()))
-        if key not in self._of_variables:
-            joined = {**self._variables, **launch.variables}
-            self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
-        yield from self._of_variables[key]._run(launch)
+        launcher = self
+        if launch.variables:
+            key = tuple(sorted(launch.variables.items()))
+            if key not in self._of_variables:
+                joined = {**self._variables, **launch.variables}
+                self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
+            launcher = self._of_variables[key]
+        yield from launcher._run(launch)
 
     def _run(self, launch: Launch) -> Iterator[CaseRecord]:
         self._bystanders = children() - self._server_pids()  # another launcher's server too
@@ -170,24 +169,22 @@ class Launcher:
         imported = self._expect("did not start").hostbench
         wanted = self._root / "hostbench" / "__init__.py"
         if not Path(imported).samefile(wanted):
-            raise BrokenError(
-                f"the worker imported {imported}, it was to measure {wanted}; "
-                "uninstall one of the two"
-            )
+            raise BrokenError(f"{imported} is imported, not {wanted}: uninstall one of the two")
 
     def _expect(self, otherwise: str) -> Process:
         """The server's next message. Raises BrokenError where there is none in time."""
         message = self._next(time.monotonic() + _START_DEADLINE_S)
         if isinstance(message, Process):
             return message
-        ended = isinstance(message, Exited) and describe_exit(message.status)
-        why = ended or f"not within {_START_DEADLINE_S:g} s"
+        why = f"not within {_START_DEADLINE_S:g} s"
+        if isinstance(message, Exited):
+            why = describe_exit(message.status)
         raise BrokenError(
             f"the measuring process {otherwise} ({why}): {self._tail()}; "
             "`hostbench doctor` says what may help"
         )
 
-    def _next(self, deadline: float) -> AnyMessage | None:
+    def _next(self, deadline: float) -> Message | None:
         """The next message; None at the deadline. A server that is gone reads as an exit. Raises
         BrokenError for what no worker of this hostbench says."""
         assert self._server is not None and self._server.stdout is not None
@@ -206,12 +203,11 @@ class Launcher:
         line, _, self._buffer = self._buffer.partition(b"\n")
         half, is_exit, rest = line.rpartition(b'{"event": "exit"')  # a killed worker may leave half
         try:
-            message: AnyMessage = convert(json.loads(is_exit + rest if half else line), AnyMessage)
+            message: Message = convert(json.loads(is_exit + rest if half else line), Message)
             return message
         except ValueError as error:
             raise BrokenError(
-                f"the hostbench in {self._root} has another worker protocol than this one "
-                f"({error}); compare commits that have that of {hostbench.__version__}"
+                f"the workers in {self._root} talk otherwise than this hostbench ({error})"
             ) from error
 
     def _kill_worker(self) -> None:

@@ -74,25 +74,19 @@ class Plan:
 
     def workers(self, launch: int, *, apart: bool = False, **more: Any) -> Iterator[Launch]:
         """What each worker of a launch is asked for: cases in their order, and the variables that
-        differ from this process's own. `more` are fields of Launch that no plan knows.
-
-        A worker has one family; or all that need no ranks, in an order drawn by the seed, where the
-        profile shares workers and they are not to be kept `apart`.
-        """
-        shared = []
+        differ from this process's own. `more` are fields of Launch that no plan knows. A worker has
+        one family; or all that need no ranks, where the profile shares workers, if not `apart`."""
+        is_real, shared = self.device_override is None, list[str]()
         is_slow = all(case.values["device"] == "cuda" for case in self.cases)
-        may_share = self.profile.shares_workers and self.device_override is None and not apart
-        if is_slow and may_share:
+        if self.profile.shares_workers and is_slow and is_real and not apart:
             ranked = {case.family for case in self.cases if _ranks(case)[0]}
             shared = [family for family in self.families() if family not in ranked]
         random.Random(f"{self.seed}-{launch}-walk").shuffle(shared)
-        alone = [(family,) for family in self.families() if family not in shared]
-        for families in [tuple(shared), *alone] if shared else alone:
+        alone = [[family] for family in self.families() if family not in shared]
+        for families in [shared, *alone]:
             cases_of: dict[tuple[tuple[str, str], ...], list[Case]] = {}
             for case in (case for family in families for case in self.order(family, launch)):
-                wanted = REGISTRY[case.workload].options(case).environment
-                if self.device_override is not None:
-                    wanted = {}
+                wanted = REGISTRY[case.workload].options(case).environment if is_real else {}
                 other = {pair for pair in wanted.items() if os.environ.get(pair[0], "") != pair[1]}
                 cases_of.setdefault(tuple(sorted(other)), []).append(case)
             for variables, cases in cases_of.items():
@@ -143,17 +137,12 @@ class Plan:
         """These launches of it, with these of its cases."""
         return replace(self, profile=replace(self.profile, launches=end), cases=cases, start=start)
 
-    def total(self) -> int:
-        """Launches to measure, each once for each case; the observing pass is none of them."""
-        return len(self.cases) * len(self.launches())
-
 
 def fitting(
     costs_s: Mapping[CaseT, float], seconds: float, most: int
 ) -> tuple[int, tuple[CaseT, ...]]:
     """(launches, cases) that fit into that time, where a launch of a case takes so long: all cases
-    with up to `most` launches; where MIN_LAUNCHES of all are too many, as many cases as fit, in
-    this order."""
+    with up to `most` launches, or with MIN_LAUNCHES the first that fit."""
     time_s = seconds / SPARE
     launches = min(most, int(time_s / max(sum(costs_s.values()), 1e-9)))
     if launches >= MIN_LAUNCHES:
@@ -205,7 +194,7 @@ def choose(
 
 def cases_of_world(cases: Iterable[Case], num_ranks: int) -> tuple[Case, ...]:
     """The cases; but of those that differ in their number of ranks alone, where none has the
-    world's and not all have more, the largest, over as many ranks as there are: but not what is of
+    world's and not all have more, the largest, over as many ranks as there are. Not so what is of
     one process by its nature. What goes half across does so here, too."""
     by_ranks: dict[Case, dict[int, Case]] = {}
     for case in cases:

@@ -206,8 +206,7 @@ def fitting_records(
     plan: Plan, launchers: Sequence[Launcher], progress: Bar, end_s: float, most: int
 ) -> Generator[tuple[int, CaseRecord]]:
     """As `records`, but as much as fits until `end_s` (of time.monotonic): the first launch is
-    timed; then at most `most`, of as many cases as there is time for: of two sides the cheapest, of
-    one any, so that in time each has its turn."""
+    timed; then at most `most`, of as many cases, drawn by the seed, as there is time for."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     last_s, started = time.monotonic(), set()
     for side, record in records(plan.part(0, 1, plan.cases), launchers, progress):
@@ -219,10 +218,10 @@ def fitting_records(
             took_s.pop(record.case, None)
         yield side, record
     usual_s = fmean([*chain(*took_s.values())] or [0.0])
-    costs_s = {case: len(launchers) * fmean(times or [usual_s]) for case, times in took_s.items()}
+    costs_s = {
+        case: len(launchers) * fmean(took_s[case] or [usual_s])
+        for case in random.Random(plan.seed).sample(list(took_s), len(took_s))
+    }
+    launches, cases = fitting(costs_s, end_s - last_s, most)
     is_alone = len(launchers) == 1
-    ordered = sorted(costs_s, key=lambda case: (costs_s[case], str(case)))
-    if is_alone:
-        random.Random(plan.seed).shuffle(ordered)
-    launches, cases = fitting({case: costs_s[case] for case in ordered}, end_s - last_s, most)
     yield from records(plan.part(1, launches, cases), launchers, progress, observes=is_alone)

@@ -15,7 +15,6 @@ from hostbench.core.records import (
     Launch,
     Measurement,
     Message,
-    Settings,
     Started,
     decoded,
     encoded,
@@ -36,15 +35,11 @@ Emit = Callable[[Message], None]
 
 
 def walk(launch: Launch, emit: Emit) -> None:
-    """Measure the cases of a launch in order.
-
-    Before each case `Started` is emitted, after it `Done`. Stops early with a failed one when the
-    process can no longer be trusted, and without one where the device does not start.
-    """
+    """Measure the cases of a launch in order. Before each case `Started` is emitted, after it
+    `Done`. Stops early with a failed one when the process can no longer be trusted, and without one
+    where the device does not start."""
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
-    # What stands in is exact, and its clock may not see what a step does on the host.
-    settings = launch.settings if launch.device is None else BRIEF
-    worker = _Worker(launch, emit, settings)
+    worker = _Worker(launch, emit)
     for case in launch.cases:
         work = workloads[case.workload]
         options = work.options(case)
@@ -77,7 +72,6 @@ class _Worker:
 
     launch: Launch
     emit: Emit
-    settings: Settings
     _device: Device | None = field(default=None, init=False)
     _ranks: "Ranks | None" = field(default=None, init=False)
     _timed: Prepared | None = field(default=None, init=False)
@@ -135,6 +129,8 @@ class _Worker:
 
     def _measurement(self, work: Workload, record: CaseRecord, *, observes: bool) -> Measurement:
         case, launch = record.case, self.launch
+        # What stands in is exact, and its clock may not see what a step does on the host.
+        settings = launch.settings if launch.device is None else BRIEF
         if work.has_ranks:
             if launch.device is not None:  # ranks need torch, which a simulated launch imports not
                 raise Unavailable(f"the {launch.device} device has no ranks")
@@ -144,12 +140,12 @@ class _Worker:
                 self._ranks = Ranks(launch.deadline_s, is_observed=launch.observe)
             if observes:
                 return self._ranks.observe(work, case, traced=launch.trace)
-            return self._ranks.measure(work, case, self.settings)
+            return self._ranks.measure(work, case, settings)
         device = self._open(record)
         prepared = self._timed or prepare(work, device, case)
         if observes:
             return evidence.gather(device, prepared, traced=launch.trace)
-        measurement = measure.measure(device, prepared, self.settings.shortened(work.sampling))
+        measurement = measure.measure(device, prepared, settings.shortened(work.sampling))
         if launch.trace or (launch.observes_after and not prepared.host_only):
             self._timed = prepared
         return measurement
