@@ -28,8 +28,6 @@ from hostbench.measure.measure import Prepared
 
 DEVICES = ("cuda", "cpu")
 """The values of every workload's first axis. `simulated` stands in for either, on request only."""
-
-
 BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
 """By what ranks on each kind of device talk to each other where a workload says nothing else."""
 ASYNCHRONOUS = ("nccl",)
@@ -123,16 +121,15 @@ class Workload:
     def options(self, case: Case) -> CaseOptions:
         """All that is said of one case. Raises ValueError where that is not what it may be, or a
         function of the declaration fails."""
-        backend = BACKENDS.get(str(case.values.get("device")), "gloo")
-        said = dict(self.per_case)
-        for name, of_axes in said.items():
+        given: dict[str, Any] = {"backend": BACKENDS.get(str(case.values.get("device")), "gloo")}
+        for name, option in self.per_case.items():
             try:
-                said[name] = of_axes(**case.values) if callable(of_axes) else of_axes
+                value = option(**case.values) if callable(option) else option
             except Exception as error:
                 raise ValueError(f"{name} fails: {type(error).__name__}: {error}") from error
-        said["needs"] = tuple(said.get("needs") or ())  # also what a generator yields
-        given = {name: value for name, value in said.items() if value is not None}
-        return convert({"backend": backend, **given}, CaseOptions)
+            if value is not None:
+                given[name] = tuple(value) if name == "needs" else value  # a generator's, too
+        return convert(given, CaseOptions)
 
     def base(self) -> dict[str, AxisValue]:
         """The baseline's value of every axis that counts no bytes and is no device."""
@@ -202,11 +199,8 @@ class Suite:
         case = Case(work.name, dict(zip(work.axes, values, strict=True)))
         entry: dict[str, Any] | None = cache["records"].get(case_key(case))
         if entry is None:
-            raise NotImplementedError(
-                cache.get("unknown")
-                or f"{case} is not known at this commit, or this machine is measured as another "
-                "device"
-            )
+            why = f"{case} is not known at this commit, or this machine is another device's"
+            raise NotImplementedError(cache.get("unknown") or why)
         if entry["version"] != work.version:
             raise NotImplementedError(
                 f"{work.name} has version {entry['version']} at this commit, not {work.version}"
@@ -257,17 +251,14 @@ def check_family(declared: Sequence[type[Suite]], *, thorough: bool) -> None:
     for suite in declared:
         work = suite.declared
         try:
-            if suite.unknown:
-                name = min(suite.unknown)
+            for name in sorted(suite.unknown):
                 raise ValueError(f"@workload has no option {name!r}{did_you_mean(name, _OPTIONS)}")
             _check_axes(work)
             for case in work.cases() if thorough else ():
                 work.options(case)
-        except ValueError as error:
-            raise ValueError(f"{work.name}: {error}") from error
-        except Exception as error:  # of the one function that `options` does not call
-            why = f"only fails: {type(error).__name__}: {error}"
-            raise ValueError(f"{work.name}: {why}") from error
+        except Exception as error:  # `only` may raise anything
+            kind = "" if isinstance(error, ValueError) else f"only fails: {type(error).__name__}: "
+            raise ValueError(f"{work.name}: {kind}{error}") from error
     if len({suite.declared.has_ranks for suite in declared}) > 1:
         # Ranks are forked, and must be before their parent runs the first torch operation.
         raise ValueError("all of a family's workloads declare `ranks`, or none does")

@@ -104,39 +104,34 @@ class JournalWriter:
             while data:  # a signal may cut a write short
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            left = "what was measured is in there, and the next `hostbench run` archives it"
-            if not self._holds_cases:
-                left = "nothing is measured yet"
             raise BrokenError(
-                f"cannot write {self.path}: {error.strerror}; make room: {left}"
+                f"cannot write {self.path}: {error.strerror}; make room: the next `hostbench run` "
+                "archives what was measured by then"
             ) from error
 
 
 def is_alive(path: Path) -> bool:
-    """Whether some process is still writing this journal. Raises DataError when it is no file."""
+    """Whether some process is still writing this journal. Raises OSError when it is no file."""
     try:
         with open_stored(path, path.parent.parent) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError as error:
-        if _is_gone(path, error):
-            raise  # somebody else archived it
-        raise DataError(f"{path} is not a readable journal ({error}); move it away") from error
     return False
 
 
 def read(path: Path) -> Run:
-    """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
+    """Read a journal, as far as it can be read. Raises DataError when even its header cannot, and
+    FileNotFoundError where it is archived meanwhile."""
     try:
         lines = io.BytesIO(read_stored(path, path.parent.parent))
         first = json.loads(lines.readline())
         if first.get("kind") != "run" or first.get("format") != FORMAT:
             raise ValueError(f"format {first.get('format')!r}, this hostbench reads {FORMAT}")
         header = convert(first, RunHeader)
+    except FileNotFoundError:
+        raise
     except (OSError, *DAMAGE) as error:
-        if _is_gone(path, error):
-            raise  # archived in between: there is nothing to fix
         raise DataError(f"{path} is not a readable journal ({error}); move it away") from error
     records: list[CaseRecord] = []
     facts: dict[str, FactGroups] = {}
@@ -160,10 +155,6 @@ def read(path: Path) -> Run:
             header = structs.replace(header, scratch=header.scratch or record.scratch)
             finish = structs.replace(record, scratch=None)
     return Run(header=header, facts=facts, finish=finish, damaged=damaged, records=tuple(records))
-
-
-def _is_gone(path: Path, error: Exception) -> bool:
-    return isinstance(error, FileNotFoundError) and not path.is_symlink()
 
 
 def find(results: Path) -> Iterator[Path]:

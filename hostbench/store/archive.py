@@ -72,7 +72,7 @@ def adopt_orphans(results: Path, warn: Warn) -> list[Run]:
             continue  # another process adopted it meanwhile
         except HostbenchError as error:
             warn(str(error))
-        except DAMAGE as error:  # lines that are right one by one, and together no run
+        except (OSError, *DAMAGE) as error:  # lines may be right one by one, and together no run
             warn(f"{path} is not a readable journal ({error}); move it away")
     return adopted
 

@@ -125,7 +125,7 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
         ({"values": (1, True)}, r"size has \(1, True\): a case needs a value, and each once"),
         ({"values": ("1",)}, "size=1. cannot be typed"),
         ({"version": 1}, 'version is 1, not text such as "1"'),
-        ({"moves": lambda nbytes, **_: nbytes}, r"of .*: moves fails: TypeError: .*'nbytes'"),
+        ({"moves": lambda nbytes, **_: nbytes}, r"moves fails: TypeError: .*'nbytes'"),
         ({"expects": lambda **_: {"synchronous": "no"}}, r"Expected `bool`, .* at `\$.expects"),
         ({"needs": lambda **_: ["GPU"]}, r"Invalid enum value 'GPU' - at `\$.needs"),
         ({"base_line": {}}, r"no option 'base_line' \(did you mean 'baseline'\?\)"),
