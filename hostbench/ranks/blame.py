@@ -121,10 +121,8 @@ def _disagreeing(silent: Mapping[int, RankState]) -> tuple[list[int], str] | Non
     for number in sorted({number for calls in by_rank.values() for number in calls}):
         called = {rank: calls[number] for rank, calls in by_rank.items() if number in calls}
         (usual, most), *others = Counter(called.values()).most_common()
-        if others and 2 * most > len(called):
-            ranks = [rank for rank, operation in called.items() if operation != usual]
-            return ranks, f"calls {called[ranks[0]]}, where others call {usual}; "
         if others:
-            calls = ", ".join(f"rank {rank} calls {name}" for rank, name in called.items())
-            return list(called), f"in one collective {calls}: which is wrong cannot be told; "
+            has_most = 2 * most > len(called)
+            ranks = [rank for rank, name in called.items() if name != usual or not has_most]
+            return ranks, f"in one collective some call {others[0][0]}, others {usual}; "
     return None

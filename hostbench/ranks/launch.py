@@ -39,12 +39,12 @@ LOST_S = 1.0  # for a rank whose pipe is closed to end
 def connect(member: Member, group: str = "all", *, conducts: bool = False) -> Any:
     """This run's part of the launcher's store, for a group of its own. Who conducts serves it where
     the launcher does not, as torchrun does. Raises BrokenError."""
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     serves = conducts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     patience = timedelta(seconds=JOIN_S)
     try:
-        store = _dist.TCPStore(address, port, None, serves, patience, wait_for_workers=False)
-    except RuntimeError as error:
+        store = _dist.TCPStore(address, int(port), None, serves, patience, wait_for_workers=False)
+    except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise BrokenError(
             f"{member.name}: no store at MASTER_ADDR:MASTER_PORT = {address}:{port} "

@@ -22,7 +22,6 @@ from hostbench.ranks.rank import GroupConfig, RankConfig, serve
 GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to blame
 LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end
 REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
-ABORTS = ", perhaps for another rank's call: gloo aborts where sizes differ"
 _POLL_S = 0.001
 
 
@@ -67,9 +66,9 @@ class Child:
         if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
             why = "it closed its pipe, and its process does not end"
             return Reply(kind="lost", text=why, by_others=True)
-        status = self._status or 0
+        status = self._status or 0  # gloo aborts where another rank's sizes differ
         aborted = os.waitstatus_to_exitcode(status) == -signal.SIGABRT
-        return Reply(kind="lost", text=describe_exit(status) + ABORTS * aborted, by_others=aborted)
+        return Reply(kind="lost", text=describe_exit(status), by_others=aborted)
 
     def has_ended(self) -> bool:
         if self._status is None:

@@ -28,7 +28,7 @@ class Member:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Raises UsageError where a variable lacks or holds no number that it can hold."""
+        """Raises UsageError where a variable lacks or holds no number."""
         names = next((names for names in _VARIABLES if {*names[:3]} <= {*environ}), None)
         if names is None:
             raise UsageError(
@@ -42,23 +42,16 @@ class Member:
                 f"{' and '.join(lacks)} not set: export MASTER_ADDR, rank 0's host, and "
                 "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
             )
-        _number(environ, "MASTER_PORT", 65535)
-        num_ranks = _number(environ, names[1], 2**20)
-        rank, local_rank = (_number(environ, name, num_ranks - 1) for name in names[:3:2])
+        try:
+            rank, num_ranks, local_rank = (int(environ[name]) for name in names[:3])
+        except ValueError as error:
+            raise UsageError(f"{', '.join(names[:3])}: {error}; see docs/cluster.md") from error
         host = socket.gethostname()
         return cls(rank, num_ranks, local_rank, host, f"{host} {environ.get(names[3], '')}")
 
     @property
     def name(self) -> str:
         return f"rank {self.rank} on {self.host}"
-
-
-def _number(environ: Mapping[str, str], name: str, most: int) -> int:
-    if environ[name].isdecimal() and int(environ[name]) <= most:
-        return int(environ[name])
-    raise UsageError(
-        f"{name}={environ[name]!r} is not a number from 0 to {most}: see docs/cluster.md"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

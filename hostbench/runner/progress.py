@@ -76,13 +76,13 @@ class Bar:
         share = self._done / self._total if self._total else 1.0
         left = ""
         if math.isfinite(self._end_s):
-            left = f"at most {units.format_duration(self._end_s - now_s)} left, "
+            left = f", at most {units.format_duration(self._end_s - now_s)} left"
         elif self._done and self._done >= self._min_for_eta:
-            left = f"{units.format_duration((now_s - self._began_s) * (1 / share - 1))} left, "
+            left = f", {units.format_duration((now_s - self._began_s) * (1 / share - 1))} left"
         filled = round(_BAR * share)
-        line = units.one_line(f"[{'#' * filled}{'.' * (_BAR - filled)}] {left}{self._what}")
-        width = shutil.get_terminal_size().columns - 1
-        self._write(line[:width] if self._is_live else f"{line}\n")
+        what = units.one_line(f"[{'#' * filled}{'.' * (_BAR - filled)}] {self._what}")
+        width = shutil.get_terminal_size().columns - len(left) - 1
+        self._write(what[:width] + left if self._is_live else f"{what}{left}\n")
         self._printed_s = now_s
 
     def _write(self, text: str) -> None:

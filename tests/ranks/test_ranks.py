@@ -25,7 +25,7 @@ LAST_WORDS = {
     "exits": " was lost: exit code 7; after barrier, its collective ",
     "quits": ": SystemExit: 3 (benchmarks/faulty.py:",
     "stopped": " did not answer within 4 s: stopped (SIGSTOP or a debugger); after barrier, its ",
-    "differs": " did not answer within 4 s: calls broadcast, where others call all_reduce; inside ",
+    "differs": " did not answer within 4 s: in one collective some call broadcast, others all_re",
     "omits": " left out a collective that others wait in: inside all_reduce, its collective ",
     "late": " did not answer within 4 s: after barrier, its collective ",
     "unbuilt": f": ValueError: two lines (benchmarks/faulty.py:{LINE}); ",

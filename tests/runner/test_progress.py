@@ -65,7 +65,7 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
             clock.now_s += took_s / 2
             bar.case(record(copy_case()))
     bar.walk("launch 2 of 3", [Case("slow", {})])
-    assert "0:11 left, launch 2 of 3, slow" in out.getvalue()
+    assert "launch 2 of 3, slow, 0:11 left" in out.getvalue()
 
 
 def test_a_failure_is_a_line_at_once_without_control_characters(clock: Clock) -> None:
@@ -89,4 +89,5 @@ def test_the_line_is_redrawn_fits_and_goes(clock: Clock, monkeypatch: pytest.Mon
         raise ZeroDivisionError
     *lines, last = out.getvalue().split("\r\x1b[K")
     assert "\n" not in out.getvalue() and all(len(line) < 60 for line in lines) and last == ""
-    assert lines[-1].startswith("[######..................] 0:03 left, launch 1 of 1, tr")
+    assert lines[-1].startswith("[######..................] launch 1 of 1, transfer.")
+    assert lines[-1].endswith(", 0:03 left")
