@@ -89,5 +89,5 @@ def test_the_line_is_redrawn_fits_and_goes(clock: Clock, monkeypatch: pytest.Mon
         raise ZeroDivisionError
     *lines, last = out.getvalue().split("\r\x1b[K")
     assert "\n" not in out.getvalue() and all(len(line) < 60 for line in lines) and last == ""
-    assert lines[-1].startswith("[######..................] launch 1 of 1, transfer.")
+    assert lines[-1].startswith("[######..................] launch 1 of 1, tr")
     assert lines[-1].endswith(", 0:03 left")
