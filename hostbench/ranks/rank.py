@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
+from msgspec import structs
 
 from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable
@@ -251,14 +252,16 @@ class Rank:
     def finish(self) -> Measurement:
         """The bytes that a reading sends; the memory of the steps, without that of the check; the
         check of the data, and what the step noted. Then leave nothing of the case."""
-        noise, seen = measure.noise_since(self.noise), self._sent_by_gloo()
-        memory, proofs = self.device.memory_stats(), measure.proofs_of(self.prepared)
-        findings = {**seen.findings, **measure.findings_of(self.prepared)}
-        self._leave()
-        proofs = {**seen.proofs, **proofs}
-        return Measurement(
-            memory=memory, proofs=proofs, findings=findings, sent=seen.sent, noise=noise
+        noise, sent = measure.noise_since(self.noise), self._sent_by_gloo()
+        finished = structs.replace(
+            sent,
+            noise=noise,
+            memory=self.device.memory_stats(),
+            proofs={**sent.proofs, **measure.proofs_of(self.prepared)},
+            findings={**sent.findings, **measure.findings_of(self.prepared)},
         )
+        self._leave()
+        return finished
 
     def _sent_by_gloo(self) -> Measurement:
         """Rank -> bytes that it sends per step over TCP, in one reading with the barrier after it.

@@ -17,7 +17,7 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import hostbench
@@ -97,14 +97,8 @@ def _import(names: tuple[str, ...], *pardoned: type[BaseException]) -> None:
 
 def _work(worker: Any, out: int, launch: Launch) -> None:
     """The forked worker: never returns. A step that reads its input finds none, for that of this
-    process are the launches; a process that it forked and that came back from it tells nothing."""
-    code, own = 1, os.getpid()
-
-    def tell(message: Message) -> None:
-        if os.getpid() != own:
-            os._exit(code)
-        send(out, message)
-
+    process are the launches."""
+    code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.setsid()
@@ -112,7 +106,7 @@ def _work(worker: Any, out: int, launch: Launch) -> None:
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         send(out, Process(pid=os.getpid()))
-        worker.walk(launch, tell)
+        worker.walk(launch, partial(send, out))
         code = 0
     except BaseException:
         traceback.print_exc()

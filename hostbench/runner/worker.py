@@ -16,8 +16,6 @@ from hostbench.core.records import (
     Measurement,
     Message,
     Started,
-    decoded,
-    encoded,
 )
 from hostbench.core.samples import median
 from hostbench.device import open_device
@@ -104,15 +102,14 @@ class _Worker:
             measurement = self._measurement(work, record, observes=observes)
             failed = [text for text in measurement.proofs.values() if text.startswith("failed")]
             wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
-            measured = replace(
+            finished = replace(
                 record,
                 status="failed" if failed else "ok",
                 reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
                 seconds=median(measurement.end_to_end_s) if measurement.end_to_end_s else None,
                 measurement=measurement.thinned(),
             )
-            as_read = decoded(encoded(measured), CaseRecord)  # it may not be readable
-            return as_read, False
+            return finished, False
         except Unavailable as reason:
             return replace(record, status="skipped", reason=str(reason)), False
         except DeviceLost:

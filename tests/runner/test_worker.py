@@ -1,8 +1,6 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
-import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,13 @@ from msgspec import structs
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.core.processes import children
-from hostbench.core.records import CaseRecord, Done, Launch, Message, Process, Started
+from hostbench.core.records import CaseRecord, Done, Launch, Message, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
-from hostbench.runner import launcher, server, worker
+from hostbench.runner import launcher, worker
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, Plan, choose
 
@@ -318,26 +316,3 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     wrong = "the measuring process could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
         list(launcher.run(Launch(cases=cases)))
-
-
-class Forking:
-    """A worker with a step that forks, and whose child comes back from it."""
-
-    @staticmethod
-    def walk(launch: Launch, tell: Callable[[Message], None]) -> None:
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-        tell(Process(pid=child))
-
-
-def test_a_child_that_comes_back_from_a_step_tells_nothing() -> None:
-    there, out = os.pipe()
-    worker = os.fork()
-    if worker == 0:
-        server._work(Forking, out, Launch(cases=()))
-    os.close(out)
-    os.waitpid(worker, 0)
-    with os.fdopen(there, "rb") as lines:
-        said = [json.loads(line) for line in lines]
-    assert len(said) == 2 and said[1]["pid"] > 0, said
