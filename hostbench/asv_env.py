@@ -66,16 +66,11 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         self, conf: Any, python: str, requirements: dict[str, str], tagged_env_vars: Any
     ) -> None:
         self._python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if python not in (self._python, "same", sys.executable):
+        if python not in (self._python, "same", sys.executable) or requirements:
+            # else numbers would be kept under versions that were not measured
             raise environment.EnvironmentUnavailable(
-                f"hostbench measures with asv's own Python {self._python}, not {python!r}: "
-                "leave `pythons` out of asv.conf.json"
-            )
-        if requirements:  # else numbers would be kept under versions that were not measured
-            raise environment.EnvironmentUnavailable(
-                "hostbench measures with the packages that are installed, not with "
-                f"{', '.join(sorted(requirements))} as asv.conf.json asks: take `req` out of its "
-                "`matrix`, and run asv in an environment that has them"
+                f"hostbench measures with asv's own Python {self._python} and its packages: leave "
+                "`pythons`, and `req` of `matrix`, out of asv.conf.json"
             )
         self._requirements = requirements  # asv's constructor reads it before it sets it
         super().__init__(conf, self._python, requirements, tagged_env_vars)

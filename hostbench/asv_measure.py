@@ -77,26 +77,26 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
     )
     bar = Bar(sys.stdout)
     with bar, Launcher(bar.tick, bar.started) as launcher:
-        recorded = session.record(
+        (run,), end, why = session.record(
             asv_results(root),
             [header],
             session.records(plan, [launcher], bar, observes=True),
             session.Host(before=host_facts, collect=partial(collect, torch_state=torch_state)),
             plan.num_gpus(),
         )
-    if recorded.end == "interrupted":
+    if end == "interrupted":
         raise KeyboardInterrupt
     unreached = {
         case_key(case): {
             "status": "failed",
-            "reason": recorded.why,
+            "reason": why,
             "version": workloads[case.workload].version,
             "samples": [],
         }
         for case in plan.cases
-        if recorded.why
+        if why
     }
-    return {**unreached, **summarize(recorded.runs[0].records)}
+    return {**unreached, **summarize(run.records)}
 
 
 def _chosen(

@@ -28,6 +28,4 @@ def is_storable(seconds: float) -> bool:
     return FIRST_S <= seconds < END_S
 
 
-YEARS = "the years 1678 to 2261"
-"""Those that are whole in nanoseconds since the epoch in 64 bits."""
 FIRST_S, END_S = epoch_s("1678-01-01T00:00:00Z"), epoch_s("2262-01-01T00:00:00Z")

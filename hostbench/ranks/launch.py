@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.ranks.blame import RankState, Reply, answers
-from hostbench.ranks.pool import GRACE_S, Child, Deadline, end
+from hostbench.ranks.pool import GRACE_S, Child, end
 from hostbench.ranks.rank import GroupConfig, RankConfig
 from hostbench.ranks.world import Hello, Member
 
@@ -30,7 +30,7 @@ VARIABLE = "HOSTBENCH_AGENTS"
 JOIN_S = 300.0  # for the ranks to start: importing torch from a shared disk takes minutes
 SILENT_S = 3600.0  # without a message: an agent takes rank 0 for dead
 LEAVE_S = 10.0  # for the agents to read the last message, while rank 0 keeps the store
-STATES_SHARE = 0.15  # of an order's time: for the agents to say how far their ranks are
+STATES_SHARE = 0.12  # of a case's deadline: for the agents to say how far their ranks are
 LOOK_SHARE = 0.01  # of a case's deadline: an agent whose rank is busy looks for a message so often
 SIGNAL_S = 0.05  # while the ranks start or leave, rank 0 answers Ctrl-C so soon
 LOST_S = 1.0  # for a rank whose pipe is closed to end
@@ -97,17 +97,17 @@ class Agents:
 
     def __init__(self, group: GroupConfig) -> None:
         """Raises Unavailable for another number than the launcher has started."""
-        self._mail = Mail(connect(Member.from_environ()))
+        self._group, self._mail = group, Mail(connect(Member.from_environ()))
         world: list[Member] = self._mail.get("world", JOIN_S)
         if group.num_ranks != len(world):
             raise Unavailable(f"for another number of ranks; the launcher started {len(world)}")
         self.names = [member.name for member in world]
         self._mail.drop("message", ("fork", group, Counter(member.node for member in world)))
 
-    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
+    def ask(self, until: float, order: str, *arguments: Any) -> list[Any]:
         """As a Pool's. Raises DeviceLost as well, where an agent or the store is gone."""
         replies: dict[int, Reply] = {}
-        late = [deadline.at]
+        late = [until]
         try:
             number = self._mail.drop("message", ("order", order, arguments))
             box, num = f"reply/{number}", len(self.names)
@@ -115,7 +115,8 @@ class Agents:
                 replies[rank] = reply
                 if reply.kind != "done":
                     late.append(time.monotonic() + LOST_S + GRACE_S)
-            return answers(replies, lambda _: self._states(deadline), deadline.given_s, self.names)
+            patience_s = self._group.patience_s
+            return answers(replies, lambda _: self._states(until), patience_s, self.names)
         except dist.DistNetworkError as error:
             reason = str(error).partition("\n")[0]
             raise DeviceLost(
@@ -126,8 +127,8 @@ class Agents:
         with contextlib.suppress(dist.DistNetworkError):  # the store is gone, and the agents end
             self._mail.drop("message", ("end",))
 
-    def _states(self, deadline: Deadline) -> list[RankState]:
-        until = deadline.at + STATES_SHARE * deadline.given_s
+    def _states(self, until: float) -> list[RankState]:
+        until += STATES_SHARE * self._group.deadline_s
         box = f"reply/{self._mail.drop('message', ('state',))}"
         states: dict[int, RankState] = dict(self._mail.take(box, len(self.names), lambda: until))
         if gone := [name for rank, name in enumerate(self.names) if rank not in states]:

@@ -18,10 +18,9 @@ from hostbench.core.samples import median
 from hostbench.measure.measure import EVENT_DELAY_S, Reading, sample, warm_up
 from hostbench.measure.workload import Workload
 from hostbench.ranks.launch import VARIABLE, Agents
-from hostbench.ranks.pool import Deadline, Pool
+from hostbench.ranks.pool import Pool
 from hostbench.ranks.rank import DOCUMENTED, GroupConfig
 
-DEADLINE_SHARE = 0.8  # of the case's: the rest is for telling who is to blame, and ending ranks
 CHUNK = 5  # iterations per order, at most: the clock is looked at between orders
 
 Ask = Callable[..., list[Any]]  # an order and its arguments -> every rank's answer
@@ -109,20 +108,20 @@ class Ranks:
         group = GroupConfig(device, options.backend, options.ranks or 1, self._deadline_s)
         if group in self._refused:
             raise self._refused[group]
-        deadline = Deadline.after(DEADLINE_SHARE * self._deadline_s)
+        until = time.monotonic() + group.patience_s
         try:
             if group != self._group:
                 self.close()
                 self._pool, self._group = self._make(group), group
                 try:
-                    ranks = self._pool.ask(deadline, "join", self._is_observed)
+                    ranks = self._pool.ask(until, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:
                     if isinstance(reason, Unavailable) or group in self._failed:
                         self._refused[group] = reason
                     self._failed.add(group)
                     raise
                 self._findings = {name: any(own.get(name) for own in ranks) for name in ranks[0]}
-            yield partial(self._pool.ask, deadline)
+            yield partial(self._pool.ask, until)
         except BaseException:
             self.close()
             raise

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch.distributed as dist
 
@@ -23,17 +23,6 @@ GRACE_S = 0.5  # after the first bad reply: for the others to tell who is to bla
 LEAVE_S = 10.0  # after its pipe closed: for a rank to give back its device and end
 REAP_S = 2.0  # after SIGKILL: one that is stuck in a driver dies when the driver lets it go
 _POLL_S = 0.001
-
-
-class Deadline(NamedTuple):
-    """A moment by time.monotonic, and how long it was away when it was set."""
-
-    at: float
-    given_s: float
-
-    @classmethod
-    def after(cls, seconds: float) -> "Deadline":
-        return cls(time.monotonic() + seconds, seconds)
 
 
 class Child:
@@ -115,6 +104,7 @@ class Pool:
     """The ranks of one host, each with its own device of the kind that is named."""
 
     def __init__(self, group: GroupConfig) -> None:
+        self._patience_s = group.patience_s
         num, rendezvous = group.num_ranks, os.memfd_create("hostbench-rendezvous")
         self.names = [f"rank {rank}" for rank in range(num)]
         store = partial(_store, f"/proc/self/fd/{rendezvous}", num)
@@ -126,14 +116,13 @@ class Pool:
         finally:
             os.close(rendezvous)
 
-    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
-        """Every rank's answer, by rank. Raises RankFailure, or Unavailable when one must skip;
-        after either the pool can only be closed."""
+    def ask(self, until: float, order: str, *arguments: Any) -> list[Any]:
+        """Every rank's answer, by rank, given until then (time.monotonic). Raises RankFailure, or
+        Unavailable when one must skip; after either the pool can only be closed."""
         for child in self._children:
             child.order(order, arguments)
         waiting = {child.channel: rank for rank, child in enumerate(self._children)}
         replies: dict[int, Reply] = {}
-        until = deadline.at
         while waiting and (ready := wait(list(waiting), max(0.0, until - time.monotonic()))):
             for channel in ready:
                 assert isinstance(channel, Connection)
@@ -141,7 +130,7 @@ class Pool:
                 replies[rank] = reply = self._children[rank].receive(until)
                 if reply.kind != "done":
                     until = min(until, time.monotonic() + GRACE_S)
-        return answers(replies, self._states, deadline.given_s, self.names)
+        return answers(replies, self._states, self._patience_s, self.names)
 
     def close(self) -> None:
         end(self._children)

@@ -57,7 +57,12 @@ class GroupConfig:
     device: str
     backend: str
     num_ranks: int
-    deadline_s: float  # after so long torch itself ends a collective that hangs
+    deadline_s: float  # a case's; after so long torch itself ends a collective that hangs
+
+    @property
+    def patience_s(self) -> float:
+        """For a case's orders; the rest is for telling who is to blame, and ending ranks."""
+        return 0.8 * self.deadline_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,17 +58,6 @@ class Host:
     """A declared simulation: what happens here meanwhile says nothing of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What the journals hold: a run, or one of each of two sides."""
-
-    paths: tuple[Path, ...]
-    runs: tuple[Run, ...]
-    end: End
-    why: str
-    """Why the device was lost, where it was."""
-
-
 def record(
     results: Path,
     headers: Sequence[RunHeader],
@@ -78,10 +67,11 @@ def record(
     *,
     end_s: float = math.inf,
     why_scratch: Callable[[], str | None] = lambda: None,
-) -> Recorded:
+) -> tuple[tuple[Run, ...], End, str]:
     """Write each record into the journal of its side as it comes, with the facts before, meanwhile
-    and after. After `end_s` (of time.monotonic) it stops, once every side has a record; an
-    interrupt ends it early, with what there is. `why_scratch` is asked once it is over."""
+    and after: (what the journals hold, how it ended, why the device was lost, where it was). After
+    `end_s` (of time.monotonic) it stops, once every side has a record; an interrupt ends it early,
+    with what there is. `why_scratch` is asked once it is over."""
     paths = tuple(journal_path(results, header.run_id) for header in headers)
     end: End = "complete"
     why = ""
@@ -118,7 +108,7 @@ def record(
         at = iso(began + time.monotonic() - began_s)  # the clock may have been set meanwhile
         for journal in journals:
             journal.finish(status, at, scratch)
-        return Recorded(paths=paths, runs=tuple(map(read, paths)), end=end, why=why)
+        return tuple(map(read, paths)), end, why
 
 
 def records(

@@ -121,7 +121,7 @@ class _Worker:
             refusal = self._device.refused_pinning(error) if self._device else None
             if refusal is not None:
                 return replace(record, status="skipped", reason=str(refusal)), False
-            is_fatal = fatal_reason(error) is not None or isinstance(error, MemoryError)
+            is_fatal = fatal_reason(error) is not None
             return _failed(record, error, work.raised_at(error)), is_fatal
 
     def _measurement(self, work: Workload, record: CaseRecord, *, observes: bool) -> Measurement:

@@ -31,6 +31,7 @@ from hostbench.device.simulated_file import MARK
 from hostbench.families import user_families
 from hostbench.measure.workload import Workload
 from hostbench.runner import session
+from hostbench.runner.journal import journal_path
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan
 from hostbench.runner.progress import Bar
@@ -122,7 +123,7 @@ def measure(
     end_s = time.monotonic() + budget_s
     with terminate_as_interrupt():
         with Bar(end_s=end_s) as bar:
-            recorded = session.record(
+            runs, end, why = session.record(
                 setup.results,
                 _headers(setup, codes, scratch),
                 _records(setup, sides, bar, end_s, most),
@@ -131,25 +132,26 @@ def measure(
                 end_s=end_s,
                 why_scratch=why_scratch,
             )
-        if recorded.why:
-            setup.warn(recorded.why)
+        if why:
+            setup.warn(why)
+        journals = {journal_path(setup.results, run.run_id): run for run in runs}
         archived = [
             archive.archive_journal(setup.results, path, run)
-            for path, run in zip(recorded.paths, recorded.runs, strict=True)
+            for path, run in journals.items()
             if run.records
         ]
-        if len(archived) < len(recorded.runs):
-            for path in recorded.paths:
+        if len(archived) < len(runs):
+            for path in journals:
                 path.unlink(missing_ok=True)
             before = "before both sides were measured" if sides else "before anything was measured"
-            if recorded.end == "device lost":
+            if end == "device lost":
                 raise DeviceLost(f"the device was lost {before}")
             raise Interrupted(f"interrupted {before}")
         asv_error = ""
         if tells_asv and setup.device != MARK:
-            is_judged = recorded.end == "complete" and recorded.runs[0].header.scratch is None
-            asv_error = _tell_asv(setup, recorded.runs[0], is_judged)
-    return Measured(runs=tuple(archived), end=recorded.end, asv_error=asv_error)
+            is_judged = end == "complete" and runs[0].header.scratch is None
+            asv_error = _tell_asv(setup, runs[0], is_judged)
+    return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
 
 
 def _headers(setup: Setup, codes: Sequence[Checkout], scratch: str | None) -> list[RunHeader]:

@@ -1,6 +1,7 @@
 """What the pool's parent decides: scripted ranks, no processes."""
 
 import os
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks import pool, rank
 from hostbench.ranks.lockstep import Ranks
-from hostbench.ranks.pool import Deadline
 from hostbench.ranks.rank import GroupConfig, RankConfig
 from tests.fakes.fake_cuda import cuda_machine
 
@@ -52,8 +52,8 @@ class Script:
         self.num_iterations = 0
         self.names = ["rank 0 on a", "rank 1 on b"]
 
-    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
-        assert deadline.given_s == 8.0
+    def ask(self, until: float, order: str, *arguments: Any) -> list[Any]:
+        assert 0 < until - time.monotonic() <= 8.0
         self.orders.append((order, *arguments))
         if order == "iterate":
             self.num_iterations += arguments[0]
