@@ -1,10 +1,9 @@
 """What came back from the ranks, and who is to blame when not every one is done. Pure.
 
-A rank that is lost takes the collective of the others with it, so the first to complain is often
-not the culprit. A process that ended comes first, then an error of a rank's own, then a rank that
-is stopped, then what others may have caused: an abort, an error inside a collective. Of ranks that
-say nothing one that called another operation than the others, in the first collective where they
-differ; then the one that entered the fewest collectives, or that others have left behind in one.
+The first to complain is often not the culprit. A process that ended comes first, then an error of a
+rank's own, then a rank that is stopped, then what others may have caused: an abort, an error inside
+a collective. Of ranks that say nothing one that called another operation than the others; then the
+one that entered the fewest collectives, or that others have left behind in one.
 """
 
 from collections import Counter
@@ -24,9 +23,7 @@ class Reply:
     value: Any = None
     text: str = ""  # why it skips, what it raised, how it ended
     traceback: str | None = None
-    by_others: bool = False
-    """Another rank may be to blame: it raised inside a collective, was aborted, as NCCL's watchdog
-    does, or does not end."""
+    by_others: bool = False  # it may be: raised in a collective, aborted, or a process that stays
 
 
 Replies = Mapping[int, Reply]
@@ -37,13 +34,11 @@ Replies = Mapping[int, Reply]
 class RankState:
     """How far a rank has come, as its parent sees it from outside."""
 
-    entered: int
-    left: int
-    """Collectives entered since it joined its group, and how many of them it has left again."""
+    entered: int  # collectives, since it joined its group
+    left: int  # how many of them it has left again
     operation: str = ""  # the last one entered
     is_stopped: bool = False  # a signal or a debugger holds it
-    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """`collective_logs.Calls`, of one that says nothing only."""
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)  # collective_logs.Calls
 
     def __str__(self) -> str:
         """`inside DDP step, its collective 7 (torch: all_reduce 41)`."""
@@ -62,8 +57,8 @@ def answers(
     waited_s: float,
     names: Sequence[str],
 ) -> list[Any]:
-    """Every rank's answer, by rank. Raises RankFailure, and Unavailable where one must skip: only
-    then are `states` asked for. `waited_s` is how long silent ranks were given."""
+    """Every rank's answer, by rank. Raises RankFailure, and Unavailable where one must skip.
+    `waited_s` is how long silent ranks were given."""
     done = [reply.value for _, reply in sorted(replies.items()) if reply.kind == "done"]
     if len(done) == len(names):
         return done
@@ -77,7 +72,7 @@ def answers(
 def failure(
     replies: Replies, states: Sequence[RankState], waited_s: float, names: Sequence[str]
 ) -> RankFailure:
-    """The failure that replies amount to of which not all are done, and none is skipped alone."""
+    """The failure that replies amount to of which not all are done."""
     silent = {rank: state for rank, state in enumerate(states) if rank not in replies}
     stopped = [rank for rank, state in silent.items() if state.is_stopped]
     bad = [rank for rank, reply in replies.items() if reply.kind in ("lost", "raised")]
@@ -102,17 +97,13 @@ def _silent(silent: Mapping[int, RankState]) -> tuple[list[int], str]:
     """Who of them keeps the others waiting, and how that can be told, in front of a state."""
     if disagreeing := _disagreeing(silent):
         return disagreeing
-    progress = {  # by what torch counts, too: inside DDP
-        rank: (state.entered, max((number for _, number in state.recorded), default=0))
-        for rank, state in silent.items()
+    progress = {
+        rank: (state.entered, state.left, max((number for _, number in state.recorded), default=0))
+        for rank, state in silent.items()  # torch counts those inside DDP, too
     }
     behind = [rank for rank in silent if progress[rank] == min(progress.values())]
-    if len(behind) < len(silent) or len(silent) == 1:
-        return behind, ""
-    inside = [rank for rank, state in silent.items() if state.left < state.entered]
-    if 0 < len(inside) < len(silent):
-        return inside, "others have left that collective; "
-    return behind, "none is behind the others: which one is to blame cannot be told; "
+    is_alone = len(behind) < len(silent) or len(silent) == 1
+    return behind, "" if is_alone else "which one is to blame cannot be told; "
 
 
 def _disagreeing(silent: Mapping[int, RankState]) -> tuple[list[int], str] | None:

@@ -1,7 +1,6 @@
 """Ranks over many hosts: each process that torchrun, srun or mpirun starts is one rank's agent. It
 forks a fresh child for each group of ranks, so it must not have run any torch operation. Rank 0
-conducts: what a pool has in pipes is a row of messages in the launcher's store, which every agent
-carries out, and a box of replies to each.
+conducts: it puts messages into the launcher's store, and every agent its replies.
 """
 
 import contextlib
@@ -25,8 +24,7 @@ from hostbench.ranks.rank import GroupConfig, RankConfig
 from hostbench.ranks.world import Hello, Member
 
 _dist: Any = dist  # torch leaves some of these without types
-VARIABLE = "HOSTBENCH_AGENTS"
-"""Set for the workers of rank 0: their ranks are the agents' children, and not their own."""
+VARIABLE = "HOSTBENCH_AGENTS"  # set for the workers of rank 0: their ranks are the agents' children
 JOIN_S = 300.0  # for the ranks to start: importing torch from a shared disk takes minutes
 SILENT_S = 3600.0  # without a message: an agent takes rank 0 for dead
 LEAVE_S = 10.0  # for the agents to read the last message, while rank 0 keeps the store
@@ -37,8 +35,8 @@ LOST_S = 1.0  # for a rank whose pipe is closed to end
 
 
 def connect(member: Member, group: str = "all", *, conducts: bool = False) -> Any:
-    """This run's part of the launcher's store, for a group of its own. Who conducts serves it where
-    the launcher does not, as torchrun does. Raises BrokenError."""
+    """This run's part of the launcher's store, for a group of its own. Who conducts serves it,
+    unless torchrun does. Raises BrokenError."""
     address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     serves = conducts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     patience = timedelta(seconds=JOIN_S)

@@ -48,8 +48,7 @@ class Child:
             self.channel.send((name, arguments))
 
     def receive(self, until: float) -> Reply:
-        """The next reply, once there is one; or how the process ended whose pipe is closed, which a
-        driver may hold for seconds, or for good."""
+        """The next reply; or how the process ended whose pipe is closed. A driver may hold it."""
         with contextlib.suppress(EOFError, OSError):
             return cast(Reply, self.channel.recv())
         if not _have_ended([self], min(until, time.monotonic() + LEAVE_S)):
@@ -136,8 +135,7 @@ class Pool:
         end(self._children)
 
     def _states(self, replies: Replies) -> list[RankState]:
-        """Then end who is silent, and would not leave by the end of its pipe: not before all have
-        been seen, for the collectives of the others fail with it."""
+        """Then end who is silent: not before all have been seen, for the others fail with it."""
         states = [child.state(rank not in replies) for rank, child in enumerate(self._children)]
         for rank, child in enumerate(self._children):
             if rank not in replies:
@@ -146,7 +144,6 @@ class Pool:
 
 
 def _store(path: str, num_ranks: int) -> Any:
-    """The ranks of one host meet in a file in memory: no port and nothing to clean up. gloo then
-    talks over the loopback interface."""
+    """The ranks of one host meet in a file in memory; gloo talks over the loopback interface."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     return dist.FileStore(path, num_ranks)  # type: ignore[attr-defined]

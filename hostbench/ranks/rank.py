@@ -328,8 +328,8 @@ class Rank:
 
     def observe(self, case: Case, traced: bool = False) -> Measurement:
         """One reading, seen by the device, and what the GPU sends meanwhile; or its trace, which
-        begins when all ranks are there. Proof `kernels`: each collective was one at least; not of
-        one rank alone, which needs none. Then leave nothing of the case."""
+        begins when all ranks are there. Proof `kernels`: each collective was one at least, if there
+        are several ranks. Then leave nothing of the case."""
         self.build(case)
         counters, start = self.config.counters, 0
         before = counters.entered
