@@ -121,7 +121,7 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
         ({"baseline": {"size": 2}}, r"the baseline .* is none of the axes' choices"),
         ({"axes": {"device": DEVICES, "bytes": (1,)}}, "must equal parameters"),
         ({"axes": {"size": (1,), "device": DEVICES}}, "must equal parameters"),
-        ({"values": (1, 1.5)}, "size=1.5. cannot be typed: .* a value is True, False"),
+        ({"values": (1, 1.5)}, "size=1.5. cannot be typed: a value is True, False"),
         ({"values": (1, True)}, r"size has \(1, True\): a case needs a value, and each once"),
         ({"values": ("1",)}, "size=1. cannot be typed"),
         ({"version": 1}, 'version is 1, not text such as "1"'),
