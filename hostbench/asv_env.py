@@ -2,12 +2,9 @@
 
 asv.conf.json names it with a leading dot (`".hostbench.asv_env"`), or asv ignores it. The commit's
 package and its benchmarks/ are copied into a folder of their own, which comes first on the
-benchmark's path: an editable install of hostbench in the same interpreter is never measured by
-mistake. The environment's name has neither a path nor torch's version in it, so that one machine
-writes one series; which torch it was is in the archive.
-
-In a project of one's own the installed hostbench is copied, for every commit, and the project's
-package is each commit's, as it is or as pip builds it (`vcs.build`).
+benchmark's path: an editable install of hostbench is never measured by mistake. In a user's project
+the installed hostbench is copied, and the project's package is each commit's (`vcs.build`). The
+environment's name has neither a path nor torch's version in it: one machine writes one series.
 """
 
 import contextlib

@@ -86,17 +86,12 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         )
     if end == "interrupted":
         raise KeyboardInterrupt
-    unreached = {
-        case_key(case): {
-            "status": "failed",
-            "reason": why,
-            "version": workloads[case.workload].version,
-            "samples": [],
-        }
-        for case in plan.cases
-        if why
-    }
-    return {**unreached, **summarize(run.records)}
+    entries = summarize(run.records)
+    for case in plan.cases if why else ():  # asv would take one without an entry for a skip
+        version = workloads[case.workload].version
+        lost = {"status": "failed", "reason": why, "version": version, "samples": []}
+        entries.setdefault(case_key(case), lost)
+    return entries
 
 
 def _chosen(

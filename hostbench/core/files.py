@@ -40,13 +40,10 @@ def is_url(results: Path | str) -> bool:
 
 def shipped(path: str) -> Path:
     """A file that comes with hostbench, as `docs/...`: beside the package in a checkout, inside it,
-    as `_docs/...`, where it is installed. Raises UsageError."""
+    as `_docs/...`, where it is installed."""
     package = Path(hostbench.__file__).parent
-    inside = package / f"_{path}"
-    file = next((file for file in (package.parent / path, inside) if file.is_file()), None)
-    if file is None:
-        raise UsageError(f"{inside} is missing: install hostbench again")
-    return file
+    beside = package.parent / path
+    return beside if beside.is_file() else package / f"_{path}"
 
 
 class RefusedFileError(OSError):

@@ -147,7 +147,7 @@ class Finish(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str
     """`complete` or `interrupted`."""
     scratch: str | None = None
-    """Of a journal: why the run turned out to be scratch only while it went on."""
+    """Of a journal: why the run turned out to be scratch while it went on."""
 
 
 class Run(Struct, frozen=True, kw_only=True):

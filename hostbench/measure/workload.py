@@ -2,9 +2,7 @@
 asv finds. Knows no torch.
 
 asv imports these files from HEAD with the hostbench of each commit, so nothing is refused here, nor
-is an option that this hostbench does not know. `check_family` refuses, where hostbench itself
-loads a file. asv calls a file's `setup_cache` once, which measures every launch there, and then
-reads the cases one by one with `track_seconds`.
+is an option that this hostbench does not know: `check_family` does, where hostbench loads a file.
 """
 
 import hashlib
@@ -63,8 +61,7 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
     published: str | None = None
     """Which published figures (`limits/published.toml`) a rate may be held against."""
     ranks: Annotated[int, Meta(ge=1)] | None = None
-    """Ranks of the case; None: the worker itself runs the step. All of a family have some, or
-    none."""
+    """None: the worker itself runs the step. All cases of a family have ranks, or none."""
     backend: str = ""
     """Of torch.distributed; that of BACKENDS where nothing is said."""
 
@@ -93,8 +90,7 @@ class Workload:
     rate_of: str = ""
     """What the moved bytes are, where a reader could take them for others."""
     sampling: float = 1.0
-    """Share of the profile's time for warm-up and samples that a case gets: less where each reading
-    is the mean of many steps."""
+    """Share of the profile's time for a case: less where a reading is the mean of many steps."""
     baseline: Mapping[str, AxisValue] = field(default_factory=dict)
     """What the other values of these axes are held against; the first value where it says none."""
 
@@ -215,11 +211,9 @@ _OPTIONS = {"only", "rate_of", "sampling", "baseline", *_PER_CASE}
 def workload(
     *, axes: Mapping[str, tuple[AxisValue, ...]], version: str, **options: Any
 ) -> Callable[[Build], type[Suite]]:
-    """Declare the decorated function as a workload; its family is the name of its file.
-
-    Axis names must be the function's parameter names, in order, `device` first. `options` are
-    those of `_OPTIONS`, which `Workload` and `CaseOptions` explain.
-    """
+    """Declare the decorated function as a workload; its family is the name of its file. Axis names
+    must be the function's parameter names, in order, `device` first. `options` are those of
+    `_OPTIONS`, which `Workload` and `CaseOptions` explain."""
 
     def declare(build: Build) -> type[Suite]:
         known = {name: value for name, value in options.items() if name in _OPTIONS}
@@ -316,10 +310,8 @@ REGISTRY: dict[str, Workload] = {}
 
 
 def prepare(work: Workload, device: Device, case: Case) -> Prepared:
-    """Build the case's step on an opened device.
-
-    Raises Unavailable before anything is built where the device lacks what the case needs.
-    """
+    """Build the case's step on an opened device. Raises Unavailable before anything is built where
+    the device lacks what the case needs."""
     options = work.options(case)
     for ability in options.needs:
         device.require(ability)

@@ -48,11 +48,8 @@ def environment() -> dict[str, str]:
 
 
 class Launcher:
-    """Owns the fork server. Use as a context manager; it leaves no process behind.
-
-    Raises BrokenError when the server cannot start (another copy of hostbench than the caller's
-    answers) or cannot import torch.
-    """
+    """Owns the fork server. Use as a context manager; it leaves no process behind. Raises
+    BrokenError when the server cannot start, is another hostbench, or cannot import torch."""
 
     def __init__(
         self,
@@ -91,17 +88,13 @@ class Launcher:
 
         Raises DeviceLost where the device does not start: a worker for each case that is left would
         only wait for it again. A launch with variables has a fork server that was started with
-        them, of a launcher of its own, kept for the next launch: the server has imported torch,
-        which reads some as it is loaded. Where it does not start with those, these cases fail.
+        them, for torch reads some as it is loaded. Where the device refuses those, its cases fail.
         """
-        launcher = self
-        if launch.variables:
-            key = tuple(sorted(launch.variables.items()))
-            if key not in self._of_variables:
-                joined = {**self._variables, **launch.variables}
-                self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
-            launcher = self._of_variables[key]
-        yield from launcher._run(launch)
+        key = tuple(sorted(launch.variables.items()))
+        if key and key not in self._of_variables:
+            joined = {**self._variables, **launch.variables}
+            self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
+        yield from (self._of_variables[key] if key else self)._run(launch)
 
     def _run(self, launch: Launch) -> Iterator[CaseRecord]:
         self._bystanders = children() - self._server_pids()  # another launcher's server too

@@ -101,11 +101,8 @@ class Plan:
                 )
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
-        """The family's cases of a launch in the order they are measured, shuffled by the seed.
-
-        Cases of one number of ranks and one backend stay together, so that their ranks are started
-        once: then those are shuffled too.
-        """
+        """The family's cases of a launch in the order they are measured, shuffled by the seed. One
+        number of ranks and one backend stay together: their ranks are started once."""
         cases = [case for case in self.cases if case.family == family]
         rng = random.Random(f"{self.seed}-{family}-{launch}")
         rng.shuffle(cases)
@@ -114,11 +111,9 @@ class Plan:
         return tuple(sorted(cases, key=lambda case: pools.index(_ranks(case))))
 
     def turns(self, family: str, launch: int) -> tuple[int, int]:
-        """In which order two sides walk the family in this launch: 0, 1 or 1, 0.
-
-        Of each two launches the first is drawn by the seed and the second turned round (ABBA), so
-        that a steady drift cancels out and a periodic one cannot keep step.
-        """
+        """The order in which two sides walk the family in this launch, 0, 1 or 1, 0. Of two launches
+        the first is drawn by the seed and the second turned round (ABBA): so a steady drift
+        cancels out and a periodic one cannot keep step."""
         first = random.Random(f"{self.seed}-{family}-{launch // 2}-turn").randrange(2)
         first ^= launch % 2
         return first, 1 - first
@@ -169,9 +164,7 @@ def choose(
     quick: bool = False,
 ) -> tuple[Case, ...]:
     """The static cases of `device`, narrowed by selectors (any of them) and to the quick ones.
-
-    Raises UsageError for a selector that selects nothing.
-    """
+    Raises UsageError where nothing is selected."""
     every = [case for work in workloads.values() for case in work.cases()]
     for selector in selectors:
         check_selects(selector, workloads, "")

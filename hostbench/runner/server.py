@@ -1,9 +1,8 @@
 """The fork server: a process that imports torch and does nothing else, forked per launch.
 
-It reads one JSON request per line from stdin and writes JSON lines to stdout. A request is a
-launch; the forked worker writes its messages to the same pipe, then the server adds how the worker
-ended. Forking is safe because no torch operation ever runs in the server: no thread pool, no CUDA
-context. A simulated launch needs no torch: without another the server never imports it.
+It reads launches from stdin, a line of JSON each. The forked worker writes its messages to stdout,
+then the server adds how the worker ended. Forking is safe because no torch operation ever runs in
+the server: no thread pool, no CUDA context. For simulated launches alone it never imports torch.
 
 The server adopts what its workers leave behind and kills it after each launch, and also when its
 own parent is killed, which is why that death reaches it as SIGTERM and not as SIGKILL.
