@@ -111,9 +111,9 @@ class Plan:
         return tuple(sorted(cases, key=lambda case: pools.index(_ranks(case))))
 
     def turns(self, family: str, launch: int) -> tuple[int, int]:
-        """The order in which two sides walk the family in this launch, 0, 1 or 1, 0. Of two launches
-        the first is drawn by the seed and the second turned round (ABBA): so a steady drift
-        cancels out and a periodic one cannot keep step."""
+        """The order in which two sides walk the family in this launch, 0, 1 or 1, 0. Of each two
+        launches the first is drawn by the seed and the second turned round (ABBA), so that a steady
+        drift cancels out and a periodic one cannot keep step."""
         first = random.Random(f"{self.seed}-{family}-{launch // 2}-turn").randrange(2)
         first ^= launch % 2
         return first, 1 - first
