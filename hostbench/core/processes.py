@@ -100,15 +100,13 @@ def is_stopped(pid: int) -> bool:
 
 def describe_exit(status: int) -> str:
     """A wait status in words: `killed by SIGSEGV`, `exit code 3`."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number == signal.SIGKILL:  # as the kernel ends a process when memory is short
-            return "killed by SIGKILL (out of memory? `dmesg` says)"
-        try:
-            return f"killed by {signal.Signals(number).name}"
-        except ValueError:
-            return f"killed by signal {number}"
-    return f"exit code {os.waitstatus_to_exitcode(status)}"
+    if not os.WIFSIGNALED(status):
+        return f"exit code {os.waitstatus_to_exitcode(status)}"
+    number = os.WTERMSIG(status)
+    if number == signal.SIGKILL:  # as the kernel ends a process when memory is short
+        return "killed by SIGKILL (out of memory? `dmesg` says)"
+    names = {int(each): each.name for each in signal.Signals}
+    return f"killed by {names.get(number, f'signal {number}')}"
 
 
 def tcp_bytes_sent() -> int:

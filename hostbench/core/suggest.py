@@ -4,19 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hostbench.core.case import AxisValue, Selector, is_value, typed_value
 
-_ALSO_CALLED = {"gpu": "cuda"}
-"""What people say -> what it is called here, where another name is spelled more like it."""
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'transfer'?)`, or nothing where no name is near; to stand after the word."""
     from difflib import get_close_matches  # only a wrong name needs it
 
-    by_lower = {name.lower(): name for name in known}
-    lowered = word.lower()
-    meant = _ALSO_CALLED.get(lowered, lowered)
-    near = get_close_matches(meant if meant in by_lower else lowered, by_lower, n=1)
-    return f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
+    near = get_close_matches(word, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[AxisValue]]]) -> str:
