@@ -58,7 +58,7 @@ class JournalWriter:
 
     def __init__(self, path: Path, header: RunHeader) -> None:
         self.path = path
-        self._holds_cases = False
+        self.holds_cases = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             hidden = path.with_name(f".{path.name}.new")  # seen only once it is locked and headed
@@ -80,7 +80,7 @@ class JournalWriter:
 
     def case(self, record: CaseRecord) -> None:
         self._write("case", record)
-        self._holds_cases = True
+        self.holds_cases = True
 
     def finish(self, status: str, at: str, scratch: str | None = None) -> None:
         """`scratch`: why the run turned out to be scratch only while it went on. Raises BrokenError
@@ -94,7 +94,7 @@ class JournalWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None and not self._holds_cases:
+        if kind is not None and not self.holds_cases:
             self.path.unlink(missing_ok=True)
         os.close(self._fd)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hostbench import __version__, facts
 from hostbench.core.case import Case
-from hostbench.core.clock import iso, now
+from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord, Measurement, Run, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY
@@ -75,7 +75,6 @@ def record(
     paths = tuple(journal_path(results, header.run_id) for header in headers)
     end: End = "complete"
     why = ""
-    began, began_s = time.time(), time.monotonic()
     with ExitStack() as stack:
         journals = [
             stack.enter_context(JournalWriter(path, header))
@@ -89,14 +88,12 @@ def record(
         for when, of_host in {"before": host.before, **host.others}.items():
             write(when, of_host)
         meanwhile = (lambda *_: None) if host.is_made_up else write
-        without_record = set(range(len(journals)))
         try:
             watch = facts.watching(meanwhile, host.before, num_gpus, pid=host.launcher)
             with watch, closing(measured):
                 for side, case_record in measured:
                     journals[side].case(case_record)
-                    without_record.discard(side)
-                    if time.monotonic() > end_s and not without_record:
+                    if time.monotonic() > end_s and all(j.holds_cases for j in journals):
                         end = "stopped"
                         break
         except KeyboardInterrupt:
@@ -105,9 +102,8 @@ def record(
             end, why = "device lost", str(error)
         write("after", host.collect())
         status, scratch = "complete" if end == "complete" else "interrupted", why_scratch()
-        at = iso(began + time.monotonic() - began_s)  # the clock may have been set meanwhile
         for journal in journals:
-            journal.finish(status, at, scratch)
+            journal.finish(status, now(), scratch)
         return tuple(map(read, paths)), end, why
 
 

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -280,18 +279,6 @@ def test_a_clock_that_was_set_back_is_named(results: Path) -> None:
     err = hostbench(*SIMULATED, "--case", ONE).err
     assert f"run {later['run_id']} of this machine began later than now" in err
     assert "timedatectl" in err and len(runs_of(results)) == 2
-
-
-@pytest.mark.parametrize("step_s", [-86_400, 86_400])
-def test_a_clock_that_is_set_while_it_measures(
-    step_s: int, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, steps_s = time.time, list[int]()
-    monkeypatch.setattr(time, "time", lambda: clock() + sum(steps_s))
-    monkeypatch.setattr(measure, "Launcher", meanwhile(lambda: steps_s.append(step_s)))
-    out = hostbench(*QUICK).out
-    assert steps_s and only(results).is_whole
-    assert int(re.findall(r" 8 launches, (\d+) s · ", out)[0]) < 3600
 
 
 # list and the rest
