@@ -61,7 +61,7 @@ def test_the_cpu_device_shows_what_torch_did_in_each_thread(stage: Path) -> None
     ("args", "said"),
     [
         ((CASE, "-o", "a.svg"), "the trace is JSON: -o a.svg.json"),
-        (("overlap[schedule=copy_stram]",), "did you mean 'copy_stream'?"),
+        (("overlap[schedule=copy_stram]",), "schedule is never 'copy_stram'; it is "),
         (("overlap",), "cases: name one, as 'overlap.pipeline["),
         (("overlap",), "`hostbench list overlap --cases` names them all"),
         (("overlap.pipeline[",), "cannot read"),

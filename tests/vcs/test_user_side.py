@@ -296,7 +296,7 @@ def test_asv_has_the_package_of_the_commit_that_it_checked_out(
 def test_what_asv_would_have_to_install_is_refused() -> None:
     """Its numbers would be kept under versions that were not measured."""
     config = asv_conf.Config.from_json(CONFIG)
-    with pytest.raises(EnvironmentUnavailable, match="not with numpy as asv"):
+    with pytest.raises(EnvironmentUnavailable, match="leave `pythons`, and `req`"):
         asv_env.HostbenchEnvironment(config, "same", {"numpy": "1.26"}, {})
 
 
