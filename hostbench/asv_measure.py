@@ -76,7 +76,7 @@ def _measure(workloads: Mapping[str, Workload]) -> dict[str, dict[str, Any]]:
         by="asv",
     )
     bar = Bar(sys.stdout)
-    with bar, Launcher(bar.tick, bar.started) as launcher:
+    with bar, Launcher(bar.tick) as launcher:
         (run,), end, why = session.record(
             asv_results(root),
             [header],

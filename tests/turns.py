@@ -34,7 +34,7 @@ class Toy(InProcess):
 
     walked: list[tuple[str, int, tuple[Any, ...]]]
 
-    def __init__(self, tick: Any, started: Any, root: Path, _: Any) -> None:
+    def __init__(self, tick: Any, root: Path, _: Any) -> None:
         super().__init__()
         text = (root / "hostbench" / "speed").read_text()
         self.speed = text.split()[0].replace("HERE", str(root))

@@ -54,14 +54,13 @@ class Launcher:
     def __init__(
         self,
         tick: Callable[[], None] = lambda: None,
-        started: Callable[[Case], None] = lambda _: None,
         root: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`tick` is called about once a second while a worker is busy, `started` per case. `root`
-        holds the `hostbench` that is measured; without it, the caller's own is. `variables` join
-        the environment of the workers; an empty one leaves it."""
-        self._tick, self._started = tick, started
+        """`tick` is called about once a second while a worker is busy. `root` holds the `hostbench`
+        that is measured; without it, the caller's own is. `variables` join the environment of the
+        workers; an empty one leaves it."""
+        self._tick = tick
         self._variables = dict(variables or {})
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
@@ -93,7 +92,7 @@ class Launcher:
         key = tuple(sorted(launch.variables.items()))
         if key and key not in self._of_variables:
             joined = {**self._variables, **launch.variables}
-            self._of_variables[key] = Launcher(self._tick, self._started, self._root, joined)
+            self._of_variables[key] = Launcher(self._tick, self._root, joined)
         yield from (self._of_variables[key] if key else self)._run(launch)
 
     def _run(self, launch: Launch) -> Iterator[CaseRecord]:
@@ -124,7 +123,6 @@ class Launcher:
             message = self._next(deadline)
             if isinstance(message, Started):
                 if begun is None:
-                    self._started(message.record.case)
                     deadline = time.monotonic() + launch.deadline_s
                 begun = message
             elif isinstance(message, Done):

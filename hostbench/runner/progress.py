@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from hostbench.core import units
-from hostbench.core.case import Case, typed_value
+from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord
 
 _BAR = 24
@@ -28,7 +28,7 @@ class Bar:
         self._out = out or sys.stderr
         self._is_live = self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._total = self._done = self._min_for_eta = 0
-        self._launch = self._what = ""
+        self._what = ""
         self._began_s = self._printed_s = time.monotonic()
         self._end_s = end_s
 
@@ -42,23 +42,15 @@ class Bar:
         """`total`: cases times launches. `min_for_eta`: how many of them tell the time that the
         rest takes: a launch of every family, for cases of some take far longer."""
         self._total, self._min_for_eta, self._done = total, min_for_eta, 0
-        self._began_s = time.monotonic()
 
     def walk(self, what: str, cases: Iterable[Case]) -> None:
         """A worker is about to walk these cases."""
-        self._launch = what
         self._what = f"{what}, {', '.join(dict.fromkeys(case.family for case in cases))}"
         self.tick(always=True)
 
-    def started(self, case: Case) -> None:
-        """A worker begins with this case."""
-        if not self._done:
-            self._began_s = time.monotonic()  # the worker's start is paid once
-        axes = ",".join(typed_value(name, value) for name, value in case.values.items())
-        self._what = f"{self._launch}, {case.workload}[{axes}]"
-        self.tick()
-
     def case(self, record: CaseRecord) -> None:
+        if not self._done:
+            self._began_s = time.monotonic()  # the first worker's start is paid once
         self._done += 1
         if record.status == "failed":
             self._write(units.one_line(f"failed: {record.case}: {record.reason}") + "\n")
@@ -73,13 +65,13 @@ class Bar:
         now_s = time.monotonic()
         if not (self._is_live or always or now_s - self._printed_s >= _LINE_EVERY_S):
             return
-        share = self._done / self._total if self._total else 1.0
         left = ""
         if math.isfinite(self._end_s):
             left = f", at most {units.format_duration(self._end_s - now_s)} left"
-        elif self._done and self._done >= self._min_for_eta:
-            left = f", {units.format_duration((now_s - self._began_s) * (1 / share - 1))} left"
-        filled = round(_BAR * share)
+        elif self._done > 1 and self._done >= self._min_for_eta:
+            a_case_s = (now_s - self._began_s) / (self._done - 1)
+            left = f", {units.format_duration(a_case_s * (self._total - self._done))} left"
+        filled = round(_BAR * self._done / self._total) if self._total else _BAR
         what = units.one_line(f"[{'#' * filled}{'.' * (_BAR - filled)}] {self._what}")
         width = shutil.get_terminal_size().columns - len(left) - 1
         self._write(what[:width] + left if self._is_live else f"{what}{left}\n")

@@ -189,9 +189,8 @@ def _records(
     """(index of the journal, record)."""
     with ExitStack() as stack:
         launchers = [
-            stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
-            for side in sides
-        ] or [stack.enter_context(Launcher(bar.tick, bar.started))]
+            stack.enter_context(Launcher(bar.tick, side.root, side.variables)) for side in sides
+        ] or [stack.enter_context(Launcher(bar.tick))]
         if most is None:
             records = session.records(setup.plan, launchers, bar, observes=not sides)
         else:

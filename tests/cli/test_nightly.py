@@ -134,7 +134,7 @@ class Story:
 class OfSide(InProcess):
     """With the package of one commit, in this process."""
 
-    def __init__(self, tick: Any, started: Any, root: Path, variables: Any) -> None:
+    def __init__(self, tick: Any, root: Path, variables: Any) -> None:
         super().__init__()
         self.package = declared(variables)
 
@@ -152,11 +152,11 @@ class OfSide(InProcess):
 
 def launcher(*args: Any) -> Any:
     """Of the working tree, and of a side of what is measured again."""
-    return OfSide(*args) if len(args) > 2 else InProcess()
+    return OfSide(*args) if len(args) > 1 else InProcess()
 
 
 def launcher_with_processes(*args: Any) -> Any:
-    return Launcher(*args) if len(args) > 2 else InProcess()
+    return Launcher(*args) if len(args) > 1 else InProcess()
 
 
 @pytest.fixture(scope="module")
