@@ -21,7 +21,7 @@ def package_of(root: Path, tree: Path, folder: Path) -> OwnPackage:
     the asv.conf.json that is followed. Raises UsageError where it cannot be built."""
     if not asv_config.is_built(root, tree):
         return unbuilt(root, tree)
-    timeout_s = asv_config.read(root, "install_timeout").install_timeout
+    timeout_s = asv_config.read(root).install_timeout
     words = ("install", "--no-deps", "--no-input", "--target", str(folder), str(tree))
     environ = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PIP_USER")}
     try:

@@ -86,7 +86,7 @@ sys.exit(code)
         ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
         ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "it is 1KiB, 4KiB")),
         ((*SIMULATED, "--case", "transfer[size=9]"), ("has no axis 'size'", "device, nbytes,")),
-        ((*SIMULATED, "--case", "transfer[device=gpu]"), ("'gpu' (did you mean 'cuda'?)",)),
+        ((*SIMULATED, "--case", "transfer[device=gpu]"), ("'gpu'; it is cuda, cpu",)),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
         (
             (*SIMULATED, "--case", "transfer[device=cpu]"),

@@ -73,7 +73,7 @@ def test_it_is_ignored_by_other_devices(declare: Any, monkeypatch: pytest.Monkey
     [
         ("linkk = 1", "unknown field `linkk`"),
         ("x = y", "Invalid value (at line 1"),
-        ("[slowdown]\n'No case' = 2", "cannot read case 'No case'"),
+        ("[slowdown]\n'transfer[' = 2", "cannot read 'transfer['"),
         ("noise = 2.0", "`$.noise`"),
     ],
 )
