@@ -73,14 +73,13 @@ class Ranks:
                 return Measurement(proofs=proofs)  # no time of wrong results
             about_sent, sent = _sent(finished)
             medians = [median([end for end, _ in own[-len(timed) :]]) for own in per_rank]
-            return Measurement(
+            return structs.replace(
+                finished[0],
                 end_to_end_s=tuple(end for end, _ in timed),
                 call_s=tuple(call for _, call in timed),
                 device_s=tuple(map(max, zip(*by_rank, strict=True))),
                 findings={**self._findings, **finished[0].findings, **about_sent},
                 proofs=proofs,
-                memory=finished[0].memory,
-                noise=finished[0].noise,
                 ranks={str(rank): seconds for rank, seconds in enumerate(medians)},
                 sent=sent,
             )
