@@ -204,6 +204,7 @@ def chart(
     line = points[points["y"].notna() & points["kind"].isin((MEASURED, SCRATCH))]
     pieces = [field("series:N"), field("version:N")]
     thin: Spec = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
+    size = 14 if is_many or height < TALL / 2 else 60
     interval = points[points["low"].notna() & (points["kind"] == MEASURED) & (not is_many)]
     layers = [
         layer(levels, "rect", {"opacity": 0.12, "clip": True}, **span, y=low, y2=high, **color),
@@ -211,7 +212,7 @@ def chart(
         layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         layer(levels, "rule", {"strokeWidth": 2.5, "clip": True}, **span, y=y, **color),
         layer(interval, "rule", charts.WHISKER, x=x, y=low, y2=high, **color),
-        _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, names, 14 if is_many else 60),
+        _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, names, size),
     ]
     return charts.sized(layers, height, len(points))
 
