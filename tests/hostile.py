@@ -159,7 +159,6 @@ STORED: dict[str, tuple[Content, str]] = {
     "shelf/aaaaaa18-x.json": (of_asv(results=NAMES), ""),
     "shelf/aaaaaa19-x.json": (of_asv(results={EVIL: NAMES["x.time_0"]}), ""),
     "shelf/aaaaaa20-x.json": (results_of([10**400]), "OverflowError"),
-    "shelf/aaaaaa21-x.json": (of_asv(version=1), "before 2018"),
     "bent/machine.json": (b"{", "is damaged"),
     "bent/aaaaaa01-x.json": (of_asv(), ""),
     "shelf/machine.json": ({"machine": EVIL, "cpu": EVIL, "ram": math.nan}, ""),

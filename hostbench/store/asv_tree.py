@@ -114,8 +114,6 @@ class AsvMachine:
         a warning, for what asv did not write."""
         try:
             data = _decoded(raw)
-            if data.get("version") == 1:
-                raise ValueError("its format is from before 2018: `asv update` converts it")
             commit, requirements = str(data["commit_hash"]), data.get("requirements") or {}
             run_id = f"asv-{commit[:8]}-{data.get('env_name') or ''}"
             about = {
