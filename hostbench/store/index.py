@@ -56,7 +56,7 @@ def elsewhere(results: str) -> Path:
     return folder
 
 
-def open_table(results: Path, rebuild: bool = False) -> tuple[ResultTable, list[str]]:
+def open_table(results: Path) -> tuple[ResultTable, list[str]]:
     """The table of a results folder as it is now, and warnings of what belongs to no file in it; a
     damaged table is made anew, and a folder without results gets none beside it.
 
@@ -69,9 +69,9 @@ def open_table(results: Path, rebuild: bool = False) -> tuple[ResultTable, list[
     update = _Update(results, files, warnings.append)
     if files and not _REFUSED.search(str(folder)):
         with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
-            return _opened(update, folder, rebuild), warnings
+            return _opened(update, folder), warnings
     try:
-        return _opened(update, elsewhere(str(results.resolve())), rebuild), warnings
+        return _opened(update, elsewhere(str(results.resolve()))), warnings
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
@@ -79,18 +79,17 @@ def open_table(results: Path, rebuild: bool = False) -> tuple[ResultTable, list[
         ) from error
 
 
-def _opened(update: "_Update", folder: Path, rebuild: bool) -> ResultTable:
+def _opened(update: "_Update", folder: Path) -> ResultTable:
     """One process at a time, where the file system can lock: others need not read the same."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (ignore := folder / ".gitignore").exists():
         ignore.write_text("# made by hostbench from the results; delete it at will\n*\n")
     url = str(folder / "points")
     with locked(folder / "lock"):
-        if not rebuild:
-            with contextlib.suppress(*DAMAGE, DecodeError):
-                stored = ResultTable(url)
-                if stored.description == DESCRIPTION:
-                    return update.into(stored)
+        with contextlib.suppress(*DAMAGE, DecodeError):
+            stored = ResultTable(url)
+            if stored.description == DESCRIPTION:
+                return update.into(stored)
         shutil.rmtree(folder / "points", ignore_errors=True)
         return update.into(ResultTable.create(url))
 

@@ -9,9 +9,17 @@ from hostbench.core.errors import BrokenError
 from hostbench.core.files import read_stored
 from hostbench.store import archive
 from hostbench.store.index import open_table
-from hostbench.store.results import open_url, reason
+from hostbench.store.results import open_url
 from hostbench.store.runs import StoredFile
-from hostbench.store.table import DAMAGE, SCHEMA, CommitFailedError, DeltaError, ResultTable, is_in
+from hostbench.store.table import (
+    DAMAGE,
+    SCHEMA,
+    CommitFailedError,
+    DeltaError,
+    ResultTable,
+    is_in,
+    reason,
+)
 
 _ATTEMPTS = 10
 _AT_ONCE = 100

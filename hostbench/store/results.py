@@ -1,10 +1,10 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,11 @@ from hostbench.store.table import (
     TableNotFoundError,
     is_in,
     of_run,
+    reason,
     text,
     to_frame,
+    unreadable,
 )
-
-T = TypeVar("T")
 
 MAX_POINTS = 10_000_000
 """Of a table; of one with more the newest are shown."""
@@ -66,19 +66,14 @@ class Results:
     def __init__(self, where: Path | str) -> None:
         self.folder: Path | None = None if is_url(where) else Path(where)
         """None of a table at a URL: there are no files of asv's, and no triage."""
-        self._url = str(where)
+        self._url, warnings = str(where), list[str]()
         if self.folder is None:
-            self._take(open_url(self._url), [])
+            self._table = open_url(self._url)
         else:
-            self._take(*index.open_table(self.folder))
-
-    def _take(self, table: ResultTable, warnings: Sequence[str]) -> None:
-        self._table = table
-        for name in ("_facts", "counts"):
-            self.__dict__.pop(name, None)
+            self._table, warnings = index.open_table(self.folder)
         # of one moment runs come before asv, what has no time last
         rows = sorted(
-            table.files,
+            self._table.files,
             key=lambda r: (r.first_us is None, r.first_us or 0, r.source == "asv", r.file),
         )
         self.warnings = list(dict.fromkeys([*(w for row in rows for w in row.warnings), *warnings]))
@@ -98,16 +93,6 @@ class Results:
             self._shown_since = f"started_at >= to_timestamp_micros({oldest})"
         ordered = sorted(self._files, key=lambda row: (row.source == "asv", row.file))
         self._ranks = {row.file: rank for rank, row in enumerate(ordered)}
-
-    def _ask(self, ask: Callable[[ResultTable], T]) -> T:
-        """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
-        try:
-            return ask(self._table)
-        except DAMAGE as error:
-            if self.folder is None:
-                raise _unreadable(self._url, error) from error
-            self._take(*index.open_table(self.folder, rebuild=True))
-        return ask(self._table)
 
     @property
     def beside(self) -> Path:
@@ -138,7 +123,7 @@ class Results:
         if self.folder is not None:
             return archive.read(self.folder / row.file)
         where = is_in("file", [row.file])
-        content = self._ask(lambda table: table.of_files("content", where))
+        content = self._table.of_files("content", where)
         return archive.read(Path(row.file), content[row.file])
 
     def facts(self, run: StoredFile) -> dict[str, Facts]:
@@ -153,7 +138,7 @@ class Results:
 
     @cached_property
     def _facts(self) -> dict[str, str]:
-        return self._ask(lambda table: table.of_files("facts"))
+        return self._table.of_files("facts")
 
     def sides(self) -> pd.DataFrame:
         """What is the same in all points of a run (ABOUT), to choose what is compared; the oldest
@@ -170,7 +155,7 @@ class Results:
         oldest run first, with what is the same in the whole run (ABOUT)."""
         by = ("file", "family", "device")
         counts = [f"count(*) filter (where status = '{s}') as \"{s}\"" for s in STATUSES]
-        counted = self._ask(lambda table: table.points(by, "true", *counts))
+        counted = self._table.points(by, "true", *counts)
         rows = counted.to_pandas().astype(dict.fromkeys(by, object))
         rows = rows.sort_values(["family", "device"], kind="stable")
         return self.sides().merge(rows, on="file").drop(columns="file")
@@ -202,7 +187,7 @@ class Results:
         where, read = f"machine = {text(machine)} and {self._shown_since}", dict[str, Any]()
         for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
             some = columns[start : start + _AT_ONCE]
-            rows = self._ask(lambda table, some=some: table.points(some, where))  # type: ignore[misc]
+            rows = self._table.points(some, where)
             read |= {name: rows.column(name).to_pandas() for name in some}
             del rows
             pa.default_memory_pool().release_unused()
@@ -213,7 +198,7 @@ class Results:
         whether it ever had a number (`has_number`)."""
         where = f"machine = {text(machine)}" if self._of_machine(machine) else "false"
         by = ("workload", "case")
-        every = self._ask(lambda table: table.points(by, where, *_OF_A_SERIES))
+        every = self._table.points(by, where, *_OF_A_SERIES)
         rows = every.to_pandas().astype({"workload": object, "case": object})
         ordered: pd.DataFrame = rows.sort_values(["first", "position", "case"], ignore_index=True)
         return ordered[["workload", "case", "has_number"]]
@@ -223,7 +208,7 @@ class Results:
 
     def _shown(self, where: str, columns: Sequence[str] = SHOWN) -> pd.DataFrame:
         """Points by time, what has none last; of one moment those of runs first."""
-        rows = self._ask(lambda table: table.points(columns, where))
+        rows = self._table.points(columns, where)
         if not len(rows):
             return to_frame(SCHEMA.empty_table().select(columns))
         files = rows["file"].combine_chunks()
@@ -259,22 +244,12 @@ def open_url(url: str, *, create: bool = False) -> ResultTable:
         why = f"there is no table at {url} ({reason(error)}); `hostbench publish URL` makes one"
         raise UsageError(why) from error
     except (*DAMAGE, DecodeError, TypeError) as error:
-        raise _unreadable(url, error) from error
+        raise unreadable(url, error) from error
 
 
 def version(url: str) -> int:
     """Another number where something was published. Raises UsageError as `open_url`."""
     return open_url(url).version
-
-
-def _unreadable(url: str, error: Exception) -> UsageError:
-    return UsageError(f"cannot read the table at {url}: {reason(error)}")
-
-
-def reason(error: Exception) -> str:
-    """What a library says, in one line: the last of its causes."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[-1].rpartition("\u21b3\x1b[0m ")[2][:300]
 
 
 def damage(results: Results) -> list[str]:

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import json as structs_json
 
+from hostbench.core.errors import UsageError
+from hostbench.core.files import is_url
 from hostbench.store.points import COLUMNS, NUMBERS, TIMES, FrameRow
 from hostbench.store.runs import StoredFile
 
@@ -122,13 +124,19 @@ class ResultTable:
         return [decode(about) for about in rows["about"].to_pylist()]
 
     def of_files(self, name: str, where: str = "true") -> dict[str, Any]:
-        """Path of a file -> one of its columns, where it has one."""
-        rows = self.ask(("file", name), f"kind = 'file' and {name} is not null and {where}")
+        """Path of a file -> one of its columns, where it has one. Raises UsageError."""
+        rows = self._read(("file", name), f"kind = 'file' and {name} is not null and {where}")
         return dict(zip(rows["file"].to_pylist(), rows[name].to_pylist(), strict=True))
 
     def points(self, columns: Sequence[str], where: str, *counted: str) -> pa.Table:
-        """In no order, text as dictionaries."""
-        return self.ask(columns, f"kind = 'point' and {where}", *counted)
+        """In no order, text as dictionaries. Raises UsageError."""
+        return self._read(columns, f"kind = 'point' and {where}", *counted)
+
+    def _read(self, columns: Sequence[str], where: str, *counted: str) -> pa.Table:
+        try:
+            return self.ask(columns, where, *counted)
+        except DAMAGE as error:
+            raise unreadable(self.url, error) from error
 
     def ask(self, columns: Sequence[str], where: str, *counted: str) -> pa.Table:
         """Columns of the rows `where`, the same rows always in the same order; or, where something
@@ -171,6 +179,18 @@ class ResultTable:
             self._delta.optimize.compact(target_size=_SMALL_BYTES, writer_properties=_WRITER)
             hours = None if "://" in self.url else _RETENTION_H
             self._delta.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+
+
+def unreadable(url: str, error: Exception) -> UsageError:
+    """That a table is damaged, or has gone."""
+    remedy = "" if is_url(url) else "; delete it: it is made anew"
+    return UsageError(f"cannot read the table at {url}: {reason(error)}{remedy}")
+
+
+def reason(error: Exception) -> str:
+    """What a library says, in one line: the last of its causes."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[-1].rpartition("\u21b3\x1b[0m ")[2][:300]
 
 
 def text(value: str) -> str:
