@@ -198,10 +198,15 @@ def trends(
     one_case, one_group = (len(set(column)) == 1 for column in zip(*series, strict=True))
     drawn = dict[str, Trend]()
     for (case, group), rows in zip(series, _rows, strict=False):
-        varies = [words.case(case)] * (not one_case or one_group) + [group] * (not one_group)
-        own = f"{case}@{group}"
+        own, name = f"{case}@{group}", group if one_case else f"{words.case(case)}, {group}"
         events = [event for event in history.events if event.id in (own, f"machine:{group}")]
-        about = ", ".join(varies), unit, DATES[by], events, detectable.get(own)
+        about = (
+            words.case(case) if one_group else name,
+            unit,
+            DATES[by],
+            events,
+            detectable.get(own),
+        )
         drawn[own] = make_trend(rows, *about, most=most // len(series))
     return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
 
@@ -264,8 +269,7 @@ def facts(store: Store, machine: str, run_id: str) -> tuple[dict[str, dict[str, 
     """What was read before a run, and what differs from the machine's run before and may be a
     cause, the likeliest first. Of asv's own file nothing is known."""
     stored = history(store)
-    known = (run for run in stored.runs() if (run.machine, run.run_id) == (machine, run_id))
-    run = next(known, None)
-    if run is None:
-        return {}, []
-    return stored.facts(run).get("before", {}), [*map(str, stored.differences(run))]
+    for run in stored.runs():
+        if (run.machine, run.run_id) == (machine, run_id):
+            return stored.facts(run).get("before", {}), [*map(str, stored.differences(run))]
+    return {}, []
