@@ -17,17 +17,12 @@ import pytest
 from tests.stored import read_tree
 
 TREE = Path(__file__).parent.parent / "data" / "asv_tree"
-FIRST, SECOND = "b380ee2b", "2bbdf677"
+FIRST = "b380ee2b"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return shutil.copytree(TREE, tmp_path / "results")
-
-
-def result_file(tree: Path, commit: str = FIRST) -> Path:
-    (path,) = tree.glob(f"shelf/{commit}-*.json")
-    return path
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
@@ -42,9 +37,9 @@ def read(tree: Path) -> tuple[pd.DataFrame, list[str]]:
     return found.frame, found.warnings
 
 
-def values(rows: pd.DataFrame, benchmark: str, commit: str = FIRST) -> dict[str, Any]:
+def values(rows: pd.DataFrame, benchmark: str) -> dict[str, Any]:
     """What stands between the brackets of each case -> status, value."""
-    own = rows[(rows["workload"] == benchmark) & rows["commit"].str.startswith(commit)]
+    own = rows[(rows["workload"] == benchmark) & rows["commit"].str.startswith(FIRST)]
     found = own[["case", "status", "value"]].itertuples(index=False)
     return {
         case.removeprefix(benchmark).strip("[]"): (status, None if math.isnan(value) else value)
@@ -132,7 +127,8 @@ def test_numbers_that_are_none(tree: Path, results: list[Any], read_as: list[Any
         row[0] = results
         row[5] = [-math.inf, None, None, None]
 
-    change(result_file(tree), edit)
+    (path,) = tree.glob(f"shelf/{FIRST}-*.json")
+    change(path, edit)
     rows, warnings = read(tree)
     assert warnings == []
     assert list(values(rows, "sorting.Sorting.time_sort").values()) == read_as
