@@ -158,8 +158,6 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
         PLAIN, [copy(1.0, memory, nbytes=n) for memory in ("a", "b") for n in (KIB, MIB)],
     ),
     "a single choice keeps its name": (OTHERS, [GATHER]),
-    "of each choice the ranks": (replace(OTHERS, each=("operation",)), [GATHER]),
-    "a rate": (RATE, [copy(1.0, "pageable"), copy(0.5, "pinned")]),
     "a rate that is not known": (RATE, [copy(1.0, "pageable", gb_per_s=None), copy(0.5, "pinned")]),
     "a time that failed its proof is drawn and counts for nothing": (PLAIN, [
         copy(1.0, "pageable"), copy(0.1, "pinned", status="failed", reason="proof failed: stale"),
