@@ -129,10 +129,6 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
     workloads = {case.partition("[")[0] for _, case, _ in comparisons}
     is_ours = any(declared(workload) for workload in workloads)
     interleaved = "`hostbench ab`" if is_ours else "`asv continuous --interleave-rounds`"
-    judged = of_verdicts(comparisons, *CHANGED, "same").values()
-    if in_bytes := sum(one.in_bytes for one in judged):
-        series = units.number_of(in_bytes, "series", "series")
-        yield f"memory in bytes ({series}): slower means more of it"
     of_machine = defaultdict[str, Counter[str]](Counter)
     for (machine, _, _), one in comparisons.items():
         if machine and one.unit == "run" and one.effect is not None:
