@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import main
-from hostbench.core.errors import EXIT_USAGE
-from tests.commands import free_port, hostbench
+from tests.commands import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 HANDSHAKE = (
@@ -100,5 +99,3 @@ def test_it_listens_where_the_environment_says(
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
         assert os.environ["HOSTBENCH_RESULTS"] == str(tmp_path)
-    monkeypatch.setattr("hostbench.__file__", str(tmp_path / "hostbench/__init__.py"))
-    assert "app.py is missing" in hostbench("dashboard", code=EXIT_USAGE).err
