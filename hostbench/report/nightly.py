@@ -11,7 +11,13 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
 from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
@@ -91,9 +97,10 @@ class Tonight:
     @property
     def exit_code(self) -> int:
         """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
-        if self.code is not None:
-            return self.code
-        if of_verdicts(self.compared, "failed") or self.lists["broken"]:
+        if self.code == EXIT_USAGE:
+            return EXIT_USAGE
+        has_failed = of_verdicts(self.compared, "failed") or self.lists["broken"]
+        if self.code == EXIT_FAILED or has_failed:
             return EXIT_FAILED
         if self.slower or self.new:
             return EXIT_REGRESSION
