@@ -36,7 +36,7 @@ from hostbench.report.trend import MOST_DRAWN, TALL, TimeOf, Trend, chart, units
 from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
-from hostbench.store.archive import adopt_orphans
+from hostbench.store.archive import READERS_WAIT_S, adopt_orphans
 from hostbench.store.asv_tree import environment_of
 from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results, version
@@ -82,7 +82,7 @@ def signature(results: str) -> int:
 @st.cache_resource(max_entries=2, show_spinner="Reading what is stored ...")
 def history(store: Store) -> Results:
     if store.folder:
-        adopt_orphans(store.folder, lambda text: None)
+        adopt_orphans(store.folder, lambda text: None, untouched_s=READERS_WAIT_S)
     return Results(store.folder or store.results)
 
 

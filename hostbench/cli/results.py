@@ -31,12 +31,12 @@ def results_folder(named: str | None) -> Path:
 def stored_results(named: str | None) -> Path:
     """The same, and it is there; what was killed or measured by asv is archived first. Raises
     NothingMeasured where it is not."""
-    from hostbench.store.archive import adopt_orphans
+    from hostbench.store.archive import READERS_WAIT_S, adopt_orphans
 
     folder = results_folder(named)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    adopt_orphans(folder, warn)
+    adopt_orphans(folder, warn, untouched_s=READERS_WAIT_S)
     return folder
 
 

@@ -6,6 +6,7 @@ name's ending. Older archives have asv's rows beside it, which nobody reads.
 
 import errno
 import json
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from hostbench.core.records import DAMAGE, FORMAT, Run
 from hostbench.runner import journal
 
 SUFFIX = ".json.gz"
+READERS_WAIT_S = 600.0
+"""Since the last line of a journal: on a shared disk another host's lock may not be seen."""
 
 
 def path_of(results: Path, run: Run) -> Path:
@@ -53,15 +56,18 @@ def archive_journal(results: Path, path: Path, run: Run) -> Run:
     return run
 
 
-def adopt_orphans(results: Path, warn: Warn) -> list[Run]:
+def adopt_orphans(results: Path, warn: Warn, *, untouched_s: float = 0.0) -> list[Run]:
     """Archive every journal whose writer is gone: of runs that were killed, which is said, and
-    whole ones, as asv leaves them. An unreadable one is named and left alone."""
+    whole ones, as asv leaves them. An unreadable one is named and left alone, and one that is not
+    whole and was written to within `untouched_s`."""
     adopted = []
     for path in journal.find(results):
         try:
             if journal.is_alive(path):
                 continue
             run = journal.read(path)
+            if not run.finish and time.time() - path.stat().st_mtime < untouched_s:
+                continue
             if not run.records:
                 path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
                 continue
