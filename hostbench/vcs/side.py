@@ -65,8 +65,7 @@ class Side:
     @property
     def called(self) -> str:
         """`main (1a2b3c4d)`, with what its commit alone does not say."""
-        clean = ", tracked files unchanged" if self.name == WORKING_TREE else ""
-        state = f", {self.code.scratch}" if self.code.scratch else clean
+        state = f", {self.code.scratch}" if self.code.scratch else ""
         return f"{self.name} ({str(self.code.commit)[:8]}{state})"
 
 
