@@ -40,11 +40,6 @@ def counts_bytes(axis: str) -> bool:
     return axis.endswith("bytes")
 
 
-def counts(axis: str) -> bool:
-    """So does one that begins with `num_` hold whole numbers."""
-    return counts_bytes(axis) or axis.startswith("num_")
-
-
 class Case(Struct, frozen=True):
     """One choice on every axis of one workload, in the order of the declaration."""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, convert
 
-from hostbench.core.case import AxisValue, Case, class_name, counts, counts_bytes, read_case
+from hostbench.core.case import AxisValue, Case, class_name, counts_bytes, read_case
 from hostbench.core.errors import raised_at
 from hostbench.core.records import CaseRecord
 from hostbench.core.suggest import did_you_mean
@@ -168,9 +168,8 @@ class Suite:
     def setup(self, cache: Cache | AxisValue, *values: AxisValue) -> None:
         """Skip what the installed commit lacks or this machine cannot do."""
         if not isinstance(cache, dict):  # asv has passed the first value in its place
-            family = self.declared.family
-            call = f"def setup_cache(): return suite.measure({family!r})"
-            raise RuntimeError(f"{family}.py lacks its setup_cache, which measures: add `{call}`")
+            call = f"def setup_cache(): return suite.measure({self.declared.family!r})"
+            raise RuntimeError(f"the file lacks its setup_cache, which measures: add `{call}`")
         entry = self._entry(cache, values)
         if entry["status"] == "skipped":
             raise NotImplementedError(entry["reason"])
@@ -267,8 +266,8 @@ def _check_axes(work: Workload) -> None:
     for axis, values in work.axes.items():
         if not values or any(values.count(value) > 1 for value in values):
             raise ValueError(f"{axis} has {values}: a case needs a value, and each once")
-        if counts(axis) and not all(isinstance(value, int) for value in values):
-            raise ValueError(f"{axis} counts, but {values} are not all whole numbers")
+        if counts_bytes(axis) and not all(isinstance(value, int) for value in values):
+            raise ValueError(f"{axis} counts bytes, but {values} are not all whole numbers")
         for value in values:
             case = Case(work.name, {axis: value})
             if read_case(str(case)) != case:

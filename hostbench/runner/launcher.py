@@ -78,7 +78,7 @@ class Launcher:
         for other in self._of_variables.values():
             other.__exit__()
         self._stop()
-        kill_strays(keep=self._bystanders)
+        kill_strays(keep=self._bystanders)  # what a server that was killed has left behind
         self._log.close()
 
     def run(self, launch: Launch) -> Iterator[CaseRecord]:
@@ -96,7 +96,6 @@ class Launcher:
         yield from (self._of_variables[key] if key else self)._run(launch)
 
     def _run(self, launch: Launch) -> Iterator[CaseRecord]:
-        self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
         while left:
             before = len(left)
@@ -104,7 +103,6 @@ class Launcher:
                 if record.launch == launch.number:  # else it is the evidence of a timed one
                     left.remove(record.case)
                 yield record
-            kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:
                 raise BrokenError(f"the worker ended before its first case: {self._tail()}")
 
@@ -216,9 +214,6 @@ class Launcher:
         with contextlib.suppress(BrokenPipeError), self._server:  # closes its pipes, and waits
             self._server.kill()
         self._server = None
-
-    def _server_pids(self) -> set[int]:
-        return {self._server.pid} if self._server is not None else set()
 
     def _tail(self) -> str:
         self._log.seek(0)
