@@ -44,6 +44,11 @@ def test_kinds(gpu: FakeGpu, during: FakeGpu | None, kinds: list[str]) -> None:
     [
         ("16", "slot", "gpu0: the slot or a switch limits PCIe to x8 of x16"),
         ("8", "fine", "gpu0: link negotiated in full: PCIe Gen5 x8, at most 28.8 GB/s each way"),
+        (
+            *("", "fine"),
+            "gpu0: link negotiated in full, as far as can be read: PCIe Gen5 x8, at most 28.8 GB/s "
+            "each way",
+        ),
     ],
 )
 def test_a_slot_that_is_narrower_than_the_gpu(
