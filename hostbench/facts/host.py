@@ -93,15 +93,25 @@ def cpu_model(root: Path) -> str | None:
 
 
 def usable_cores(num_allowed: int, root: Path = Path("/")) -> int:
-    """Of so many cores by affinity those that the CPU quotas of this process's cgroup (v2) and of
-    its parents let it use; 1 at least."""
-    # Inside a container this path often does not exist: the mount itself is the container's folder.
-    inner = Path((read_text(root / "proc/self/cgroup") or "").removeprefix("0::").strip("/"))
-    for folder in (inner, *inner.parents):
-        limit = root / "sys/fs/cgroup" / folder / "cpu.max"
-        quota, _, period = (read_text(limit) or "").partition(" ")
-        if ".." not in folder.parts and quota.isdigit() and period.isdigit() and int(period):
-            num_allowed = min(num_allowed, max(1, math.ceil(int(quota) / int(period))))
+    """Of so many cores by affinity those that the CPU quotas of this process's cgroups (v1 and v2)
+    and of their parents let it use; 1 at least."""
+    for line in (read_text(root / "proc/self/cgroup") or "0::/").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")  # no controllers: v2
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        inner = Path(path.strip("/"))
+        # Inside a container this path often does not exist: the mount itself is its folder.
+        for folder in (inner, *inner.parents):
+            if controllers:
+                v1 = root / "sys/fs/cgroup/cpu" / folder
+                limit = " ".join(
+                    read_text(v1 / name) or "" for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+                )
+            else:
+                limit = read_text(root / "sys/fs/cgroup" / folder / "cpu.max") or ""
+            quota, _, period = limit.partition(" ")
+            if ".." not in folder.parts and quota.isdigit() and period.isdigit() and int(period):
+                num_allowed = min(num_allowed, max(1, math.ceil(int(quota) / int(period))))
     return num_allowed
 
 

@@ -84,6 +84,15 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path: Path) -> None:
     [
         ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, "num_usable_cores", 2),
         (
+            {
+                "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box/inner\n0::/box\n",
+                "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "300000",
+                "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+            },
+            "num_usable_cores",
+            3,
+        ),
+        (
             {"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"},
             "num_usable_cores",
             5,
