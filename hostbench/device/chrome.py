@@ -18,6 +18,10 @@ from hostbench.device.activity import COLLECTIVE, COMPUTE, Activity
 
 _MAX_BYTES = 2048 * MIB
 """Of a file, and of what it unpacks to."""
+_BARE = re.compile(
+    rb'((?<!\\)"\s*:\s*)(?!(?:true|false|null)\b)[-+]?[A-Za-z][\w/]+(?=\s*[,}])', re.ASCII
+)
+"""A value that is no JSON, which profilers do write: `nan`, `inf`, `N/A` (kineto #105, #131)."""
 _MEMCPY = re.compile(r"(?:Memcpy |Copy)(H|D|P)\w*?[tT]o(D|H|P)\w*(?: \((\w+) -> (\w+)\))?")
 """`Memcpy HtoD (Pageable -> Device)`, and ROCm's `CopyHostToDevice`."""
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -102,8 +106,8 @@ def decode(data: bytes) -> ChromeTrace:
     """The content of a file. Raises ValueError for what is no JSON, or lists no events."""
     with contextlib.suppress(ValueError):
         return _DECODER.decode(data)
-    # NaN, line breaks in names, events of another shape
-    text = data.decode(errors="replace")
+    # bare words, line breaks in names, events of another shape
+    text = _BARE.sub(rb"\1null", data).decode(errors="replace")
     document = msgspec.convert(json.loads(text, strict=False), dict[str, Any])
     rows, events = msgspec.convert(document.get("traceEvents"), list[Any]), list[TraceEvent]()
     for row in rows:

@@ -30,6 +30,7 @@ def k5(**more: Any) -> str:
 
 ODD = {
     "a bare NaN": k5(args={"bytes": 1, "speed": float("nan")}),
+    "bare words": k5(args={"a": "inf", "b": "N/A"}).replace('"inf"', "inf").replace('"N/A"', "N/A"),
     "a line break in a name": k5().replace("k5", "k5\n"),
     "a byte that is not UTF-8": k5().replace("k5", "k5\udcff"),
     "a number as text": k5(args={"correlation": "12"}),
