@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from hostbench.core import journal
 from hostbench.core.records import Run
-from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.results import frame_of_run
 

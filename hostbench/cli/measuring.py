@@ -22,6 +22,7 @@ from hostbench.core.errors import (
     DeviceLost,
     UsageError,
 )
+from hostbench.core.journal import run_id
 from hostbench.core.processes import become_subreaper
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
@@ -31,7 +32,6 @@ from hostbench.measure.workload import Workload
 from hostbench.report.comparison import between
 from hostbench.report.doctor import torch_trouble, without_cuda
 from hostbench.report.screen import screen
-from hostbench.runner.journal import run_id
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.runner.session import Host
 from hostbench.store import archive

@@ -17,9 +17,9 @@ from hostbench import __version__, facts
 from hostbench.core.case import Case
 from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost
+from hostbench.core.journal import JournalWriter, journal_path, read, run_id
 from hostbench.core.records import CaseRecord, Measurement, Run, RunHeader
 from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY
-from hostbench.runner.journal import JournalWriter, journal_path, read, run_id
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan, fitting
 from hostbench.runner.progress import Bar

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
-from hostbench.core import files
+from hostbench.core import files, journal
 from hostbench.core.errors import DataError, HostbenchError, Warn
 from hostbench.core.files import (
     RefusedFileError,
@@ -24,7 +24,6 @@ from hostbench.core.files import (
     write_atomic,
 )
 from hostbench.core.records import DAMAGE, FORMAT, Run
-from hostbench.runner import journal
 
 SUFFIX = ".json.gz"
 READERS_WAIT_S = 600.0

@@ -23,6 +23,7 @@ from hostbench.core.errors import (
     UsageError,
     Warn,
 )
+from hostbench.core.journal import journal_path
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -31,7 +32,6 @@ from hostbench.device.simulated_file import MARK
 from hostbench.families import user_families
 from hostbench.measure.workload import Workload
 from hostbench.runner import session
-from hostbench.runner.journal import journal_path
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, STANDARD, Plan
 from hostbench.runner.progress import Bar

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.runner import journal
+from hostbench.core import journal
 from tests.runner.test_faults import faulty, wait_for_records
 from tests.stored import runs_of
 

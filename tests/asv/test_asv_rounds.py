@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.runner import journal
+from hostbench.core import journal
 from tests import scratch
 from tests.asv_scratch import H2D, WORKER, cells, cpu, small
 from tests.stored import read_tree

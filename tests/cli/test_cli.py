@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
+from hostbench.core import journal
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -30,7 +31,6 @@ from hostbench.core.errors import (
 from hostbench.core.records import CaseRecord, Launch, Measurement, Run
 from hostbench.facts.software import TorchState
 from hostbench.families import load
-from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.points import case_rows
 from hostbench.vcs import measure

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hostbench.core import journal
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.core.processes import with_descendants
 from hostbench.device import simulated_file
 from hostbench.judge.two_sides import LEAST_RUNS
-from hostbench.runner import journal
 from hostbench.store import archive, nights
 from hostbench.store.results import Results
 from tests import own_project

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.journal import JournalWriter, journal_path
 from hostbench.core.records import (
     CaseRecord,
     Done,
@@ -31,7 +32,6 @@ from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner import worker
-from hostbench.runner.journal import JournalWriter, journal_path
 
 COPY, CREATE = (next(iter(load((family,)))) for family in ("transfer", "allocation"))
 """The first workload of each: a copy to the device, and a new tensor."""

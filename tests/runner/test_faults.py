@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.core import journal
 from hostbench.core.records import Run
-from hostbench.runner import journal
 from hostbench.store.points import case_rows
 from tests import scratch
 from tests.conftest import SOAK

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.errors import DataError
+from hostbench.core.journal import JournalWriter
 from hostbench.core.records import Run
-from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive
 from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped, write_journal
 from tests.stored import runs_of

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.core import journal
 from hostbench.core.errors import UsageError
+from hostbench.core.journal import JournalWriter
 from hostbench.core.records import Run
-from hostbench.runner import journal
-from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive
 from tests.fakes.builders import FACTS, copy_case, create_case, failed, header, record, skipped
 from tests.stored import read_tree
