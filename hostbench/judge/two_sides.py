@@ -69,7 +69,7 @@ class TwoSides:
     interleaved: tuple[Sequence[float], Sequence[float]] | None = None
     """The launches of each side, if interleaved with the other side's: then nothing else counts."""
     machine: str = ""
-    """Its series say together how much runs differ."""
+    """Its series say together how much runs differ. Empty where machines are compared."""
     in_bytes: bool = False
 
 
@@ -181,7 +181,8 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
     )
     if sides.interleaved is None:
         lacks = max(0, LEAST_RUNS - 1 - _degrees(logs))
-        more = f"{number_of(lacks, 'more run')} or both interleaved will decide"
+        more = f"{number_of(lacks, 'more run')} (not scratch)"
+        more += f"{' or both interleaved' * bool(sides.machine)} will decide"
         return replace(observed, why=f"made one after the other; {more}" if lacks else "")
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"

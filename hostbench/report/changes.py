@@ -131,7 +131,8 @@ def evidence_lines(event: Event) -> list[str]:
     """The evidence for its cause, a line each; commits in one."""
     series = "other series of this machine" if event.case else "series of this machine"
     lines = [WORDS[own.kind].format(text=own.text, series=series) for own in event.evidence]
-    words = {True: "most likely", False: "less likely"}
+    has_likely = any(commit.is_likely for commit in event.commits)
+    words = {True: "most likely", False: "less likely" if has_likely else "most likely"}
     if event.cause == "environment":  # a fact did it
         words = dict.fromkeys(words, "commits in between")
     parts = []

@@ -66,14 +66,20 @@ class Compared:
 def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
     """Two sides of what is stored."""
     series, lacking = read(first, second, history)
-    comparisons, notes = in_order({**compare(series), **lacking}), list[str]()
+    judged, names = compare(series), [first.called, second.called]
+    for key, sides in series.items():
+        own = (sides.first, sides.second)[sides.older]
+        if own and judged[key].unit == "run" and judged[key].num[sides.older] > len(own):
+            names[sides.older] += ", with the runs before it"
+            break
+    comparisons, notes = in_order({**judged, **lacking}), list[str]()
     if facts := dict.fromkeys(differing(first, second)):
         notes.append(
             f"the sides differ in more than what is compared ({'; '.join(facts)}), and all of it "
             "counts"
         )
     notes += _notes(comparisons)
-    return Compared(names=(first.called, second.called), comparisons=comparisons, notes=notes)
+    return Compared(names=(names[0], names[1]), comparisons=comparisons, notes=notes)
 
 
 def between(history: Results, both: "Measured") -> Compared:
@@ -140,9 +146,10 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
                 f"the machine (throttling, a driver); {interleaved} tells"
             )
     if undecided := of_verdicts(comparisons, "undecided").values():
-        launches = "more launches (measured with --launches 20) or a quieter machine"
-        by_runs = any(one.unit == "run" for one in undecided)
-        helps = f"{interleaved} or more runs" if by_runs else launches
+        helps = "more launches (measured with --launches 20) or a quieter machine"
+        if any(one.unit == "run" for one in undecided):
+            are_machines = any(not machine for machine, _, _ in comparisons)
+            helps = f"{f'{interleaved} or ' * (not are_machines)}more runs (not scratch)"
         yield f"{len(undecided)} undecided: {helps} will help"
     least = detectable(comparisons)
     if least is not None:

@@ -93,7 +93,7 @@ def test_interleaved_launches_decide() -> None:
 def test_runs_made_one_after_the_other_are_held_against_a_level() -> None:
     single = compare({"": TwoSides(first=[1.0], second=[1.5])})[""]
     assert (single.verdict, single.unit, single.num) == ("undecided", "run", (1, 1))
-    assert single.why == "made one after the other; 4 more runs or both interleaved will decide"
+    assert single.why == "made one after the other; 4 more runs (not scratch) will decide"
     before = [1.0, 1.01, 0.99, 1.02]
     slower = compare({"": TwoSides(first=[1.0], second=[1.5], before=before)})[""]
     assert (slower.verdict, slower.num) == ("slower", (5, 1))

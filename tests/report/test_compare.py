@@ -127,8 +127,11 @@ def test_partial_runs_are_not_judged_and_single_ones_undecided(compare: Shell) -
     assert "4 launches, under 7" in compare.out
     stored(compare.results, OLD, (1.0,))
     assert compare(OLD, NEW) == EXIT_NOTHING_MEASURED
-    assert "1 undecided: `hostbench ab` or more runs will help" in compare.out
-    assert "made one after the other; 4 more runs or both interleaved will decide" in compare.out
+    assert "1 undecided: `hostbench ab` or more runs (not scratch) will help" in compare.out
+    assert (
+        "made one after the other; 4 more runs (not scratch) or both interleaved will"
+        in compare.out
+    )
     level(compare.results, (1.0,))
     assert compare.verdicts(OLD, NEW) == (EXIT_OK, {"faster"})
 
@@ -197,7 +200,8 @@ def test_one_side_alone_is_held_against_the_runs_before_it(compare: Shell) -> No
     title = "the level of the runs before -> 7777777: 1 slower, 1 undecided, 1 same\n"
     assert compare.out.startswith(title) and "7+1 runs" in compare.out
     assert compare("6666666", "7777777") == EXIT_REGRESSION
-    assert compare.out.startswith("6666666 -> 7777777: 1 slower, 1 undecided, 1 same\n")
+    title = "6666666, with the runs before it -> 7777777: 1 slower, 1 undecided, 1 same\n"
+    assert compare.out.startswith(title)
     assert compare("7777777", "6666666") == EXIT_OK
     assert "1+7 runs" in compare.out
     assert compare("machine:shelf") == EXIT_USAGE
@@ -212,6 +216,10 @@ def test_runs_and_machines_are_sides_too(compare: Shell) -> None:
     assert compare.verdicts(*sides) == (EXIT_NOTHING_MEASURED, both)
     compare(*sides)
     assert f"run:{second} (scratch: quick): 1 not measured" in compare.out
+    stored(compare.results, OLD, (1.5,), machine="third")
+    assert compare("machine:left", "machine:third") == EXIT_NOTHING_MEASURED
+    assert "made one after the other; 4 more runs (not scratch) will decide" in compare.out
+    assert "1 undecided: more runs (not scratch) will help" in compare.out
     level(compare.results, (1.5,), machine="third")
     assert compare("machine:left", "machine:third") == EXIT_REGRESSION
     assert f"{SHOWN[0]}\n" in compare.out
@@ -312,7 +320,7 @@ def test_another_projects_tree_has_a_level_too(
     assert "has no run that may be judged: measure it" in compare.err
     exit_code, rows = compare.rows(commits[1], commits[2])
     assert exit_code == EXIT_NOTHING_MEASURED
-    why = "made one after the other; 3 more runs or both interleaved will decide"
+    why = "made one after the other; 3 more runs (not scratch) or both interleaved will decide"
     assert {row["why"] for row in rows if row["verdict"] == "undecided"} == {why}
     compare(commits[1], commits[2])
     assert "undecided: `asv continuous --interleave-rounds` or more runs" in compare.out
