@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hostbench import __version__, facts
 from hostbench.core.case import Case
-from hostbench.core.clock import now
+from hostbench.core.clock import iso, now
 from hostbench.core.errors import DeviceLost
 from hostbench.core.journal import JournalWriter, journal_path, read, run_id
 from hostbench.core.records import CaseRecord, Measurement, Run, RunHeader
@@ -75,6 +75,7 @@ def record(
     paths = tuple(journal_path(results, header.run_id) for header in headers)
     end: End = "complete"
     why = ""
+    began, began_s = time.time(), time.monotonic()
     with ExitStack() as stack:
         journals = [
             stack.enter_context(JournalWriter(path, header))
@@ -102,8 +103,9 @@ def record(
             end, why = "device lost", str(error)
         write("after", host.collect())
         status, scratch = "complete" if end == "complete" else "interrupted", why_scratch()
+        at = iso(began + time.monotonic() - began_s)  # the clock may have been set meanwhile
         for journal in journals:
-            journal.finish(status, now(), scratch)
+            journal.finish(status, at, scratch)
         return tuple(map(read, paths)), end, why
 
 

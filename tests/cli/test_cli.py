@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -279,6 +280,17 @@ def test_a_clock_that_was_set_back_is_named(results: Path) -> None:
     err = hostbench(*SIMULATED, "--case", ONE).err
     assert f"run {later['run_id']} of this machine began later than now" in err
     assert "timedatectl" in err and len(runs_of(results)) == 2
+
+
+def test_a_clock_that_is_set_while_it_measures(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, steps_s = time.time, list[int]()
+    monkeypatch.setattr(time, "time", lambda: clock() + sum(steps_s))
+    monkeypatch.setattr(measure, "Launcher", meanwhile(lambda: steps_s.append(86_400)))
+    out = hostbench(*QUICK).out
+    assert steps_s and only(results).is_whole
+    assert int(re.findall(r" 8 launches, (\d+) s · ", out)[0]) < 3600
 
 
 # list and the rest
