@@ -11,7 +11,8 @@ from typing import Any
 from hostbench.cli.measuring import Measuring, measure_case
 from hostbench.cli.output import show, typed_again
 from hostbench.cli.results import results_folder
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured
+from hostbench.core.case import parse_series
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.units import format_change
 from hostbench.judge.two_sides import CHANGED, half
@@ -26,10 +27,14 @@ def execute(*, series: str, good: str, bad: str, **measuring: Any) -> int:
     """Exit code 0 where the commit was found, 3 where the ends do not differ today, or only commits
     are left that cannot be measured. In a clone git checks nothing out, so that nothing of the
     checkout moves; each step runs here, with the commit that is to be measured."""
-    options, case = Measuring(**measuring), series.partition("@")[0]
+    options, machine = Measuring(**measuring), parse_series(series).machine
+    case = series.partition("@")[0]
     root, _ = repository(results_folder(options.results))
     good, bad = known_commit(root, good), known_commit(root, bad)
     ends, comparison = measure_case(replace(options, case=(case,)), good, bad)
+    here = ends.runs[0].header.machine
+    if machine not in (None, here):
+        raise UsageError(f"the series is of machine {machine}, this is {here}: go there")
     if comparison.effect is None or comparison.verdict not in CHANGED:
         raise NothingMeasured(
             f"{good[:8]} and {bad[:8]} do not differ when they are interleaved "

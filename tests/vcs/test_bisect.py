@@ -82,6 +82,9 @@ def test_a_step_of_the_environment_is_no_commits(root: Path) -> None:
     commit(root, "1.001")
     said = hostbench(*BISECT, "HEAD~1", "--bad", "HEAD", code=EXIT_NOTHING_MEASURED).err
     assert "do not differ when they are interleaved (same)" in said
+    elsewhere = ("bisect", f"{CASE}@elsewhere", *BISECT[2:], "HEAD~1", "--bad", "HEAD")
+    said = hostbench(*elsewhere, code=EXIT_USAGE).err
+    assert "the series is of machine elsewhere, this is " in said
 
 
 def test_a_series_is_one_case(root: Path) -> None:
