@@ -262,7 +262,7 @@ def interleave(
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
         setup = replace(setup, plan=replace(setup.plan, cases=cases, profile=profile))
         measured = measure(setup, sides, scratch=scratch, budget_s=budget_s, most=most)
-    return replace(measured, sides=sides, notes=notes)
+    return replace(measured, sides=sides, notes=[*notes, *side.not_followed(root)])
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hostbench
-from hostbench.core import own_package
+from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import asv_results, source_folder
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
@@ -176,6 +176,13 @@ def scratch(root: Path) -> str | None:
     folder = _workloads(root)
     is_other = folder is not None and repo.differ(root, None, None, [f":(top){folder}"])
     return "workloads with uncommitted changes" if is_other else None
+
+
+def not_followed(root: Path) -> list[str]:
+    """What a project's asv.conf.json says of its build that both sides leave aside."""
+    has_command = not is_hostbench(root) and asv_config.read(root).build_command
+    text = f"build_command of {asv_config.CONFIG} is not followed: pip builds what it can"
+    return [text] if has_command else []
 
 
 def _variables(root: Path, tree: Path, folder: Path) -> dict[str, str]:

@@ -178,7 +178,11 @@ def test_pip_builds_the_package_into_a_folder_of_its_own(
     commit(root, 2)
     installed = Path(pytest.__file__).parent.parent
     before = sorted(installed.iterdir())
+    assert side.not_followed(root) == []
+    configure(root, build_command=["make all"])
     found = package(make(root, "HEAD", tmp_path / "a"))
+    (note,) = side.not_followed(root)
+    assert "build_command of asv.conf.json is not followed" in note
     assert (Path(found.folder) / "mine.py").read_text() == "NUM_BYTES = 2\n"
     assert Path(found.folder).is_relative_to(tmp_path) and found.names == ("mine",)
     assert sorted(installed.iterdir()) == before
