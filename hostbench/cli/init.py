@@ -2,6 +2,7 @@
 stays as it is."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,6 @@ def _files(root: Path, package: str | None) -> Iterator[tuple[Path, str]]:
             yield benchmarks / "steps.py", recipe("project/steps.py")
     yield results / ".gitignore", recipe("project/results.gitignore")
     ignored = recipe("project/root.gitignore")
-    yield root / ".gitignore", ignored.replace("RESULTS", short(results))
+    yield root / ".gitignore", ignored.replace("RESULTS", os.path.relpath(results, root))
     for path, name in RECIPES.items():
         yield root / path, recipe(name)

@@ -127,6 +127,15 @@ def test_what_is_there_is_left(root: Path) -> None:
     assert "git is to ignore .asv/ and __pycache__/, and to keep numbers/\n" in said
 
 
+def test_in_a_subfolder_the_file_for_git_says_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "src").mkdir()
+    monkeypatch.chdir(root / "src")
+    hostbench("init")
+    assert "goes to results/, and" in (root / ".gitignore").read_text()
+
+
 def link_out(root: Path, name: str) -> None:
     (root / name).symlink_to(root.parent, target_is_directory=True)
 
