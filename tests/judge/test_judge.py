@@ -61,11 +61,12 @@ def test_changes_are_found_where_they_are(
     assert places(detect(values)) == expected
 
 
-def test_provisional_becomes_confirmed_and_never_both() -> None:
-    values = series(0.01, (80, 1.0), (40, 1.1))
+@pytest.mark.parametrize("old", [18, 20, 80])  # also where as many points are new as old
+def test_provisional_becomes_confirmed_and_never_both(old: int) -> None:
+    values = series(0.01, (old, 1.0), (40, 1.1))
     states = []
-    for num in range(80, 121):
-        found = [c for c in detect(values[:num]) if abs(c.index - 80) <= 3]
+    for num in range(old, old + 41):
+        found = [c for c in detect(values[:num]) if abs(c.index - old) <= 3]
         assert len(found) <= 1, num
         states += [c.state for c in found]
     assert states[0] == "provisional" and states[-1] == "confirmed"

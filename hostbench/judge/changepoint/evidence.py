@@ -4,7 +4,7 @@
 """
 
 import math
-from statistics import median
+from statistics import median_low
 
 import numpy as np
 
@@ -83,8 +83,9 @@ def bounded_gain(both: Floats, before: Floats, after: Floats, near: float) -> fl
     The scale is that of the unsplit stretch, at least `near`, so a new level has to last: a session
     of a few points cannot save more than a few points.
     """
-    off = both - median(both.tolist())
-    scale = max(near, MAD_TO_SIGMA * median(np.abs(off).tolist()))
+    # The low median is a point: that of as many old as new ones would lie between the levels.
+    off = both - median_low(both.tolist())
+    scale = max(near, MAD_TO_SIGMA * median_low(np.abs(off).tolist()))
     units = np.concatenate([before, after, off])
     kept = np.exp((units * units) * (-0.5 / scale**2))
     num = len(off)
