@@ -20,6 +20,7 @@ from msgspec import structs
 from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
+from hostbench.core.records import environment_of
 from hostbench.families.question import Row
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
@@ -37,7 +38,6 @@ from hostbench.report.trend import trend as make_trend
 from hostbench.report.write import markdown
 from hostbench.store import triage
 from hostbench.store.archive import READERS_WAIT_S, adopt_orphans
-from hostbench.store.asv_tree import environment_of
 from hostbench.store.points import STATUSES
 from hostbench.store.results import ABOUT, Results, version
 

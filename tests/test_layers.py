@@ -162,6 +162,7 @@ def check_unloaded(imports: str, which: str) -> None:
 def test_importing_costs_nothing() -> None:
     """Of `hostbench --help` it is tested where it is run."""
     check_unloaded("hostbench.cli.hosts", "m == 'torch'")
+    check_unloaded("hostbench.judge.history, hostbench.judge.night", "m == 'deltalake'")
     check_unloaded("hostbench.facts, hostbench.cli.doctor", "m in ('torch', 'numpy', 'pynvml')")
 
 

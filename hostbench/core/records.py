@@ -295,6 +295,13 @@ def encoded(record: Struct | Mapping[str, Any]) -> bytes:
     return json.dumps(to_builtins(record)).encode() + b"\n"
 
 
+def environment_of(run_id: str) -> str | None:
+    """asv's environment in such a run_id; None for hostbench's own, whose points continue a run's
+    series, and for the id of a run."""
+    name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
+    return None if not name or name.startswith("hostbench-") else name
+
+
 def decoded(text: str | bytes, kind: type[T]) -> T:
     """The record in a line of JSON. Raises ValueError, which says where it is wrong."""
     return convert(json.loads(text), kind)

@@ -20,10 +20,10 @@ import pandas as pd
 from msgspec import Struct
 
 from hostbench.core.arrays import Floats
+from hostbench.core.records import environment_of
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.changepoint.detector import log_seconds
 from hostbench.judge.changepoint.levels import Integers
-from hostbench.store.asv_tree import environment_of
 
 NEEDED = (
     "case commit committed_at run_id started_at version status unit seconds scratch num_samples"

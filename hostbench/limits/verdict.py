@@ -28,8 +28,8 @@ class LinkVerdict:
 
 
 def link_verdicts(facts: Facts, loaded: Facts | None = None) -> list[LinkVerdict]:
-    """At least one verdict for every GPU that answers: what is wrong, else that it is fine.
-    `loaded` are facts read while copies ran, where there are any."""
+    """What is wrong with the link of every GPU that answers, else that it is fine; nothing of one
+    whose figures are declared. `loaded`: facts read while copies ran, where there are any."""
     groups = gpu_groups(facts)
     return [verdict for group in groups for verdict in _of_gpu(facts, loaded or {}, group)]
 
@@ -53,7 +53,7 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[LinkVerdict]:
             is_known = not link.is_pcie or widest == 16 or own_width is not None
             read = "" if is_known else ", as far as can be read"  # a wider card may be in there
             yield verdict("fine", "ok", f"{group}: link negotiated in full{read}: {most}")
-    elif text_of(facts, group, "name") is not None:
+    elif text_of(facts, group, "name") is not None and "simulation" not in facts:
         remedy = "compare the measured rates with those published for this GPU"
         yield verdict("unknown", "note", f"{group}: {link}", remedy)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from hostbench.core.errors import NothingMeasured, UsageError
+from hostbench.core.records import environment_of
 from hostbench.core.samples import few_launches, median
 from hostbench.core.suggest import did_you_mean
 from hostbench.judge.grid import of_few_launches
 from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides
 from hostbench.store import nights
-from hostbench.store.asv_tree import environment_of
 from hostbench.store.results import SETUP, Results
 
 Key = tuple[str, str, str]

@@ -24,7 +24,7 @@ from hostbench.core.case import Case
 from hostbench.core.clock import END_S, FIRST_S
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE, damaged, load_json, read_stored
-from hostbench.core.records import DAMAGE
+from hostbench.core.records import DAMAGE, environment_of
 from hostbench.store.points import STATUSES, axes_of
 from hostbench.store.table import SCHEMA, of_columns
 
@@ -49,13 +49,6 @@ _MAX_LAYOUTS = 16
 
 
 # ---- the tree -----------------------------------------------------------------------------------
-
-
-def environment_of(run_id: str) -> str | None:
-    """asv's environment in such a run_id; None for hostbench's own, whose points continue a run's
-    series, and for the id of a run."""
-    name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
-    return None if not name or name.startswith("hostbench-") else name
 
 
 def load_object(path: Path, warn: Warn) -> dict[str, Any]:

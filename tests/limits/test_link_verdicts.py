@@ -72,3 +72,4 @@ def test_c2c_and_a_link_that_nvml_refuses() -> None:
     (silent,) = link_verdicts({"gpu0": {"name": "NVIDIA X"}})
     assert (silent.kind, silent.text) == ("unknown", "gpu0: the link's speed is not known")
     assert silent.remedy
+    assert not link_verdicts({"gpu0": {"name": "Simulated GPU"}, "simulation": {}})
