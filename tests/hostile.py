@@ -203,8 +203,9 @@ CONFIGS: dict[str, bytes | Callable[[Path], object]] = {
     "results are a number": b'{"results_dir": 5}',
     "results lie outside": b'{"results_dir": "../../../../etc"}',
     "results are markup": json.dumps({"results_dir": EVIL, "repo": EVIL}).encode(),
+    "deep TOML": b"a = " + b"[" * 5000,
 }
-"""As asv.conf.json of a project."""
+"""As asv.conf.json and as pyproject.toml of a project."""
 
 
 def put(path: Path, content: Content) -> None:
@@ -243,6 +244,8 @@ def build(root: Path) -> None:
         put(root / "traces" / name, content)
     for number, content in enumerate(CONFIGS.values()):
         put(root / f"asv.conf.json-{number}" / "asv.conf.json", content)
+        put(root / f"pyproject.toml-{number}" / "pyproject.toml", content)
+        put(root / f"pyproject.toml-{number}" / "asv.conf.json", {"benchmark_dir": "."})
 
 
 ON_SHELF = "--device simulated --machine simulated-shelf --launches 7"
@@ -267,6 +270,7 @@ def commands(root: Path) -> Iterator[tuple[Path, list[str]]]:
     for number in range(len(CONFIGS)):
         for command in ("report", "list", "doctor"):
             yield root / f"asv.conf.json-{number}", [command]
+        yield root / f"pyproject.toml-{number}", ["list"]
 
 
 def everything(root: Path) -> Iterator[dict[str, Any]]:

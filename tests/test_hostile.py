@@ -74,6 +74,7 @@ def test_damage_is_exit_code_4_and_what_is_whole_is_shown(rows: dict[str, Row]) 
     assert [row["code"] for row in of(rows, "asv.conf.json-6: ")] == [2, 2, 4]
     (row,) = of(rows, "asv.conf.json-0: doctor")
     assert row["code"] == 4 and "broken  cannot read " in row["out"] and "CPU " in row["out"]
+    assert {row["code"] for row in of(rows, "pyproject.toml-")} == {0}
     for row in of(rows, "idle"):
         assert row["code"] == 0 and "GPU 0: idle " in row["out"]
     for row in of(rows, "page"):
@@ -117,9 +118,9 @@ def test_nothing_is_written_elsewhere(rows: dict[str, Row], tree: Path) -> None:
     """A table stands beside the results, and what was published where it was asked for."""
     known = {"results", ".results.table", "published", "traces", "secret.json", "project", "home"}
     projects = {path.name for path in tree.iterdir()} - known
-    assert len(projects) == len(hostile.CONFIGS)
+    assert len(projects) == 2 * len(hostile.CONFIGS)
     for name in projects:
-        assert {path.name for path in (tree / name).iterdir()} == {name[:-2]}
+        assert {path.name for path in (tree / name).iterdir()} == {"asv.conf.json", name[:-2]}
     stored = {str(path.relative_to(tree / "results")) for path in (tree / "results").rglob("*.*")}
     assert len(stored - hostile.STORED.keys() - hostile.NIGHTS.keys()) == 12, (
         "the healthy files, a folder, what the night concluded, and six runs"

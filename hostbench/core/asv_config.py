@@ -71,8 +71,8 @@ def is_built(root: Path, source: Path) -> bool:
         return False
     if (source / "setup.py").is_file() or (source / "setup.cfg").is_file():
         return True
-    with suppress(OSError, ValueError):
-        declared = tomllib.loads((source / "pyproject.toml").read_text())
+    with suppress(OSError, ValueError, RecursionError):
+        declared = tomllib.loads(read_stored(source / "pyproject.toml").decode())
         return "project" in declared or "build-system" in declared
     return False
 
