@@ -13,6 +13,9 @@ from hostbench.core.suggest import did_you_mean
 if TYPE_CHECKING:
     from hostbench.store.results import Results
 
+MANY = 100
+"""Files that take seconds to be read."""
+
 
 def results_folder(named: str | None) -> Path:
     """`--results`, or the results of the project whose folder that is, as its asv.conf.json names
@@ -43,9 +46,17 @@ def stored_results(named: str | None) -> Path:
 def open_history(named: str | None, machine: str | None = None) -> "Results":
     """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
     Raises NothingMeasured where it is not there, or has nothing of the machine."""
+    from hostbench.store.index import folder_of
     from hostbench.store.results import Results
 
-    history = Results(named if named and is_url(named) else stored_results(named))
+    if named and is_url(named):
+        history = Results(named)
+    else:
+        folder = stored_results(named)
+        num = sum(1 for _ in folder.glob("*/*.json")) + sum(1 for _ in folder.glob("*/runs/*"))
+        if num > MANY and not folder_of(folder).exists():
+            warn(f"reading {num} files for the first time")
+        history = Results(folder)
     for warning in history.warnings:
         warn(warning)
     check_machine(machine, history.machines())
