@@ -20,13 +20,15 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
-from hostbench.judge.events import MACHINE, RESET, STATES, Event
+from hostbench.judge.events import MACHINE, OLD, RESET, STATES, Event
 from hostbench.judge.history import History, Series
 from hostbench.report.blocks import Column, Page, Table
 from hostbench.report.history import with_subjects
 from hostbench.report.write import values
 
 SHOWN_COMMITS = 3
+STATE_WORDS = {state: state for state in STATES} | {OLD: "still slower"}
+"""What a page calls the state of an event."""
 WORDS = {
     "reset": "{text}",
     "same commit": "the same commit on both sides",
@@ -82,7 +84,7 @@ def page(chosen: History, *, every: bool, root: Path) -> Page:
         stayed = [e for e in steps if e.has_stayed or (e.status == "ended" and e.recent)]
         listed = [event for event in stayed if event.effect > 0 or not event.case]
     left = Counter(event.state for event in steps) - Counter(event.state for event in listed)
-    rest = ", ".join(f"{num} {state}" for state, num in left.items())
+    rest = ", ".join(f"{num} {STATE_WORDS[state]}" for state, num in left.items())
 
     def blocks() -> list[str | Table]:
         resets = []
@@ -160,7 +162,7 @@ def _named(series: str, num_moved: int | None, num_series: int | None) -> str:
 _POINT = ("commit", "committed_at", "started_at", "run_id")
 _LEVELS = ("effect", "low", "high", "before_s", "after_s")
 COLUMNS = (
-    Column(("state", "fails"), "state", lambda state, fails: state),
+    Column(("state", "fails"), "state", lambda state, fails: STATE_WORDS[state]),
     Column(("since", *_POINT), "since", lambda _, c, at, *more: f"{c[:8]} {at[:10]}", right=True),
     Column(("effect",), "change", units.format_change, right=True),
     Column(("low", "high"), "99 % interval", units.format_interval, right=True),

@@ -229,10 +229,11 @@ def _rows_in_words(night: Tonight) -> Iterator[str]:
         groups[one.why if is_open else one.verdict].append((case, one))
     for words in _ORDER:
         if own := groups[words]:
-            (case, worst), most = own[0], ", most of all" if len(own) > 1 else ","
+            case, worst = own[0]
             change = "" if worst.effect is None else f" {units.format_change(worst.effect)}"
+            most = (" most of all" if change else " as") if len(own) > 1 else ""
             because = ": ".join((worst.why, *night.lists.get(_EVIDENCE.get(worst.why, ""), [])[:1]))
-            series = f"{number_of(len(own), 'series', 'series')}{most} {as_typed(case)}{change}"
+            series = f"{number_of(len(own), 'series', 'series')},{most} {as_typed(case)}{change}"
             yield f"{words}: {series} ({because:.200})"
 
 

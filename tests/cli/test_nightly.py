@@ -377,7 +377,7 @@ def test_what_fails_and_what_is_damaged_is_named(story: Story) -> None:
     (path,) = story.results.glob("*/nights/*")
     path.write_bytes(gzip.compress(b'{"run_id": 5}'))
     assert story.night(2) == EXIT_FAILED
-    assert story.answer.startswith("Failed: 2 series, most of all ")
+    assert story.answer.startswith("Failed: 2 series, as ")
     assert "NameError" in story.said and "report --run" in story.said
     assert f"{path} is damaged" in story.answer
     assert "restore it from git or delete it" in story.answer

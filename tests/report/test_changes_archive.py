@@ -148,7 +148,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> N
 @pytest.mark.parametrize(
     ("start", "reset", "said"),
     [
-        (15, NIGHTS, "\nolder  "),
+        (15, NIGHTS, "\nstill slower  "),
         (30, NIGHTS - 5, "\nended  "),
         (15, NIGHTS - 5, "not listed: 1 ended"),
     ],
