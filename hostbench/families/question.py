@@ -313,7 +313,7 @@ class Curve(Question):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Question):
-    """Whether cases show a finding: always, never, or from which size on; and numbers of each."""
+    """Whether cases show a finding: all, some or none; and numbers of each."""
 
     finding: str | Callable[[Row], bool | None] = ""
     """Its name, or whether a case shows it; without one the figures are the answer."""
