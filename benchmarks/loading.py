@@ -174,6 +174,8 @@ class FedLoop:
             expected = self.loader.expected(number % of_epoch if of_epoch else number)
             if not self.device.same_values(note, expected):
                 wrong.add(number)
+        if len(notes) != 2 * NUM_BATCHES:
+            return f"{len(notes) // 2} batches came, not {NUM_BATCHES}"
         return f"batches {sorted(wrong)} did not arrive whole and in order" if wrong else None
 
 

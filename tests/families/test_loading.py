@@ -115,6 +115,9 @@ def test_an_epoch_is_proven_as_the_loop_is(device: CpuDevice) -> None:
     assert prepared.verify() is None
     batch_bytes = FED.batch_size * FED.item_bytes
     assert prepared.copies == {"H2D pageable": NUM_BATCHES * batch_bytes}
+    verify = FedLoop(device, replace(FED, num_batches=5), "blocking").prepared().verify
+    assert verify is not None
+    assert verify() == "5 batches came, not 8"
 
 
 @pytest.fixture
