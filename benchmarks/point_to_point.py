@@ -130,4 +130,5 @@ def ring(device: Device, num_ranks: int, nbytes: int) -> Prepared:
         return step
 
     row = Operation(None, lambda r, n, s: [(following, 0, s)], call, lambda r, n: 1.0)
-    return Exchange("batch_isend_irecv", nbytes, row=row).prepared()
+    mine = Exchange("batch_isend_irecv", nbytes, row=row)
+    return mine.prepared(verify=mine.first_wrong)

@@ -18,6 +18,7 @@ from hostbench.families.operations import OPERATIONS, Operation, Pieces, nccl_se
 from hostbench.measure.measure import Prepared, reading
 from hostbench.ranks.rank import rank_group
 
+ODD_BLOCK = 263  # elements of a rank's block, and one more is left over: what the small check has
 LATE_S = 0.02  # how late a rank comes to a barrier that is checked
 LAST_STEPS = 20  # of which arrivals are looked at: those that were timed last
 _barriers = count()
@@ -103,7 +104,7 @@ class Exchange:
     def __init__(
         self, name: str, nbytes: int, dtype: str = "float32", times: int = 1, row: Any = None
     ) -> None:
-        self.name, self.group, self.nbytes = name, rank_group(), nbytes
+        self.name, self.dtype, self.group, self.nbytes = name, dtype, rank_group(), nbytes
         self.row: Operation = row or OPERATIONS[name]
         rank, num, kind = self.group.rank, self.group.num_ranks, getattr(torch, dtype)
         self.size = rank, num, nbytes // kind.itemsize
@@ -124,12 +125,22 @@ class Exchange:
         else:
             self.result.copy_(self.given)
 
+    def first_wrong(self) -> str | None:
+        """None where every element is right, or none is defined on this rank."""
+        return self.pattern.first_wrong(self.result, self.expected) if self.expected else None
+
     def verify(self) -> str | None:
-        """The first element that is wrong; None where each is right, or none is defined on this
-        rank. Of a barrier, whether it is left before all have come."""
+        """The first element that is wrong; else that of one more call, untimed, of a count that no
+        number of ranks divides, which all ranks make whatever each has found. Of a barrier, whether
+        it is left before all have come."""
         if self.name == "barrier":
             return left_early(self.group.counted(self.name, self.call))
-        return self.pattern.first_wrong(self.result, self.expected) if self.expected else None
+        num_elements = ODD_BLOCK * self.group.num_ranks + 1
+        odd = Exchange(self.name, num_elements * self.given.itemsize, self.dtype, row=self.row)
+        self.group.counted(self.name, odd.call)()
+        self.group.synchronize()
+        wrong = odd.first_wrong()
+        return self.first_wrong() or (wrong and f"of {num_elements} elements {wrong}")
 
     def prepared(self, step: Callable[[], object] | None = None, **options: Any) -> Prepared:
         """The operation, or a step with one in it, its check, and what is documented to be sent."""
@@ -154,15 +165,18 @@ def gathered(mine: Any) -> list[Any]:
 
 
 def left_early(barrier: Callable[[], object]) -> str | None:
-    """Each rank writes into the group's store that it is there, and enters, the last one late. Who
-    leaves must read there that all are."""
-    rank, last, number = dist.get_rank(), dist.get_world_size() - 1, next(_barriers)
+    """Each rank writes into the group's store that it is there, and enters, once the first one
+    late, once the last. Who leaves must read there that all are."""
+    rank, last, is_early = dist.get_rank(), dist.get_world_size() - 1, False
     store = dist.distributed_c10d._get_default_store()
-    keys = [f"hostbench/barrier/{number}/{other}" for other in range(last + 1)]
-    time.sleep(LATE_S * (rank == last))
-    store.add(keys[rank], 1)  # which waits for the store's answer, as `set` does not
-    barrier()
-    return None if store.check(keys) else "it was left before all ranks had entered it"
+    for late in (0, last):
+        number = next(_barriers)
+        keys = [f"hostbench/barrier/{number}/{other}" for other in range(last + 1)]
+        time.sleep(LATE_S * (rank == late))
+        store.add(keys[rank], 1)  # which waits for the store's answer, as `set` does not
+        barrier()
+        is_early |= not store.check(keys)
+    return "it was left before all ranks had entered it" if is_early else None
 
 
 @cache
