@@ -60,7 +60,7 @@ def _shares(whole: Row, rows: Rows) -> Iterator[Figure]:
         low, high = median_interval(shares) if len(shares) >= MIN_FOR_INTERVAL else (None, None)
         alone, all_of_it = map(units.format_seconds, (part.time, whole.time))
         note = f"{alone} alone, the whole {all_of_it}"
-        yield Figure(name, median(shares), "share", low=low, high=high, note=note)
+        yield Figure(name, median(shares), "share", low=low, high=high, notes=(note,))
 
 
 def _reserved(row: Row) -> str:
@@ -71,10 +71,10 @@ def _reserved(row: Row) -> str:
         return "what was reserved was not counted, or differs between launches"
     notes = [f"{_times(reserved, allocated)} is reserved"]
     if (split := row.number("peak_inactive_split")) is not None:
-        notes.append(f"up to {units.format_bytes(split)} free in segments that are in use")
+        notes.append(f"up to {units.format_bytes(split)} free in used segments")
     if retries := row.number("num_alloc_retries"):
         notes.append(f"the cache was given back {units.number_of(int(retries), 'time')}")
-    return "; ".join(notes)
+    return ", ".join(notes)
 
 
 def _pinned(row: Row) -> str:

@@ -42,7 +42,7 @@ def _transfer(row: Row, rows: Rows) -> Iterator[Figure]:
     """Of a collective to which ranks come one after the other; and the waiting before it."""
     waiting, who = format_seconds(row.findings["waiting_s"]), row.findings["last_rank"]
     note = f"after {waiting} of waiting for {who}"
-    yield Figure("transfer", row.findings["transfer_s"], "s", note=note)
+    yield Figure("transfer", row.findings["transfer_s"], "s", notes=(note,))
 
 
 def _sent(row: Row, rows: Rows) -> Iterator[Figure]:
@@ -54,7 +54,7 @@ def _sent(row: Row, rows: Rows) -> Iterator[Figure]:
         return
     factor = OPERATIONS[str(row.axes["operation"])].factor(num)
     note = f"{sent / row.nbytes / factor:.2f} of what bus bandwidth counts"
-    yield Figure("sent of S", sent / row.nbytes, "share", note=note)
+    yield Figure("sent of S", sent / row.nbytes, "share", notes=(note,))
 
 
 # Bus bandwidth, as of nccl-tests, beside that over the fewest ranks.

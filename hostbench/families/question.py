@@ -187,8 +187,8 @@ class Figure:
     """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
     from it, and undecided, where the launches do not tell."""
     reason: str | None = None
-    note: str = ""
-    """What else is known of it, joined by `; `."""
+    notes: tuple[str, ...] = ()
+    """What else is known of it."""
 
     def number(self) -> str:
         """`55.4 GB/s`, `0.85 (0.62-0.89)`; the status where there is none."""

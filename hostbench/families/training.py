@@ -47,7 +47,7 @@ def _held(row: Row, _: Rows) -> Iterator[Figure]:
     """What a rank holds; by DDP that is what one process does."""
     held = [float(row.findings.get(f"{kind}_bytes") or 0) for kind in KINDS]
     parts = [f"{kind} {format_bytes(nbytes)}" for kind, nbytes in zip(KINDS, held, strict=True)]
-    yield Figure("", sum(held), "bytes", note=", ".join(parts))
+    yield Figure("", sum(held), "bytes", notes=(", ".join(parts),))
 
 
 def _over(text: str, workload: str, **more: Any) -> Compare:

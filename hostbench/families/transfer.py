@@ -62,7 +62,7 @@ def asyncness(row: Row, rows: Rows) -> Iterator[Figure]:
     note = f"returns after {units.format_seconds(row.call_s)} of {units.format_seconds(row.time)}"
     if isinstance(is_async, bool) and is_async != (share > 0.5):
         note += ", which the delay probe contradicts"
-    yield Figure("asyncness", share, "share", note=note)
+    yield Figure("asyncness", share, "share", notes=(note,))
 
 
 def _each_tensor(row: Row) -> str:
@@ -116,12 +116,12 @@ def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
     if row.encoded_gb_per_s is not None and rate < question.ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
-    notes += [f"published: {row.published.replace(';', ',')}"] if row.published else []
+    notes += [f"published: {row.published}"] if row.published else []
     if (row.link or "fine") != "fine":
         notes.append(f"what looks wrong: {row.link}")
     elif _is_fine(row) is False:
         notes.append("nothing in the facts says why: look at NUMA placement and other traffic")
-    yield Figure("", rate, "GB/s", note="; ".join(notes))
+    yield Figure("", rate, "GB/s", notes=tuple(notes))
 
 
 def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
@@ -149,13 +149,13 @@ def _won_back(cold: Row, rows: Rows) -> Iterator[Figure]:
         return
     once = units.format_seconds(max(0.0, cold.time - fast.time))
     each = units.format_seconds(slow.time - fast.time)
-    yield Figure("", median(counts), "copies", note=f"{once} once, {each} gained per copy")
+    yield Figure("", median(counts), "copies", notes=(f"{once} once, {each} gained per copy",))
 
 
 def _in_all(row: Row, rows: Rows) -> Iterator[Figure]:
     share = row.number("both_ways_share")
     note = "" if share is None else f"overlapped share of the shorter one {share:.2f}"
-    yield Figure("in all", row.gb_per_s, "GB/s", note=note)
+    yield Figure("in all", row.gb_per_s, "GB/s", notes=(note,))
 
 
 def _ways(kind: type[question.Question], text: str, **asked: Any) -> Iterator[question.Question]:

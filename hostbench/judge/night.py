@@ -37,7 +37,7 @@ def moved(
     lasting: bool,
     passing: bool,
 ) -> dict[KeyT, Comparison]:
-    """The series that moved, with the cause as their `why`, the furthest first: the code's as they
+    """The series that moved, with their cause, the furthest first: the code's as they
     were measured again, others as the night's run has them. `again`: see `cause`."""
     rows = {}
     for key, tonight in suspects.items():
@@ -45,7 +45,7 @@ def moved(
         if why is not None:
             shown = again[key] if why == "code" else tonight
             verdict = CHANGED[0] if (shown.effect or 0.0) > 0 else CHANGED[1]
-            rows[key] = replace(shown, verdict=verdict, why=why)
+            rows[key] = replace(shown, verdict=verdict, why=why, cause=why)
     return dict(sorted(rows.items(), key=lambda item: -abs(item[1].effect or 0.0)))
 
 

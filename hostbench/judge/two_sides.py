@@ -95,7 +95,9 @@ class Comparison:
     slowest one that took 40 % longer than the fastest. None without numbers."""
     in_bytes: bool = False
     why: str = ""
-    """Why it is undecided or not judged; of a night what moved it."""
+    """Why it is undecided or not judged; of a night its cause."""
+    cause: str = ""
+    """Of a series that moved in a night: what moved it, a NightCause (store.nights)."""
 
     @property
     def least(self) -> float:

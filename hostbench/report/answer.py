@@ -21,7 +21,7 @@ CLOSE = 0.25
 matters is why the launches do not tell."""
 BASELINE = "baseline"
 LONG = 60
-"""Characters of a note that stand in one line."""
+"""Characters of notes that stand in one line."""
 _COLUMNS = (
     Column(("choice",), "choice"),
     Column(("figure",), "figure"),
@@ -67,12 +67,14 @@ class Answer:
         return next(iter(shown), self.verdict or self.state)
 
     def rows(self) -> Iterator[dict[str, str]]:
-        """A row for each figure, and one for each further part of a long note."""
+        """A row for each figure; of many words each note has one."""
         has_baseline = any(figure.against == BASELINE for figure in self.figures)
         for figure in self.figures:
             beside = "" if has_baseline else figure.beside
-            note = "; ".join(filter(None, [beside, figure.reason, figure.note]))
-            note, *more = note.split("; ") if len(figure.note) > LONG else [note]
+            notes = [*filter(None, [beside, figure.reason, *figure.notes])]
+            if sum(map(len, figure.notes)) <= LONG:
+                notes = ["; ".join(notes)]
+            note, *more = notes
             row = {"choice": figure.label, "figure": figure.number(), "against": figure.against}
             yield {**row, "note": note}
             yield from ({**dict.fromkeys(row, ""), "note": note} for note in more)
@@ -216,7 +218,7 @@ def figure_of(
         against=against or (difference(conclusion) if conclusion else ""),
         beside=beside,
         conclusion=conclusion,
-        note="; ".join(filter(None, notes)),
+        notes=tuple(filter(None, notes)),
     )
 
 
@@ -276,7 +278,7 @@ def limits(
             limited.append((row.ceiling_gb_per_s * times, number, row))
         if row.published and row.published_low_gb_per_s:
             low = row.published_low_gb_per_s * times
-            published.append(Figure("published", low, "GB/s", note=row.published))
+            published.append(Figure("published", low, "GB/s", notes=(row.published,)))
     if limited:
         limit, _, best = max(limited, key=itemgetter(0))
         size, since = size_axis([best]), ""
@@ -284,5 +286,5 @@ def limits(
             smallest = min(int(row.axes[size]) for *_, row in limited)
             since = f" from {units.format_bytes(smallest)} on"
         if max(number for _, number, _ in limited) < question.ABOVE * limit:
-            yield Figure(f"limit{since}", limit, "GB/s", note=best.ceiling or "")
+            yield Figure(f"limit{since}", limit, "GB/s", notes=(best.ceiling or "",))
     yield from published[:1]

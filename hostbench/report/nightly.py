@@ -74,7 +74,7 @@ class Tonight:
     compared: Comparisons = field(default_factory=dict)
     """The run against the level of the runs before it."""
     moved: Comparisons = field(default_factory=dict)
-    """The furthest first, with the cause as `why` (judge.night.moved)."""
+    """The furthest first, with their cause (judge.night.moved)."""
     good: str = ""
     """The commit of the night before, where that is another one."""
     new: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Tonight:
     def slower(self) -> Comparisons:
         """What is confirmed."""
         slower = of_verdicts(self.moved, "slower").items()
-        return {key: one for key, one in slower if one.why in CONFIRMED}
+        return {key: one for key, one in slower if one.cause in CONFIRMED}
 
     @property
     def exit_code(self) -> int:
@@ -172,7 +172,7 @@ def list_events(night: Tonight, history: Results) -> None:
 def concluded(night: Tonight, run: Run) -> Night:
     """What later nights need of it."""
     changes = (
-        NightChange(case=key[1], version=key[2], cause=one.why, effect=one.effect or 0.0)
+        NightChange(case=key[1], version=key[2], cause=one.cause, effect=one.effect or 0.0)
         for key, one in night.moved.items()
     )
     return Night(
@@ -225,14 +225,16 @@ def _rows_in_words(night: Tonight) -> Iterator[str]:
     moved and is not confirmed goes by its cause."""
     groups = defaultdict[str, list[tuple[str, Comparison]]](list)
     for (_, case, _), one in night.rows.items():
-        is_open = one.verdict in CHANGED and one.why not in CONFIRMED
-        groups[one.why if is_open else one.verdict].append((case, one))
+        is_open = one.verdict in CHANGED and one.cause not in CONFIRMED
+        groups[one.cause if is_open else one.verdict].append((case, one))
     for words in _ORDER:
         if own := groups[words]:
             case, worst = own[0]
             change = "" if worst.effect is None else f" {units.format_change(worst.effect)}"
             most = (" most of all" if change else " as") if len(own) > 1 else ""
-            because = ": ".join((worst.why, *night.lists.get(_EVIDENCE.get(worst.why, ""), [])[:1]))
+            because = ": ".join(
+                (worst.why, *night.lists.get(_EVIDENCE.get(worst.cause, ""), [])[:1])
+            )
             series = f"{number_of(len(own), 'series', 'series')},{most} {as_typed(case)}{change}"
             yield f"{words}: {series} ({because:.200})"
 
@@ -244,10 +246,10 @@ def next_steps(night: Tonight, run: Run, program: str, where: str) -> Iterator[s
         yield f"why cases failed: `{program} report {shown}`"
     for key, worst in [*night.slower.items()][:1]:
         name, commit = f"'{key[1]}@{night.machine}'", str(run.header.commit)[:8]
-        if worst.why == "code" and len(night.lists["landed"]) > 1:
+        if worst.cause == "code" and len(night.lists["landed"]) > 1:
             ends = f"--good {night.good[:8]} --bad {commit}"
             yield f"which commit it was: `{program} bisect {name} {ends}{where}`"
-        since = commit if worst.why == "code" else run.run_id
+        since = commit if worst.cause == "code" else run.run_id
         yield (
             "if it is intended, accept it, and no night names it any more: `"
             f"{program} triage {name} {since} accepted{where}`"

@@ -113,7 +113,9 @@ def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:
     answered = [
         {name: getattr(answer, name) for name in ("family", "question", "state", "verdict")}
         | {
-            "figures": [asdict(figure) for figure in answer.figures],
+            "figures": [
+                {**asdict(figure), "note": "; ".join(figure.notes)} for figure in answer.figures
+            ],
             "notes": [answer.at] if answer.at else [],
             "text": write.text(answer.blocks()),
         }

@@ -214,7 +214,8 @@ def _limits(rows: Rows, places: Sequence[str], measure: Measure) -> dict[str, fl
         there = [row for row, own in zip(rows, places, strict=True) if own == place]
         for own in limits(there, value):
             if own.label != "published" and own.value:
-                places_of.setdefault((f"{own.label}: {own.note}", own.value), []).append(place)
+                label = f"{own.label}: {', '.join(own.notes)}"
+                places_of.setdefault((label, own.value), []).append(place)
     return {
         ", ".join([label, *(own if len(places_of) > 1 else ())]): rate
         for (label, rate), own in places_of.items()

@@ -24,7 +24,14 @@ def key(number: int) -> Key:
 def one(verdict: Any, effect: float | None = None, why: str = "") -> Comparison:
     ends = (None, None) if effect is None else (effect - 0.01, effect + 0.01)
     return Comparison(
-        verdict=verdict, effect=effect, num=(9, 1), low=ends[0], high=ends[1], before=1.0, why=why
+        verdict=verdict,
+        effect=effect,
+        num=(9, 1),
+        low=ends[0],
+        high=ends[1],
+        before=1.0,
+        why=why,
+        cause=why,
     )
 
 

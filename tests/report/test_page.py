@@ -143,7 +143,10 @@ def test_json_is_strict_and_whole(tmp_path: Path) -> None:
     for stored, answer in zip(data["answers"], known, strict=True):
         assert stored == {
             **{name: getattr(answer, name) for name in ("family", "question", "state", "verdict")},
-            "figures": [*map(to_builtins, answer.figures)],
+            "figures": [
+                to_builtins(own) | {"note": "; ".join(own.notes), "notes": [*own.notes]}
+                for own in answer.figures
+            ],
             "notes": [answer.at] if answer.at else [],
             "text": text(answer.blocks()),
         }

@@ -52,7 +52,7 @@ def _figures(name: str, rows: Rows, size: str) -> Iterator[Figure]:
         return
     latency_s, bytes_per_s, error = line
     quality = f"{len(times)} sizes, fit error {error:.0%}"
-    yield Figure(f"{name}: latency", latency_s, "s", note=quality)
+    yield Figure(f"{name}: latency", latency_s, "s", notes=(quality,))
     yield Figure(f"{name}: bandwidth", bytes_per_s / GB, "GB/s")
     yield Figure(f"{name}: half speed at", latency_s * bytes_per_s, "bytes")
 

@@ -54,6 +54,6 @@ def _shows(ask: Finding, row: Row) -> bool | None:
 def _lines(ask: Finding, largest: Rows, rows: Rows, verdict: str) -> Iterator[ScreenLine]:
     """What is said of the largest size: of a share what it means, else the numbers."""
     figures = [own for row in largest if ask.figures for own in ask.figures(row, rows)]
-    shares = [figure.note for figure in figures if figure.unit == "share"]
+    shares = [note for figure in figures if figure.unit == "share" for note in figure.notes]
     words = ", ".join(figure.number() for figure in figures if figure.value is not None)
     yield ScreenLine(ask.fill(ask.screen, largest[0].axes), shares[0] if shares else words, verdict)

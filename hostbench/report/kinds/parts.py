@@ -65,7 +65,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
             figures.append(hidden)
             ways.append(WayResult(name, row, gain, hidden))
     if ideal_s is not None and ways:
-        figures.append(Figure("ideal", ideal_s, "s", note="a bound"))
+        figures.append(Figure("ideal", ideal_s, "s", notes=("a bound",)))
     best = max(ways, key=_rank, default=None)
     state, verdict = _verdict(best, ways) if best else ("undecided", "undecided")
     return base.made(
