@@ -291,8 +291,9 @@ Message = Process | Started | Done | Exited
 
 
 def encoded(record: Struct | Mapping[str, Any]) -> bytes:
-    """One line of JSON."""
-    return json.dumps(to_builtins(record)).encode() + b"\n"
+    """One line of JSON, in which half a character, as no file and no table holds it, is escaped: a
+    workload's texts may have one."""
+    return json.dumps(_escaped(to_builtins(record))).encode() + b"\n"
 
 
 def environment_of(run_id: str) -> str | None:
@@ -305,6 +306,14 @@ def environment_of(run_id: str) -> str | None:
 def decoded(text: str | bytes, kind: type[T]) -> T:
     """The record in a line of JSON. Raises ValueError, which says where it is wrong."""
     return convert(json.loads(text), kind)
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(item) for name, item in value.items()}
+    return [*map(_escaped, value)] if isinstance(value, list | tuple) else value
 
 
 def _check_time(text: str) -> None:

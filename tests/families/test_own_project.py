@@ -96,6 +96,14 @@ def divide(device, way):
 
 QUESTIONS = (Compare(text="Is it fast?", workload="crashing.divide", claim={"way": "zz"}),)
 """
+HALF_A_CHARACTER = r"""
+from hostbench import DEVICES, Prepared, workload
+
+
+@workload(axes={"device": DEVICES}, quick=lambda **_: True, version="1")
+def wrong(device):
+    return Prepared(step=int, verify=lambda: "bad \ud800")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +114,9 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
     (made.root / "benchmarks" / "worse.py").write_text("def f(:  # hostbench\n")
     (made.root / "benchmarks" / "quits.py").write_text("raise SystemExit(3)  # hostbench\n")
     (made.root / "benchmarks" / "crashing.py").write_text(CRASHING)
-    done = made.hostbench(
-        "run", "crashing", "--quick", "--device", "simulated", "--machine", "mine"
-    )
+    (made.root / "benchmarks" / "half.py").write_text(HALF_A_CHARACTER)
+    words = ("crashing", "half", "--quick", "--device", "simulated", "--machine", "mine")
+    done = made.hostbench("run", *words)
     assert done.returncode == 4, done.stdout
     return made, done.stdout
 
@@ -127,6 +135,8 @@ def test_a_workload_that_crashes_names_its_line_and_the_way_to_its_traceback(
     assert done.returncode == 0 and "crashing.divide[device=cuda,way=zero]" in done.stdout
     assert "Traceback (most recent call last)" in done.stdout
     assert f'crashing.py", line {line}' in done.stdout
+    done = project.hostbench("report", "--machine", "simulated-mine")
+    assert r"proof failed: bad \ud800" in done.stdout
 
 
 def test_a_claim_of_a_value_that_an_axis_never_has_says_so(faulty: tuple[Scratch, str]) -> None:
