@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Se
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -194,7 +195,8 @@ def fitting_records(
     plan: Plan, launchers: Sequence[Launcher], progress: Bar, end_s: float, most: int
 ) -> Generator[tuple[int, CaseRecord]]:
     """As `records`, but as much as fits until `end_s` (of time.monotonic): the first launch is
-    timed; then at most `most`, of as many cases, drawn by the seed, as there is time for."""
+    timed; then at most `most`, of as many cases as there is time for: of two sides the cheapest, of
+    one any, drawn by the seed."""
     took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
     last_s, started = time.monotonic(), set()
     for side, record in records(plan.part(0, 1, plan.cases), launchers, progress):
@@ -210,6 +212,8 @@ def fitting_records(
         case: len(launchers) * fmean(took_s[case] or [usual_s])
         for case in random.Random(plan.seed).sample(list(took_s), len(took_s))
     }
-    launches, cases = fitting(costs_s, end_s - last_s, most)
     is_alone = len(launchers) == 1
+    if not is_alone:
+        costs_s = dict(sorted(costs_s.items(), key=itemgetter(1)))
+    launches, cases = fitting(costs_s, end_s - last_s, most)
     yield from records(plan.part(1, launches, cases), launchers, progress, observes=is_alone)

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -164,6 +165,20 @@ def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch)
         "1 launches: 7 a side are needed" in shown
         and "stopped: what was measured is stored" in shown
     )
+
+
+def test_the_cheapest_cases_come_first(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(root, "2")
+    costs = list[list[float]]()
+
+    def fitting(costs_s: dict[Any, float], seconds: float, most: int) -> tuple[int, Any]:
+        costs.append([*costs_s.values()])
+        return 7, tuple(costs_s)
+
+    monkeypatch.setattr(session, "fitting", fitting)
+    words = ("ab", "HEAD~1", "transfer", "--device", "simulated", "--quick", "--budget", "1h")
+    hostbench(*words, code=EXIT_REGRESSION)
+    assert len(costs[0]) > 5 and costs[0] == sorted(costs[0])
 
 
 def test_a_comment_says_that_nothing_was_measured(
