@@ -2,6 +2,7 @@
 measure two commits; say what was learnt."""
 
 import math
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from hostbench.core.journal import run_id
 from hostbench.core.processes import become_subreaper
 from hostbench.device.simulated_file import GROUP, MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import known, load, user_families
+from hostbench.families import check_selects, known, load, user_families
 from hostbench.judge.two_sides import Comparison
 from hostbench.measure.workload import Workload
 from hostbench.report.comparison import between
@@ -67,6 +68,8 @@ def set_up(options: Measuring, *, keeps: bool = True) -> Setup:
     workloads, cases, device = chosen_cases(options)
     results, root = results_folder(options.results), project_root(Path.cwd())
     simulation = declared() if device == MARK else None
+    for selector, _ in simulation.slower() if simulation else ():
+        check_selects(selector, load(), f"{os.environ[VARIABLE]}: slowdown: ")
     if simulation and keeps and root and asv_results(root).resolve() == results.resolve():
         raise UsageError(
             f"{VARIABLE} is set, and {results} is the folder of measured results that "

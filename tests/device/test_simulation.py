@@ -74,6 +74,7 @@ def test_it_is_ignored_by_other_devices(declare: Any, monkeypatch: pytest.Monkey
         ("linkk = 1", "unknown field `linkk`"),
         ("x = y", "Invalid value (at line 1"),
         ("[slowdown]\n'transfer[' = 2", "cannot read 'transfer['"),
+        ('[slowdown]\n"transfer.h2d" = 2', "'transfer.h2d' selects no case"),
         ("noise = 2.0", "`$.noise`"),
     ],
 )
