@@ -19,7 +19,7 @@ page = st.navigation(
 )
 st.set_page_config(page_title=f"{page.title} · hostbench", page_icon="⏱️", layout="wide")
 try:
-    parts.head(page.title)
+    parts.head(page)
     page.run()
 except (HostbenchError, OSError) as error:
     st.error(f"Nothing to show: {words.plain(error)}")

@@ -28,6 +28,8 @@ REMEDY = "hostbench run --quick"
 ANY_TIME = "all runs"
 RANGES = {ANY_TIME: 36_500, "7 days": 7, "30 days": 30, "90 days": 90, "1 year": 365}
 """Days before the newest run."""
+ON_ALL_PAGES = ("machine", "range")
+"""Choices, by their keys; all others are forgotten with their page."""
 MOST_MACHINES = 4
 MOST_LINKS, MOST_USUAL = 60, 5
 INKS = {"light": "#4b5563", "dark": "#c9ced6"}
@@ -40,12 +42,19 @@ TITLES = {"y": "number", "gb_per_s": "GB/s", "run_id": "run", "num_samples": "sa
 """Of columns of tables; of others their name."""
 
 
-def head(title: str) -> None:
+def head(page: st.Page) -> None:
     """The title and what is chosen on every page, then what could not be read; the end of the page
     where no run is chosen, and where none is stored the one command that makes one."""
-    store = data.opened()
+    store, path = data.opened(), page.url_path
+    if st.session_state.get("page", path) != path:  # where a key is another choice
+        for key in {*map(str, st.session_state)} - {"left", *ON_ALL_PAGES}:
+            del st.session_state[key]
+    st.session_state["page"] = path
+    left = st.session_state.setdefault("left", {})
+    if (path, str(_choices())) in left:
+        st.switch_page(page, query_params=left[path, str(_choices())])
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.title(title, anchor=False, width="content")
+        st.title(page.title, anchor=False, width="content")
         if not data.runs(store).empty:
             _filters(store)
     if warnings := data.history(store).warnings:
@@ -197,8 +206,18 @@ def axis_values(
 
 
 def go(page: str, **query: str) -> NoReturn:
-    """To another page, with the machines and the time of this one."""
+    """To another page, with the machines and the time of this one. Streamlit makes entries of the
+    browser's history of it in which this page has the choices of the other one: Back to them leads
+    to what is left now (head)."""
+    if page != (path := st.session_state["page"]):
+        st.session_state["left"][path, str({key: [query[key]] for key in query})] = _choices()
     st.switch_page(f"views/{page}.py", query_params=query)
+
+
+def _choices() -> dict[str, list[str]]:
+    """Of this page alone, in the address."""
+    own = (key for key in st.query_params if key not in ON_ALL_PAGES)
+    return {key: st.query_params.get_all(key) for key in own}
 
 
 def link(page: str, label: str, **query: str) -> None:

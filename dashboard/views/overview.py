@@ -60,6 +60,8 @@ def card(picture: Picture) -> None:
     if is_own:  # a workload of a project
         query = {"q": "Other", "workload": workload}
     own = parts.newest(store, [workload])
+    if own and picture.choice == next(iter(words.PICTURES)):
+        query = {}  # a default leaves the address at once, which would be one more step back
     parts.link("curves", f"**{plain(picture.text)}**", **query)
     if not own:
         st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")

@@ -188,6 +188,21 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     is_drawn(tab, "Curves")
 
 
+def test_back_leads_to_what_was_left(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/compare?kind=machines")
+    is_drawn(tab, "Compare")
+    lane = tab.locator(LANE).first
+    leads_to(tab, "/compare", lambda: lane.click(position={"x": 30, "y": 8}), "of")
+    workload = _query(tab)["of"]
+    tab.get_by_role("button", name="back to all workloads").wait_for()
+    leads_to(tab, "/trend", lambda: lane.click(position={"x": 30, "y": 8}))
+    is_drawn(tab, "Trend")
+    tab.go_back()
+    is_drawn(tab, "Compare")
+    tab.get_by_role("button", name="back to all workloads").wait_for()
+    assert _query(tab) == {"kind": "machines", "of": workload}
+
+
 def test_the_static_report_opens_alone_on_a_dark_telephone(
     browser: Any, results: Path, tmp_path: Path
 ) -> None:

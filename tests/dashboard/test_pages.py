@@ -267,6 +267,17 @@ def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
     assert set(rates["machine"]) == {"simulated-gen4"} and rates["y"].min() > points["y"].max()
 
 
+def test_choices_of_one_page_are_not_those_of_another(open_page, quick: Path) -> None:
+    app = open_page("curves", quick, unit="GB/s", run="shelf, 2026-11-21 12:00, 1a2b3c4d")
+    app.pills(key="is-memory").set_value(["pinned", "pageable"]).run()
+    app.button_group(key="unit").set_value("time").run()
+    case = str(builders.copy_case(memory="pinned"))
+    app.session_state["curves"] = {"selection": {vega.CLICKED: [{"case": case}]}}
+    app.run()
+    assert app.title[0].value == "Trend" and dict(app.query_params) == {"case": case}
+    assert app.pills(key="is-memory").value == ["pinned"]
+
+
 def test_machine_and_time_hold_on_every_page(open_page, history: Path) -> None:
     app = open_page("runs", history, show="every run")
     first = app.dataframe[0].value
