@@ -45,6 +45,7 @@ class Row:
     ceiling_gb_per_s: float | None = None
     encoded_gb_per_s: float | None = None
     published_low_gb_per_s: float | None = None
+    published_high_gb_per_s: float | None = None
     peak_memory_bytes: float | None = None
     launches: Launches = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)

@@ -109,14 +109,24 @@ def _reaches(row: Row, gb_per_s: float) -> bool | None:
     return False if moved < gb_per_s * low_s else None
 
 
+def _of_others(row: Row) -> str:
+    """`others report 96%: 55.43 GB/s for H200 (source)`: shares of the same limit, if it is known;
+    nothing where nothing is published."""
+    ends, limit = (row.published_low_gb_per_s, row.published_high_gb_per_s), row.ceiling_gb_per_s
+    shares = dict.fromkeys(f"{rate / limit:.0%}" for rate in ends if rate and limit)
+    what = ": ".join(filter(None, [" to ".join(shares), row.published]))
+    does = "demand" if row.published_kind == "floor" else "report"
+    return f"others {does} {what}" if row.published else ""
+
+
 def _share_of_limit(row: Row, rows: Rows) -> Iterator[Figure]:
-    """One direction: the rate, its share of both limits, what is published, what looks wrong."""
+    """One direction: the rate, its share of both limits beside others', what looks wrong."""
     rate = row.gb_per_s or 0.0
-    notes = [row.beside_limit() or f"its limit: {row.ceiling or 'unknown'}"]
+    share = row.beside_limit() or f"its limit: {row.ceiling or 'unknown'}"
+    notes = ["; ".join(filter(None, [share, _of_others(row)]))]
     if row.encoded_gb_per_s is not None and rate < question.ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         notes.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
-    notes += [f"published: {row.published}"] if row.published else []
     if (row.link or "fine") != "fine":
         notes.append(f"what looks wrong: {row.link}")
     elif _is_fine(row) is False:

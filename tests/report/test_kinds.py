@@ -329,7 +329,7 @@ TEXT = st.sampled_from(["ok", "failed", "skipped", "not measured", "", "<b>"])
 
 NUMBERS = (
     *("seconds", "ci_low_s", "ci_high_s", "call_s", "nbytes", "gb_per_s", "peak_memory_bytes"),
-    *("ceiling_gb_per_s", "published_low_gb_per_s"),
+    *("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s"),
 )
 
 
