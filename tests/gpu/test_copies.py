@@ -1,17 +1,24 @@
-"""What the profiler and the link's counters say of a known copy."""
+"""What pinned copies reach, and what the profiler and the link's counters say of a known copy."""
 
 import time
 
 import pytest
 
+from hostbench.core import units
+from hostbench.core.samples import median
 from hostbench.core.units import GIB, MIB
 from hostbench.device.base import Buffer
 from hostbench.device.cuda import CudaDevice
+from hostbench.facts import collect
+from hostbench.facts.record import cuda_group, number_of, text_of
+from hostbench.limits import links
 from hostbench.measure.evidence import COUNTER_WAIT_S
 
 pytestmark = pytest.mark.gpu
 
 NBYTES = 256 * MIB
+PUBLISHED_GB_PER_S = {"H2D": 55.43, "D2H": 55.06}
+"""8x H200, PCIe Gen5: ml-engineering, network/README."""
 IDLE_S = 3.0
 _COPIES = 8
 
@@ -19,6 +26,28 @@ _COPIES = 8
 def ends(cuda: CudaDevice, way: str, memory: str, nbytes: int) -> tuple[Buffer, Buffer]:
     host, there = cuda.host_buffer(nbytes, pinned=memory == "pinned"), cuda.buffer(nbytes)
     return (there, host) if way == "H2D" else (host, there)
+
+
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, way: str) -> None:
+    target, source = ends(cuda, way, "pinned", NBYTES)
+    seconds = cuda.device_times(lambda: cuda.copy(target, source, blocking=False))
+    rate = NBYTES / median(seconds) / units.GB
+    print(
+        f"pinned, 256MiB, by events: {way} {units.format_rate(rate)} "
+        f"(published for an H200: {PUBLISHED_GB_PER_S[way]})"
+    )
+    facts = collect()
+    group = cuda_group(facts) or "gpu0"
+    if text_of(facts, group, "c2c_enabled") == "on":
+        pytest.skip("the link is NVLink-C2C, which PCIe's generation and width say nothing about")
+    generation, width = (
+        number_of(facts, group, f"pcie_max_{name}") for name in ("generation", "width")
+    )
+    if generation is None or width is None:
+        pytest.skip("NVML does not tell the link's maximum")
+    limit = links.encoded(links.pcie(int(generation), int(width)))
+    assert 0 < rate < limit
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])

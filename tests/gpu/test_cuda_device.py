@@ -8,17 +8,37 @@ import pytest
 import torch
 
 from hostbench.core.samples import median
-from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.core.units import KIB, MIB, format_bytes, format_seconds
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 
 pytestmark = pytest.mark.gpu
 
+DELAY_S = 0.05
 QUEUE_DELAY_S = 0.2
 MOST_CALLS = 5000
 LOOP_CALLS = 500
 """More than any loop of the family overlap enqueues."""
 ODD = 3 * MIB + 5
+
+
+def test_from_which_size_on_a_copy_from_pageable_memory_waits(cuda: CudaDevice) -> None:
+    """CUDA's documentation says that it may: an answer, not a failure."""
+    cuda.delay(0.001)  # calibrates
+    early = []
+    for nbytes in [KIB * 4**power for power in range(9)]:
+        host, there = cuda.host_buffer(nbytes, pinned=False), cuda.buffer(nbytes)
+        cuda.copy(there, host, blocking=False)
+        calls_s = []
+        for _ in range(3):
+            cuda.synchronize()
+            cuda.delay(DELAY_S)
+            start_s = cuda.now()
+            cuda.copy(there, host, blocking=False)
+            calls_s.append(cuda.now() - start_s)
+        if median(calls_s) < DELAY_S / 4:
+            early.append(format_bytes(nbytes))
+    print(f"pageable to the GPU returns early at: {', '.join(early) or 'none'}")
 
 
 def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice) -> None:
