@@ -29,8 +29,8 @@ def execute(
         return EXIT_FAILED
     if any(event.fails for event in chosen.events):
         return EXIT_REGRESSION
-    if not any(own.judged for own in chosen.series):
-        longest = max(own.longest for own in chosen.series)
+    if not any(series.judged for series in chosen.series):
+        longest = max(series.longest for series in chosen.series)
         raise NothingMeasured(
             f"too few points to judge any series: the longest piece has {longest}, {FEWEST_POINTS} "
             "are needed"

@@ -111,8 +111,8 @@ def chosen_cases(options: Measuring) -> tuple[dict[str, Workload], tuple[Case, .
     BrokenError where a GPU was asked for and is not there, UsageError where a setting hides it and
     for what selects nothing."""
     # What of the user's project cannot be imported is an error, as if it were named.
-    own = () if options.case else user_families()
-    workloads = load(options.families or own or tuple(known()))
+    project_families = () if options.case else user_families()
+    workloads = load(options.families or project_families or tuple(known()))
     hardware = facts.nvidia_hardware()
     if options.device == "cuda" and not hardware.visible:
         text = f"--device cuda: no NVIDIA GPU is visible ({hardware.why})"

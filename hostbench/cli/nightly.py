@@ -171,7 +171,7 @@ class _Nightly:
             with suppress(NothingDiffers):  # of commits that touch nothing that is measured
                 measured = measure_sides(options, before.header.commit, None, left_s)
         measured = measured or measure(set_up(options), budget_s=left_s)
-        night.again = [own.run_id for own in measured.runs]
+        night.again = [run.run_id for run in measured.runs]
         night.about.append(f"measured again: run {' and run '.join(night.again)}")
         night.lists["remarks"] += measured.notes
         if measured.end == "interrupted":

@@ -59,8 +59,8 @@ def _write(folder: Path, entry: Entry) -> None:
     """With the whole name of its commit, so that what is typed in two ways is one file; and show
     what it is about."""
     history = history_of(open_history(str(folder)))
-    known = [own.id for own in history.series]
-    known += sorted({f"{MACHINE}{own.group}" for own in history.series})
+    known = [series.id for series in history.series]
+    known += sorted({f"{MACHINE}{series.group}" for series in history.series})
     if entry.series not in known:
         raise UsageError(
             f"{entry.series!r} is not a series that is stored{did_you_mean(entry.series, known)}; "

@@ -42,8 +42,8 @@ class Explainer:
         self._judged = judged
         self._facts = cache(lambda run_id: facts_of(runs[run_id]) if run_id in runs else {})
 
-    def explain(self, event: Event, own: JudgedGrid) -> Event:
-        """An event of `own`, which is one of those that were judged, with its cause."""
+    def explain(self, event: Event, judged: JudgedGrid) -> Event:
+        """An event of `judged`, which is one of those that were judged, with its cause."""
         if event.is_reset:
             is_version = event.why.startswith("version ")
             label: Label = "measurement changed" if is_version else "environment"
@@ -52,8 +52,8 @@ class Explainer:
         differ, commits = self._across(event)
         evidence, of_same_facts = [Evidence("same commit")], 0
         if commits:
-            evidence = [*self._elsewhere(event, own, differ), *_measured_again(event, own)]
-            evidence += _beside(event, own)
+            evidence = [*self._elsewhere(event, judged, differ), *_measured_again(event, judged)]
+            evidence += _beside(event, judged)
             is_own = event.case and "machine moved" not in {piece.kind for piece in evidence}
             of_same_facts = UNCHANGED if is_own else 0
         evidence += (Evidence("fact", str(fact)) for fact in differ or ())
@@ -80,11 +80,13 @@ class Explainer:
         first, second = self._facts(old.run_id), self._facts(new.run_id)
         return possible(first, second) if first.get("before") and second.get("before") else None
 
-    def _elsewhere(self, event: Event, own: JudgedGrid, differ: Differences) -> Iterator[Evidence]:
+    def _elsewhere(
+        self, event: Event, judged: JudgedGrid, differ: Differences
+    ) -> Iterator[Evidence]:
         """Other machines: those where the same series moved the same way at the same commits; those
         of them to which the same fact came, which is no evidence for the code; and those whose same
         series passed these commits and could have shown such a step."""
-        start, end = _span(event, own)
+        start, end = _span(event, judged)
         changed = {(fact.name, fact.after) for fact in differ or ()}
         moved, shared, passed = list[str](), list[str](), list[str]()
         for other in self._judged:
@@ -127,8 +129,8 @@ def commits_of(
         order.index(point.commit) if point and point.commit in order else end
         for point, end in ((event.first, 0), (event.last, len(order)))
     )
-    commits = [Commit(*own, newest <= index < oldest) for index, own in enumerate(listed)]
-    return tuple(sorted(commits, key=lambda own: not own.is_likely))
+    commits = [Commit(*known, newest <= index < oldest) for index, known in enumerate(listed)]
+    return tuple(sorted(commits, key=lambda commit: not commit.is_likely))
 
 
 def ends_of(event: Event) -> tuple[str, str | None]:
@@ -154,20 +156,20 @@ def _weighed(event: Event, evidence: Sequence[Evidence], differ: Differences) ->
 # ---- what else moved, and what did not ----------------------------------------------------------
 
 
-def _beside(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
+def _beside(event: Event, judged: JudgedGrid) -> Iterator[Evidence]:
     """The machine's other series that moved the same way, or only the other way, of those with
     points on both sides; and whether it has an event of its own that can have begun there."""
     along, num = event.moved or (0, 0)
     touched = along
     if event.case:
-        near = (own.bounds[:, 0] < event.bounds[1]) & (own.bounds[:, 1] > event.bounds[0])
-        steps = [e for e in map(own.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
+        near = (judged.bounds[:, 0] < event.bounds[1]) & (judged.bounds[:, 1] > event.bounds[0])
+        steps = [e for e in map(judged.events.__getitem__, np.flatnonzero(near)) if not e.is_reset]
         if any(not e.case for e in steps):
             yield Evidence("machine moved", weight=-PLAIN)
         others = [e for e in steps if e.case not in ("", event.case)]
         along = len({e.case for e in others if e.effect * event.effect > 0})
         touched = len({e.case for e in others})
-        first, last = own.ends
+        first, last = judged.ends
         num = int(((first < event.index) & (last >= event.index)).sum()) - 1
     if num >= MIN_SERIES and touched < MANY * num:
         weight = PLAIN if touched <= FEW * num else SLIGHT
@@ -176,13 +178,15 @@ def _beside(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
         yield Evidence("others moved", f"{along} of {num}", -PLAIN)
 
 
-def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
+def _measured_again(event: Event, judged: JudgedGrid) -> Iterator[Evidence]:
     """Whether points of commits from before the step, measured again after it, have moved, too."""
     newest = event.around[0].committed_at
     since = max(point.started_at for point in event.around)
-    columns = [run.committed_at <= newest and run.started_at >= since for run in own.grid.columns]
-    rows = [own.row_of[event.case]] if event.case else slice(None)
-    reruns = own.grid.reruns[rows][:, columns]
+    columns = [
+        run.committed_at <= newest and run.started_at >= since for run in judged.grid.columns
+    ]
+    rows = [judged.row_of[event.case]] if event.case else slice(None)
+    reruns = judged.grid.reruns[rows][:, columns]
     moved = int((reruns / event.height >= MOVED_SHARE).sum())
     stayed = int(np.isfinite(reruns).sum()) - moved
     if stayed > moved:
@@ -191,10 +195,10 @@ def _measured_again(event: Event, own: JudgedGrid) -> Iterator[Evidence]:
         yield Evidence("again moved", str(moved), -STRONG)
 
 
-def _span(event: Event, own: JudgedGrid) -> tuple[float, float]:
+def _span(event: Event, judged: JudgedGrid) -> tuple[float, float]:
     """The dates of the commits that it lies among; a temporary event lasts until it is over."""
     start, end = event.bounds
-    return own.dates[start], own.dates[event.until_index or end]
+    return judged.dates[start], judged.dates[event.until_index or end]
 
 
 def _could_show(event: Event, other: JudgedGrid, start: float, end: float) -> bool:

@@ -182,7 +182,7 @@ class Event(Struct, frozen=True, kw_only=True):
 def assess(event: Event, entries: Iterable[Entry]) -> Event:
     """With what somebody has said of it; an entry that names the very commit is taken first."""
     named = filter(event.is_named_by, entries)
-    entry = max(named, key=lambda own: own.since == event.commit, default=None)
+    entry = max(named, key=lambda entry: entry.since == event.commit, default=None)
     return structs.replace(event, triage=entry)
 
 
@@ -230,8 +230,10 @@ class JudgedGrid:
 
 def judge_grid(grid: Grid) -> JudgedGrid:
     """Every event of a grid."""
-    machine = judge_machine(list(grid.logs), [sorted(own) for own in grid.resets])
-    events = [event for row, own in enumerate(machine.own) for event in _events(grid, own, row)]
+    machine = judge_machine(list(grid.logs), [sorted(columns) for columns in grid.resets])
+    events = [
+        event for row, judged in enumerate(machine.own) for event in _events(grid, judged, row)
+    ]
     if machine.common is not None:
         events += _events(grid, machine.common, None)
     events.sort(key=lambda event: event.index)

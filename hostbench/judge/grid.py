@@ -70,10 +70,10 @@ def grids(rows: pd.DataFrame, machine: str, hardware: HardwareOf) -> Iterator[Gr
     is_valid &= rows["committed_at"].notna() & rows["commit"].notna() & (rows["seconds"] > 0)
     is_valid &= ~of_few_launches(rows)
     for name in names:
-        own = rows[is_valid & (setting == name)]
-        if len(own):
+        valid = rows[is_valid & (setting == name)]
+        if len(valid):
             group = f"{machine}/{name}" if name and len(names) > 1 else machine
-            yield _grid(own, machine, group, hardware)
+            yield _grid(valid, machine, group, hardware)
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def of_few_launches(rows: pd.DataFrame) -> "pd.Series[bool]":
     have too few launches. Of other projects' benchmarks the samples are no launches."""
     few = rows["num_samples"] < MIN_LAUNCHES
     runs = rows.loc[few, "run_id"].unique()
-    return few & rows["run_id"].isin([own for own in runs if environment_of(own) is None])
+    return few & rows["run_id"].isin([run_id for run_id in runs if environment_of(run_id) is None])
 
 
 def settings(rows: pd.DataFrame) -> pd.Series:
@@ -161,12 +161,12 @@ def _taken_out(logs: Floats, runs: pd.DataFrame) -> Floats:
     reruns = np.full(logs.shape, np.nan)
     first: dict[str, Floats] = {}
     for column, commit, is_late in zip(by_time, commits, late, strict=True):
-        own = logs[:, column].copy()
-        before = first.setdefault(commit, np.full_like(own, np.nan))
+        points = logs[:, column].copy()
+        before = first.setdefault(commit, np.full_like(points, np.nan))
         if is_late:
-            reruns[:, column] = own - before
+            reruns[:, column] = points - before
             logs[np.isfinite(before), column] = np.nan
-        first[commit] = np.where(np.isnan(before), own, before)
+        first[commit] = np.where(np.isnan(before), points, before)
     return reruns
 
 
@@ -180,10 +180,10 @@ def _version_resets(
     for series in np.flatnonzero(((version >= 0) & (version != newest)).any(axis=1)).tolist():
         row, end = version[series], version.shape[1]
         columns_of = [np.flatnonzero(row == name) for name in np.unique(row[row >= 0])]
-        for own in sorted(columns_of, key=lambda own: started[own].max(), reverse=True):
-            gone = own[own >= end]
+        for columns in sorted(columns_of, key=lambda columns: started[columns].max(), reverse=True):
+            gone = columns[columns >= end]
             logs[series, gone], row[gone] = np.nan, -1
-            end = min(end, int(own[0]))
+            end = min(end, int(columns[0]))
         known = np.flatnonzero(row >= 0)
         for at in np.flatnonzero(np.diff(row[known])):
             old, new = (short_version(names[row[column]]) for column in known[at : at + 2])

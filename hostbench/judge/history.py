@@ -59,9 +59,9 @@ def judge_history(
             judged.append(judge_grid(grid))
             series += _series(judged[-1])
             left_out[machine] -= int(judged[-1].valid.sum())
-    judged.sort(key=lambda own: (own.grid.machine, own.grid.group))
+    judged.sort(key=lambda grid: (grid.grid.machine, grid.grid.group))
     explainer = Explainer(judged, runs, facts_of)
-    events = [explainer.explain(event, own) for own in judged for event in own.events]
+    events = [explainer.explain(event, grid) for grid in judged for event in grid.events]
 
     def order(event: Event) -> tuple[bool, int, float, str]:
         rank = get_args(EventStatus).index(event.status)  # what stayed comes first there
@@ -69,7 +69,7 @@ def judge_history(
 
     return History(
         events=tuple(sorted(events, key=order)),
-        series=tuple(sorted(series, key=lambda own: (own.machine, own.group, own.case))),
+        series=tuple(sorted(series, key=lambda row: (row.machine, row.group, row.case))),
         left_out=left_out,
     )
 

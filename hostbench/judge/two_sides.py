@@ -197,7 +197,7 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
 def _by_runs(series: Sequence[_Logs]) -> Iterator[tuple[float, float, float]]:
     """(end of the interval, the other end, p-value) of each series of a machine."""
     degrees = np.array([_degrees(logs) for logs in series], dtype=float)
-    squares = np.array([sum(len(g) * float(g.var()) for g in own if len(g)) for own in series])
+    squares = np.array([sum(len(g) * float(g.var()) for g in logs if len(g)) for logs in series])
     variance, freedom = moderated.shrunk(np.maximum(squares / degrees, LEAST_VARIANCE), degrees)
     num = np.array([(len(first), len(second)) for first, second, *_ in series], dtype=float)
     of_median = np.where(num < 3, 1.0, MEDIAN_VARIANCE) / num

@@ -63,7 +63,7 @@ class Answer:
 
     def headline(self) -> str:
         """In one line: as the first screen says it, else the verdict."""
-        shown = [", ".join(filter(None, (own.figures, own.verdict))) for own in self.lines]
+        shown = [", ".join(filter(None, (line.figures, line.verdict))) for line in self.lines]
         return next(iter(shown), self.verdict or self.state)
 
     def rows(self) -> Iterator[dict[str, str]]:
@@ -85,7 +85,7 @@ class Answer:
         if self.verdict:
             yield Item(f"  {self.verdict}")
         if rows := [*self.rows()]:
-            shown = [own for own in _COLUMNS if any(row[own.keys[0]] for row in rows)]
+            shown = [column for column in _COLUMNS if any(row[column.keys[0]] for row in rows)]
             yield Table(tuple(shown), rows, indent=4)
 
 
@@ -183,7 +183,7 @@ def made(
 def unavailable(ask: Question, group: Rows, rows: Rows = ()) -> Answer:
     """No case has a valid number: the reasons, failures first."""
     answer = made(ask, "unavailable", lost=group)
-    why = {f"{own.status}: {own.reason or 'without a reason'}" for own in answer.figures}
+    why = {f"{figure.status}: {figure.reason or 'without a reason'}" for figure in answer.figures}
     return replace(answer, verdict="; ".join(sorted(why)) or f"not measured: {question.NOT_ASKED}")
 
 

@@ -132,13 +132,14 @@ def left_out(chosen: History) -> str:
 def evidence_lines(event: Event) -> list[str]:
     """The evidence for its cause, a line each; commits in one."""
     series = "other series of this machine" if event.case else "series of this machine"
-    lines = [WORDS[own.kind].format(text=own.text, series=series) for own in event.evidence]
+    lines = [WORDS[piece.kind].format(text=piece.text, series=series) for piece in event.evidence]
     has_likely = any(commit.is_likely for commit in event.commits)
     words = {True: "most likely", False: "less likely" if has_likely else "most likely"}
     if event.cause == "environment":  # a fact did it
         words = dict.fromkeys(words, "commits in between")
     parts = []
-    for word, commits in groupby(event.commits[:SHOWN_COMMITS], lambda own: words[own.is_likely]):
+    named = event.commits[:SHOWN_COMMITS]
+    for word, commits in groupby(named, lambda commit: words[commit.is_likely]):
         names = [f"{commit.commit[:8]} {commit.subject or ''}".strip() for commit in commits]
         parts.append(f"{word} {'; '.join(names)}")
     if len(event.commits) > SHOWN_COMMITS:
@@ -231,24 +232,26 @@ class Cause:
 
     def sparkline(self, series: Mapping[str, Series]) -> list[float]:
         """Of the worst event's series, by id; of a whole machine that of its longest series."""
-        own = [series[event.id].sparkline for event in self.events if event.id in series]
+        sparklines = [series[event.id].sparkline for event in self.events if event.id in series]
         others = [every.sparkline for every in series.values() if every.group == self.worst.group]
         longest = max(others, key=len, default=())
-        return list(own[0] if own else longest)
+        return list(sparklines[0] if sparklines else longest)
 
 
 def causes(events: Iterable[Event]) -> list[Cause]:
     """What fails now comes first, then the largest."""
+
+    def order(event: Event) -> tuple[int, float]:
+        return STATES.index(event.state), 0.0 if event.is_reset else -abs(event.effect)
+
     by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in sorted(
-        events, key=lambda own: (STATES.index(own.state), 0.0 if own.is_reset else -abs(own.effect))
-    ):
+    for event in sorted(events, key=order):
         by_cause[what(event), event.cause].append(event)
     rows = []
-    for (name, label), own in by_cause.items():
-        likely = [commit.subject for commit in own[0].commits if commit.is_likely]
+    for (name, label), group in by_cause.items():
+        likely = [commit.subject for commit in group[0].commits if commit.is_likely]
         subject = (likely[0] or "") if likely and name.startswith("commit ") else ""
-        rows.append(Cause(key=f"{name}, {label}", title=f"{name} {subject}".strip(), events=own))
+        rows.append(Cause(key=f"{name}, {label}", title=f"{name} {subject}".strip(), events=group))
     return rows
 
 

@@ -68,8 +68,8 @@ def compared(history: Results, first: SideRuns, second: SideRuns) -> Compared:
     series, lacking = read(first, second, history)
     judged, names = compare(series), [first.called, second.called]
     for key, sides in series.items():
-        own = (sides.first, sides.second)[sides.older]
-        if own and judged[key].unit == "run" and judged[key].num[sides.older] > len(own):
+        runs = (sides.first, sides.second)[sides.older]
+        if runs and judged[key].unit == "run" and judged[key].num[sides.older] > len(runs):
             names[sides.older] += ", with the runs before it"
             break
     comparisons, notes = in_order({**judged, **lacking}), list[str]()

@@ -116,7 +116,7 @@ def against_level(night: Tonight, history: Results, run_ids: Sequence[str]) -> C
     would be hidden by it."""
     runs, known = history.sides(), night.known
     first = pd.Timestamp(known[0].started_at) if known else pd.Timestamp.max.tz_localize("UTC")
-    concluded = [own.run_id for own in known if not own.is_open]
+    concluded = [night_before.run_id for night_before in known if not night_before.is_open]
     is_left_out = (runs["started_at"] >= first) & ~runs["run_id"].isin(concluded)
     level = level_before(runs, runs.loc[is_left_out, "run_id"].tolist())
     return compared(history, level, of_runs(runs, night.machine, run_ids)).comparisons
@@ -228,14 +228,14 @@ def _rows_in_words(night: Tonight) -> Iterator[str]:
         is_open = one.verdict in CHANGED and one.cause not in CONFIRMED
         groups[one.cause if is_open else one.verdict].append((case, one))
     for words in _ORDER:
-        if own := groups[words]:
-            case, worst = own[0]
+        if rows := groups[words]:
+            case, worst = rows[0]
             change = "" if worst.effect is None else f" {units.format_change(worst.effect)}"
-            most = (" most of all" if change else " as") if len(own) > 1 else ""
+            most = (" most of all" if change else " as") if len(rows) > 1 else ""
             because = ": ".join(
                 (worst.why, *night.lists.get(_EVIDENCE.get(worst.cause, ""), [])[:1])
             )
-            series = f"{number_of(len(own), 'series', 'series')},{most} {as_typed(case)}{change}"
+            series = f"{number_of(len(rows), 'series', 'series')},{most} {as_typed(case)}{change}"
             yield f"{words}: {series} ({because:.200})"
 
 

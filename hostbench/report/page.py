@@ -93,10 +93,12 @@ def charts(frame: pd.DataFrame) -> dict[str, dict[str, Spec]]:
     by_family: dict[str, dict[str, Spec]] = {}
     for family in dict.fromkeys(row.family for row in rows):
         names = dict.fromkeys(row.workload for row in rows if row.family == family)
-        pictures = [own for own in families.pictures().values() if own.workload in names]
-        for own in pictures or map(picture_of, names):
-            if chart := small(own, rows, 260):
-                title = ": ".join(filter(None, (own.text, chart["description"])))
+        pictures = [
+            picture for picture in families.pictures().values() if picture.workload in names
+        ]
+        for picture in pictures or map(picture_of, names):
+            if chart := small(picture, rows, 260):
+                title = ": ".join(filter(None, (picture.text, chart["description"])))
                 by_family.setdefault(family, {})[title] = chart
     return by_family
 
@@ -154,8 +156,8 @@ def tracebacks(run: Run) -> str:
         if record.status == "failed" and record.measurement.traceback:
             cases_of.setdefault(record.measurement.traceback, {})[str(case)] = None
     lines = []
-    for text, own in cases_of.items():
-        lines += [*own, *(f"    {line}" for line in text.splitlines()), ""]
+    for text, cases in cases_of.items():
+        lines += [*cases, *(f"    {line}" for line in text.splitlines()), ""]
     return "\n".join(map(one_line, lines)) or "no case of this run failed with a traceback"
 
 

@@ -59,9 +59,9 @@ def answers(rows: Rows) -> list[Answer]:
     by_family = {name: [row for row in rows if row.family == name] for name in names}
     return [
         answer
-        for family, own in by_family.items()
-        if any(row.status != "not measured" for row in own)
-        for answer in _of_family(family, own)
+        for family, group in by_family.items()
+        if any(row.status != "not measured" for row in group)
+        for answer in _of_family(family, group)
     ]
 
 
@@ -73,18 +73,20 @@ def asked(family: str) -> tuple[Question, ...]:
     if family not in families.known():
         raise UsageError(UNKNOWN)
     words, is_ours = families.words(family), families.known()[family].is_ours
-    own: list[Question] = list(families.questions(family))
-    covered = {name for ask in own for name in (ask.workload, *ask.also)}
+    questions: list[Question] = list(families.questions(family))
+    covered = {name for ask in questions for name in (ask.workload, *ask.also)}
     works = families.load((family,)).values()
     for work in works:
         if work.name not in covered:  # `One copy. Timed: ...` asks what its choices cost
             what = (work.question or work.name).partition(". ")[0].rstrip(".")
-            own.append(Compare(text=f"{what}: what does it cost?", workload=work.name))
+            questions.append(Compare(text=f"{what}: what does it cost?", workload=work.name))
     # Of a project's own every question has a line on the first screen.
-    screens = ["" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in own]
+    screens = [
+        "" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in questions
+    ]
     return tuple(
         replace(ask, words={**words, **ask.words}, screen=ask.screen or screen)
-        for ask, screen in zip(own, screens, strict=True)
+        for ask, screen in zip(questions, screens, strict=True)
     )
 
 

@@ -98,8 +98,8 @@ def _table(answers: Sequence[Answer]) -> Iterator[StyledLine]:
     figures = max((len(line.figures) for line in lines if line.conclusion), default=0)
     verdicts = max((len(line.verdict) for line in lines), default=0)
     second = min(first + figures + 2, WIDTH - min(verdicts, MOST_VERDICT))
-    for family, own in groupby(answers, key=attrgetter("family")):
-        shown = [line for answer in own for line in answer.lines]
+    for family, group in groupby(answers, key=attrgetter("family")):
+        shown = [line for answer in group for line in answer.lines]
         if shown:
             yield StyledLine(family, "bold")
         for line in shown:
@@ -122,7 +122,9 @@ def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str,
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
     without = [
-        own.verdict.removeprefix("skipped: ") for own in answers if own.state == "unavailable"
+        answer.verdict.removeprefix("skipped: ")
+        for answer in answers
+        if answer.state == "unavailable"
     ]
     skips = [row.reason for row in rows if row.status == "skipped" and row.reason]
     for label, what, reasons in (

@@ -189,8 +189,8 @@ def read(
         for machine in group:
             older = _add(stored, machine, first, second, history)
         level = _BEFORE if first.is_level else _FIRST
-        have = [{k: own for k, own in stored.items() if own[n].numbers} for n in (level, _SECOND)]
-        versions = [{key[:2]: key[2] for key in own} for own in have]
+        have = [{k: s for k, s in stored.items() if s[n].numbers} for n in (level, _SECOND)]
+        versions = [{key[:2]: key[2] for key in keys} for keys in have]
         for key, (one, other, before) in stored.items():
             launches, fails = (one.launches, other.launches), other.status == "failed"
             if key in have[0] and key in have[1] and not fails:
@@ -261,7 +261,7 @@ def _add(
     changes = {(night.run_id, c.case, c.version) for night in known for c in night.confirmed()}
     disturbed = [run for night in known for run in night.disturbed_runs]
 
-    sides = [own.rows.loc[own.rows["machine"] == machine, "run_id"] for own in (first, second)]
+    sides = [side.rows.loc[side.rows["machine"] == machine, "run_id"] for side in (first, second)]
     points, ids = history.points(machine, _COLUMNS), pd.concat(sides)
     is_paired = points["run_id"].isin(ids) & points["interleaved_with"].isin(ids)
     launches = _launches(history, machine, [*points.loc[is_paired, "run_id"].unique()])
@@ -283,13 +283,13 @@ def _add(
     indices: Mapping[Any, Any] = points.groupby(by, observed=True).indices
     for key, index in indices.items():
         for number in range(_BEFORE + is_in_time):
-            own = index[role[index] == number]  # arrays, no frames: a machine has many series
-            if not len(own):
+            rows = index[role[index] == number]  # arrays, no frames: a machine has many series
+            if not len(rows):
                 continue
-            valid = own[~np.isnan(numbers[own])]
+            valid = rows[~np.isnan(numbers[rows])]
             if number == _BEFORE:
                 valid = valid[-SEARCHED_RUNS:] if is_recent[valid].any() else valid[:0]
-            status, why = ("ok", "") if own[-1] in valid[-1:] else _why(points.iloc[own[-1]])
+            status, why = ("ok", "") if rows[-1] in valid[-1:] else _why(points.iloc[rows[-1]])
             of = [(name, *key[1:]) for name in names[valid]]
             stored[key][number] = Series(
                 status=status,
@@ -314,7 +314,7 @@ def _runs(
     runs["started_at"] = started_at.fillna(runs["at"])
     runs["num"] = by_run["number"].count()
     runs = runs.sort_values(["at", "started_at", "run_id"])
-    first, second = (np.flatnonzero(runs.index.isin(own)) for own in sides)
+    first, second = (np.flatnonzero(runs.index.isin(ids)) for ids in sides)
     is_turned = not is_level and first.max(initial=-1) > second.max(initial=-1)
     older = second if is_level or is_turned else first
     is_before = runs["scratch"].isna() & (runs["num"] > 0) & ~runs.index.isin(without)
@@ -333,7 +333,7 @@ def _launches(
         return {}
     rows = history.rows(machine, run_ids)
     cells = zip(rows["run_id"], rows["case"], rows["version"], rows["launches"], strict=True)
-    return {(r, c, v): [float(own) for own in (cell or {}).values()] for r, c, v, cell in cells}
+    return {(r, c, v): [float(s) for s in (cell or {}).values()] for r, c, v, cell in cells}
 
 
 def _why(row: "pd.Series[Any]") -> tuple[str, str]:

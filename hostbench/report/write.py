@@ -125,18 +125,18 @@ def _table_lines(table: Table) -> Iterator[StyledLine]:
 
     def aligned(row: Sequence[str]) -> str:
         cells = zip(row, widths, columns, strict=False)
-        words = (c.rjust(width) if own.right else c.ljust(width) for c, width, own in cells)
+        words = (c.rjust(width) if column.right else c.ljust(width) for c, width, column in cells)
         return " " * table.indent + "  ".join(words)
 
     if not table.indent:
         yield StyledLine(aligned(titles), "bold")
     for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
-        own = list(group)
-        for row in own:
+        alike = list(group)
+        for row in alike:
             first_word = re.split(r"\W", row[0].lower())[0]
             yield StyledLine(aligned(row), STYLES.get(first_word, ""), 0, len(row[0]))
         if note:
-            of_all = f"the {len(own)} above: {note}" if len(own) > 1 else note
+            of_all = f"the {len(alike)} above: {note}" if len(alike) > 1 else note
             yield StyledLine(f"    {of_all}", "dim")
 
 
@@ -148,11 +148,11 @@ def markdown(blocks: Iterable[Block]) -> str:
     lines: list[str] = []
     before = ""
     for block in blocks:
-        kind, own = _marked(block)
-        if kind != before and lines and lines[-1] and own[0]:
+        kind, marked = _marked(block)
+        if kind != before and lines and lines[-1] and marked[0]:
             lines.append("")
         before = kind
-        lines += own
+        lines += marked
     return "\n".join(lines)
 
 
@@ -235,7 +235,7 @@ def html(page: Page) -> str:
     options = {"html": False, "breaks": True}
     render = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).render
     parts = list[str]()
-    for is_heading, group in groupby(blocks, lambda own: isinstance(own, Heading)):
+    for is_heading, group in groupby(blocks, lambda block: isinstance(block, Heading)):
         some = [*group]
         parts.append(render(markdown(some)))
         with suppress(ImportError):  # the extra `dashboard` may not be installed

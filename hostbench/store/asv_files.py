@@ -97,7 +97,7 @@ def _add(stored: Any, work: Workload, measured: Mapping[str, FrameRow]) -> dict[
     }
     stored.add_result(
         benchmark,
-        BenchmarkResult(values, samples, [1 if own else None for own in samples], 0, "", None),
+        BenchmarkResult(values, samples, [1 if cell else None for cell in samples], 0, "", None),
         datetime.datetime.now(datetime.UTC),
         record_samples=True,
         selected_idx={index for index, row in enumerate(rows) if row is not None},

@@ -96,7 +96,9 @@ class AsvMachine:
         hardware = entry.get("gpu") or entry.get("cpu")
         self._machine = machine
         self._hardware = hardware = None if hardware is None else str(hardware)
-        self._about = {name: own for name, own in about.items() if own and isinstance(own, dict)}
+        self._about = {
+            name: known for name, known in about.items() if known and isinstance(known, dict)
+        }
         entries = self._about.items()
         self.depends = [hardware, {n: [o.get("param_names"), o.get("unit")] for n, o in entries}]
         """What the points of its files take from other files, for JSON."""
@@ -126,7 +128,7 @@ class AsvMachine:
             }
             if not cells:
                 return None, about
-            layout = self._layout([(name, own.get("params")) for name, own in cells.items()])
+            layout = self._layout([(name, cell.get("params")) for name, cell in cells.items()])
             columns = _columns(data, [*cells.values()], layout)
         except (*DAMAGE, IndexError, OverflowError) as error:
             warn(f"{path} is not an asv result file ({type(error).__name__}: {error}); {REPLACE}")
@@ -146,16 +148,16 @@ class AsvMachine:
                 return known
         cases, counts, broken = list[tuple[Any, ...]](), list[int](), dict[str, str]()
         for name, params in shape:
-            own = list[tuple[Any, ...]]()
+            added = list[tuple[Any, ...]]()
             try:
                 if len(cases) + math.prod(map(len, params or ())) > files.MAX_POINTS:
                     limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
                     raise ValueError(f"its parameters make more than {limit}: give them fewer")
-                own = [*_cases(name, params or (), self._about.get(name, {}))]
+                added = [*_cases(name, params or (), self._about.get(name, {}))]
             except DAMAGE as error:
                 broken[name] = str(error)
-            cases += own
-            counts.append(len(own))
+            cases += added
+            counts.append(len(added))
         columns = dict(zip(_OF_CASE, zip(*cases, strict=True), strict=True)) if cases else {}
         layout = AsvLayout(
             shape=shape,
@@ -178,7 +180,7 @@ def _cases(
     names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
     if not len({*names}) == len(names) == len(params):  # it describes another version
         names = [f"param{number}" for number in range(1, len(params) + 1)]
-    for values in itertools.product(*([_literal(text) for text in own] for own in params)):
+    for values in itertools.product(*([_literal(text) for text in texts] for texts in params)):
         case = Case(benchmark, dict(zip(names, values, strict=True)))
         axes = axes_of(case)
         str(case).encode()  # no table holds half a character
@@ -208,12 +210,12 @@ def _columns(
     """
     committed = _microseconds(data.get("date"))
     versions, began, lists = list[Any](), list[Any](), {key: list[Any]() for key in _NUMBERS}
-    for own, num in zip(cells, layout.counts, strict=True):
-        at, version = _microseconds(own.get("started_at")), own.get("version")
+    for benchmark, num in zip(cells, layout.counts, strict=True):
+        at, version = _microseconds(benchmark.get("started_at")), benchmark.get("version")
         began += [committed if at is None else at] * num
         versions += [None if version is None else str(version)] * num
         for column, key in _NUMBERS.items():
-            cell = own.get(key)
+            cell = benchmark.get(key)
             # a benchmark without parameters may have a bare number
             values = cell if isinstance(cell, list) else [cell]
             lists[column] += values if len(values) == num else [*values, *[None] * num][:num]
@@ -235,7 +237,7 @@ def _columns(
         "version": versions,
         "started_at": began,
         "committed_at": [committed] * len(began),
-        **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
+        **{name: pa.array(values, from_pandas=True) for name, values in numbers.items()},
         "status": pa.DictionaryArray.from_arrays(pa.array(status), STATUSES),
         "reason": pa.DictionaryArray.from_arrays(no_reason, [NO_REASON]),
     }

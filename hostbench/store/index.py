@@ -162,14 +162,14 @@ class _Update:
     def _read(self, file: str, about: dict[str, Any]) -> ReadFile:
         """Of a file, of whose row some is known."""
         path, warnings = self._results / file, list[str]()
-        own, facts = None, None
+        points, facts = None, None
         try:
             raw = read_stored(path, self._results)
             about |= {"digest": digest_of(raw)}
             if _is_of_asv(file):
-                own, more = self._machines[path.parent.name][0].read(path, raw, warnings.append)
+                points, more = self._machines[path.parent.name][0].read(path, raw, warnings.append)
             else:
-                own, more, facts = self._of_run(file, archive.read(path, raw), warnings.append)
+                points, more, facts = self._of_run(file, archive.read(path, raw), warnings.append)
             about |= more
         except OSError as error:
             warnings.append(damaged(path, error))
@@ -177,7 +177,7 @@ class _Update:
             warnings.append(str(error))
         # the folder's own name may be no text
         lines = [line.encode(errors="backslashreplace").decode() for line in warnings]
-        return StoredFile(file=file, warnings=lines, **about), facts, own
+        return StoredFile(file=file, warnings=lines, **about), facts, points
 
     def _of_run(
         self, file: str, run: Run, warn: Warn

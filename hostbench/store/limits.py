@@ -39,9 +39,9 @@ def with_limits(rows: pd.DataFrame, facts: Mapping[str, Facts]) -> pd.DataFrame:
     num_hosts = 1 + sum(when.startswith("host ") for when in facts)
     cache_bytes = number_of(before, "host", "cache_bytes") or 0.0
     ran = cuda_group(before)
-    verdicts = [own for own in link_verdicts(before, during) if own.group == ran]
-    wrong = "; ".join(own.text for own in verdicts if own.level == "warn")
-    is_fine = any(own.kind == "fine" for own in verdicts)
+    verdicts = [verdict for verdict in link_verdicts(before, during) if verdict.group == ran]
+    wrong = "; ".join(verdict.text for verdict in verdicts if verdict.level == "warn")
+    is_fine = any(verdict.kind == "fine" for verdict in verdicts)
     link = wrong or ("fine" if is_fine else None)  # None where nothing is known of it
 
     def limits_of(text: str, device: str, status: str, flags: str) -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Night(Struct, frozen=True, kw_only=True):
     @property
     def disturbed_runs(self) -> tuple[str, ...]:
         """Its runs, where passing facts made it slower: nothing is held against these."""
-        is_disturbed = any(own.cause == "disturbed" and own.effect > 0 for own in self.changes)
+        is_disturbed = any(
+            change.cause == "disturbed" and change.effect > 0 for change in self.changes
+        )
         return (self.run_id, *self.again) if is_disturbed else ()
 
     @property

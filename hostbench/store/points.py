@@ -186,7 +186,7 @@ def _times(records: list[CaseRecord], times: dict[int, float], nbytes: int | Non
     }
     for clock in ("call_s", "device_s"):
         samples = [getattr(r.measurement, clock) for r in records if r.launch in times]
-        medians = [median(own) for own in samples if own]
+        medians = [median(values) for values in samples if values]
         row[clock] = median(medians) if medians else None
     return row
 

@@ -144,7 +144,7 @@ class Results:
         """What is the same in all points of a run (ABOUT), to choose what is compared; the oldest
         first."""
         names = ("file", "machine", "run_id", *ABOUT)
-        about = {own: [getattr(row, own) for row in self._files] for own in names}
+        about = {name: [getattr(row, name) for row in self._files] for name in names}
         at = pd.array([row.first_us for row in self._files], dtype="Int64")
         times = pd.to_datetime(at, unit="us", utc=True).astype("datetime64[us, UTC]")
         return pd.DataFrame(about, dtype=object).assign(started_at=times)

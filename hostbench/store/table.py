@@ -230,9 +230,9 @@ def of_columns(columns: Mapping[str, Any], texts: Mapping[str, str | None]) -> p
         for name, value in {"kind": "point", **texts}.items()
         if value is not None
     }
-    for name, own in {**columns, "position": range(num)}.items():
-        is_made = isinstance(own, pa.Array)
-        arrays[name] = own if is_made else pa.array(own, SCHEMA.field(name).type)
+    for name, values in {**columns, "position": range(num)}.items():
+        is_made = isinstance(values, pa.Array)
+        arrays[name] = values if is_made else pa.array(values, SCHEMA.field(name).type)
     return pa.table(arrays)
 
 
@@ -248,7 +248,7 @@ def with_files(files: Sequence[ReadFile]) -> pa.Table:
         }
         for row, facts, _ in files
     ]
-    points = [own for _, _, own in files if own is not None]
+    points = [table for _, _, table in files if table is not None]
     of_files = pa.Table.from_pylist(rows, schema=SCHEMA)
     return pa.concat_tables([of_files, *points], promote_options="default")
 
@@ -258,10 +258,10 @@ def _in_order(rows: pa.Table) -> pa.Table:
     rows = rows.unify_dictionaries().combine_chunks()
     if len(rows):
         texts = [rows[name].chunk(0) for name in ("machine", "case")]
-        keys = [pc.rank(own.dictionary).take(own.indices) for own in texts]
+        keys = [pc.rank(text.dictionary).take(text.indices) for text in texts]
         by = pa.table([*keys, rows["started_at"]], ["machine", "case", "at"])
         order = pc.sort_indices(by, [(name, "ascending") for name in by.column_names])
-        columns = (own if own.null_count == len(own) else own.take(order) for own in rows.columns)
+        columns = (c if c.null_count == len(c) else c.take(order) for c in rows.columns)
         rows = pa.table([*columns], schema=SCHEMA)
     kind = SCHEMA.get_field_index("kind")  # the partition
     return rows.set_column(kind, "kind", rows["kind"].cast(pa.string()))
@@ -280,10 +280,10 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
             if name in (*JSON, "axes"):
                 values = [*map(json.loads, values)]
             if name == "launches":
-                values = [{int(number): s for number, s in own.items()} for own in values]
+                values = [{int(number): s for number, s in launches.items()} for launches in values]
             if name == "axes":
-                for axis in dict.fromkeys(axis for own in values for axis in own):
-                    columns[axis] = _taken([own.get(axis) for own in values], codes)
+                for axis in dict.fromkeys(axis for axes in values for axis in axes):
+                    columns[axis] = _taken([axes.get(axis) for axes in values], codes)
             else:
                 columns[name] = _taken(values, codes)
         else:

@@ -59,7 +59,7 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
     if isinstance(ask, Scaling):
         state, verdict = _enough(ask, shown, axes)
     else:
-        state, verdict = _verdict(ask, [own for own in pairs if own.row.has(claim)])
+        state, verdict = _verdict(ask, [pair for pair in pairs if pair.row.has(claim)])
     limits = base.limits(shown, lambda row: _value(ask, row)) if ask.unit == "GB/s" else ()
     others = [axis for axis in varying(group) if axis not in axes]
     return base.made(
@@ -164,12 +164,12 @@ def _value(ask: Compare, row: Row) -> float | None:
 
 def _figure(ask: Compare, row: Row, axes: Sequence[str], pairs: Sequence[Pair]) -> Figure:
     """The row's number, and what it is beside the other one."""
-    pair = next((own for own in pairs if own.row is row), None)
+    pair = next((pair for pair in pairs if pair.row is row), None)
     value, beside, against = _value(ask, row), "", ""
     if pair is not None:
         against = difference(pair.conclusion, is_share=ask.work is not None)
         beside = f"{pair.name} {in_unit(_value(ask, pair.other) or pair.other.time, ask.unit)}"
-    elif any(own.other is row for own in pairs):
+    elif any(pair.other is row for pair in pairs):
         against = base.BASELINE
     return base.figure_of(
         ask.name(row, axes or [base.size_axis([row])]),
@@ -216,13 +216,13 @@ def _lines(ask: Compare, shown: Rows, figures: Sequence[Figure]) -> Iterator[Scr
     compared = [pair for pair in rows if pair[1].conclusion]
     if not compared and ask.claim is None:
         some = figures if len(figures) <= FEW else [*figures[:2], figures[-1]]
-        numbers = ", ".join(f"{own.label} {own.number()}" for own in some)
+        numbers = ", ".join(f"{figure.label} {figure.number()}" for figure in some)
         crowded = "oversubscribed" * shown[-1].is_oversubscribed
         yield ScreenLine(ask.fill(ask.screen, shown[0].axes), numbers, crowded)
     each = [{axis: value} for axis, values in ask.screen_each.items() for value in values]
     for chosen in each or [dict[str, Any]()]:
-        if own := [pair for pair in compared if pair[0].has(chosen)]:
-            row, most = max(own, key=lambda pair: base.weight(pair[1].conclusion))
+        if candidates := [pair for pair in compared if pair[0].has(chosen)]:
+            row, most = max(candidates, key=lambda pair: base.weight(pair[1].conclusion))
             what = ask.fill(ask.screen, row.axes)
             name = "" if ask.claim else most.label  # which names the claim
             numbers = f"{most.beside} -> {name} {most.number()}".replace("  ", " ")

@@ -13,8 +13,8 @@ _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"
 def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
     """Whether they show it, and the figures that a family makes of them."""
     size, axes = base.size_axis(group), base.named_axes(ask, group)
-    figures = [own for row in valid(group) for own in _figures(ask, row, rows, axes)]
-    state: State = "figure" if any(own.value is not None for own in figures) else "undecided"
+    figures = [figure for row in valid(group) for figure in _figures(ask, row, rows, axes)]
+    state: State = "figure" if any(figure.value is not None for figure in figures) else "undecided"
     verdict = "" if figures else NOT_ASKED
     if ask.finding:
         shown = {_shows(ask, row) for row in valid(group)}
@@ -53,7 +53,7 @@ def _shows(ask: Finding, row: Row) -> bool | None:
 
 def _lines(ask: Finding, largest: Rows, rows: Rows, verdict: str) -> Iterator[ScreenLine]:
     """What is said of the largest size: of a share what it means, else the numbers."""
-    figures = [own for row in largest if ask.figures for own in ask.figures(row, rows)]
+    figures = [figure for row in largest if ask.figures for figure in ask.figures(row, rows)]
     shares = [note for figure in figures if figure.unit == "share" for note in figure.notes]
     words = ", ".join(figure.number() for figure in figures if figure.value is not None)
     yield ScreenLine(ask.fill(ask.screen, largest[0].axes), shares[0] if shares else words, verdict)
