@@ -66,14 +66,25 @@ def grids(rows: pd.DataFrame, machine: str, hardware: HardwareOf) -> Iterator[Gr
     """Of one machine's rows the grid of each of its settings that has times that may be judged."""
     setting = settings(rows)
     names = sorted(setting.unique())
-    is_valid = rows["scratch"].isna() & (rows["status"] == "ok") & (rows["unit"] == "seconds")
-    is_valid &= rows["committed_at"].notna() & rows["commit"].notna() & (rows["seconds"] > 0)
-    is_valid &= ~of_few_launches(rows)
+    is_valid = why_left_out(rows) == ""
     for name in names:
         valid = rows[is_valid & (setting == name)]
         if len(valid):
             group = f"{machine}/{name}" if name and len(names) > 1 else machine
             yield _grid(valid, machine, group, hardware)
+
+
+def why_left_out(rows: pd.DataFrame) -> "pd.Series[str]":
+    """Why each row is not judged, the first reason that holds; empty where it may be."""
+    reasons = {
+        "scratch": rows["scratch"].notna(),
+        "failed": rows["status"] != "ok",
+        f"of fewer than {MIN_LAUNCHES} launches": of_few_launches(rows),
+        "without a time": (rows["unit"] != "seconds") | ~(rows["seconds"] > 0),
+        "without a date": rows["committed_at"].isna() | rows["commit"].isna(),
+    }
+    numbers = np.select([*reasons.values()], [*range(len(reasons))], len(reasons))
+    return pd.Series(np.array([*reasons, ""], dtype=object)[numbers], rows.index)
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:

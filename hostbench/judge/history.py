@@ -1,6 +1,7 @@
 """Everything that is stored, judged: one record of plain values, the same for whoever asks, on
 whatever day. No files: rows come as frames, a machine at a time, and facts are asked for."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import get_args
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 from hostbench.judge.causes import Explainer, FactsOf
 from hostbench.judge.changepoint.detector import longest_piece
 from hostbench.judge.events import Event, EventStatus, JudgedGrid, judge_grid
-from hostbench.judge.grid import grids
+from hostbench.judge.grid import grids, why_left_out
 from hostbench.store.runs import StoredFile
 
 SPARKS = 40
@@ -43,8 +44,8 @@ class History(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     """With causes. The machines' own first, then what stayed before what is over, by size."""
     series: tuple[Series, ...]
-    left_out: dict[str, int]
-    """Machine -> points, also of cases that failed, that are in no series."""
+    left_out: dict[str, dict[str, int]]
+    """Machine -> why -> points, also of cases that failed, that are in no series."""
 
 
 def judge_history(
@@ -52,13 +53,16 @@ def judge_history(
 ) -> History:
     """`tables`: of each machine its rows, with the columns hostbench.judge.grid.NEEDED."""
     hardware = {name: run.identity for name, run in runs.items()}
-    judged, series, left_out = list[JudgedGrid](), list[Series](), dict[str, int]()
+    judged, series, left_out = list[JudgedGrid](), list[Series](), dict[str, dict[str, int]]()
     for machine, rows in tables:
-        left_out[machine] = int(rows["status"].isin(("ok", "failed")).sum())
+        why = why_left_out(rows)[rows["status"].isin(("ok", "failed"))]
+        num = Counter({str(reason): points for reason, points in why.value_counts().items()})
         for grid in grids(rows, machine, hardware):
             judged.append(judge_grid(grid))
             series += _series(judged[-1])
-            left_out[machine] -= int(judged[-1].valid.sum())
+            num[""] -= int(judged[-1].valid.sum())
+        num["of a commit or version measured again"] = num.pop("", 0)
+        left_out[machine] = dict(+num)
     judged.sort(key=lambda grid: (grid.grid.machine, grid.grid.group))
     explainer = Explainer(judged, runs, facts_of)
     events = [explainer.explain(event, grid) for grid in judged for event in grid.events]

@@ -16,7 +16,6 @@ from msgspec import to_builtins
 
 from hostbench.core import units
 from hostbench.core.case import as_typed, parse_series
-from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.families import check_selects, declared, load
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
@@ -120,10 +119,10 @@ def summary(chosen: History) -> list[str]:
 
 
 def left_out(chosen: History) -> str:
-    """How many points are not judged, and why that may be; empty where none is."""
-    num = sum(chosen.left_out.values())
-    why = f"scratch, failed, of fewer than {MIN_LAUNCHES} launches, no times, or without a date"
-    return f"{number_of(num, 'point')} left out: {why}" if num else ""
+    """How many points are not judged, and why; empty where none is."""
+    num = sum(map(Counter[str], chosen.left_out.values()), Counter[str]())
+    why = ", ".join(f"{points} {reason}" for reason, points in sorted(num.items()))
+    return f"{number_of(num.total(), 'point')} left out: {why}" if num else ""
 
 
 # ---- an event in words --------------------------------------------------------------------------

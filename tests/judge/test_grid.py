@@ -49,7 +49,13 @@ def test_what_may_not_be_judged_is_left_out() -> None:
     assert len(grid(runs).columns) == 5
     again = [*runs, NightlyRun(commit=1, day=9), NightlyRun(commit=9, day=9, row={"scratch": "x"})]
     history = judge_history([("box", rows(again, flat))], {}, lambda run: {})
-    assert history.left_out == {"box": 10 + 10 + 1 + 2 + 10 + 10}
+    assert history.left_out["box"] == {
+        "scratch": 10 + 10,
+        "failed": 10,
+        "of fewer than 7 launches": 2,
+        "without a time": 1,
+        "of a commit or version measured again": 10,
+    }
 
 
 def test_where_versions_interleave_the_newer_one_goes_on() -> None:

@@ -191,10 +191,10 @@ def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     code, _, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err
     archive.write(tmp_path, builders.run([builders.record(CASES[0])], scratch="quick"))
-    assert "1 point left out: scratch, " in changes(tmp_path)[2]
+    assert "1 point left out: 1 scratch" in changes(tmp_path)[2]
     few = [builders.record(CASES[0], launch) for launch in range(6)]
     archive.write(tmp_path, builders.run(few, run_id="20261121T120000Z-x-2"))
-    assert "2 points left out: " in changes(tmp_path)[2]
+    assert "2 points left out: 1 of fewer than 7 launches, 1 scratch" in changes(tmp_path)[2]
     enough = [builders.record(CASES[0], launch) for launch in range(7)]
     archive.write(tmp_path, builders.run(enough, run_id="20261121T120000Z-x-3"))
     code, out, err = changes(tmp_path)
