@@ -47,6 +47,8 @@ FACTS = ("hardware", "torch", "driver")
 SMALL_WIDTH, BARS_WIDTH, SMALL_HEIGHT = 190, 250, 150
 COMPARED = "verdict workload series machine change low high before after why id".split()
 
+UNSURE = {"undecided": 1, "unavailable": 2}
+
 
 class Store(NamedTuple):
     """A results folder, or the URL of a table, as it is now."""
@@ -225,6 +227,18 @@ def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
     """What a run answers; nothing where it measured another project."""
     own = rows(store, machine, run_id)
     return answers_of(rows_of(own[own["family"].isin(families.known())]))
+
+
+@st.cache_resource(max_entries=32, show_spinner="Asking the run ...")
+def answer(
+    store: Store, machine: str, run_id: str, workload: str, cases: frozenset[str]
+) -> Answer | None:
+    """What these cases of a workload say, the most certain; None where no question has one."""
+    own = rows(store, machine, run_id)
+    own = own[own["family"] == workload.partition(".")[0]]
+    every = answers_of(rows_of(own[(own["workload"] != workload) | own["case"].isin(cases)]))
+    mine = (answer for answer in every if answer.workload == workload)
+    return min(mine, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")

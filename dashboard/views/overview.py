@@ -15,11 +15,10 @@ from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.judge.history import Series
 from hostbench.report.changes import causes
-from hostbench.report.picture import picture_of
+from hostbench.report.picture import few, picture_of
 
 TOP, RECENT = 6, 30
 LASTING = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER)
-UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 store = data.opened()
 names = parts.machines(store)
@@ -66,9 +65,11 @@ def card(picture: Picture) -> None:
     if not own:
         st.markdown(f"not measured here: `hostbench run {workload.partition('.')[0]}`")
         return
-    about = [answer for answer in data.answers(store, *own[0]) if answer.workload == workload]
-    best = min(about, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
+    drawn = few(picture, data.rows_of_runs(store, tuple(own), (workload,)))
+    best = data.answer(store, *own[0], workload, frozenset(row.case for row in drawn))
     says = f"{best.headline()}. {best.at}" if best else "Too few cases for an answer."
+    if best and best.at[3:-1].partition(",")[0] in best.headline():  # the size
+        says = f"{best.headline()}."
     says = f"{best.question} {says}" if best and is_own else says
     svg, description = data.small_picture(store, picture.choice, tuple(own), parts.ink())
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))

@@ -70,14 +70,23 @@ def x_axes(picture: Picture, rows: Rows) -> list[str]:
     return [axis for axis in axes if axis in differ] or [""]
 
 
-def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
-    """A picture of few lines, by its first measure: of each axis with usual values the one that was
-    measured at most sizes, but of schedules all. Rows have an axis `workload`."""
+def few(picture: Picture, rows: Rows) -> Rows:
+    """The rows that a small picture is about: of each axis with usual values, but not of schedules,
+    the one that was measured at most sizes. Rows have an axis `workload`."""
     rows = where(rows, workload=(picture.workload, *picture.also))
     x = x_axes(picture, rows)[0]
     for axis, usual in picture.usual.items():
-        groups = [where(rows, **{axis: own}) for own in ((usual,) if axis == "schedule" else usual)]
-        rows = max(groups, key=lambda group: len({row.axes.get(x) for row in group})) or rows
+        groups = [where(rows, **{axis: own}) for own in usual if axis != "schedule"]
+        sizes = [len({row.axes.get(x) for row in group}) for group in groups]
+        rows = groups[sizes.index(max(sizes))] if any(sizes) else rows
+    return rows
+
+
+def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
+    """A picture of few lines, by its first measure."""
+    rows = few(picture, rows)
+    x = x_axes(picture, rows)[0]
+    rows = where(rows, schedule=picture.usual.get("schedule", ())) or rows
     for measure in measures_of(picture, rows)[:1]:
         return chart(picture, drawn_rows(picture, rows, x, measure), x, measure, height)
     return None

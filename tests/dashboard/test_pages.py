@@ -171,6 +171,12 @@ def test_the_newest_run_comes_first_and_every_answer_names_its_run(open_page, qu
     assert "a series needs 11 runs" in text
 
 
+def test_a_card_says_what_its_picture_shows(open_page, history: Path) -> None:
+    text = said(open_page("overview", history))
+    (answer,) = re.findall(r"(.*)\n:small\[:gray\[H2D 1KiB pageable sync; dashed limit", text)
+    assert re.fullmatch(r"pageable sync [.\d]+ GB/s\. At 1KiB\. *", answer)
+
+
 def lines(spec: vega.Spec) -> list[str]:
     """Each line of a picture, in the order of the legend."""
     return list(dict.fromkeys(point["series"] for point in spec["layer"][-1]["data"]["values"]))
