@@ -1,4 +1,4 @@
-"""`make soak`: the program as a process, killed at random moments."""
+"""The program as a process, killed at random moments: once a command, more often in `make soak`."""
 
 import contextlib
 import json
@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.core import journal
+from hostbench.core.clock import epoch_s, iso
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.core.processes import with_descendants
 from hostbench.device import simulated_file
@@ -23,12 +24,13 @@ from hostbench.store import archive, nights
 from hostbench.store.results import Results
 from tests import own_project
 from tests.cli.test_nightly import CONFIG, MACHINE, WORKLOAD
+from tests.conftest import SOAK
 from tests.scratch import Scratch
 from tests.stored import read_tree
 
-pytestmark = pytest.mark.soak
-PATIENCE_S = 600.0
-NUM_KILLS = int(os.environ.get("HOSTBENCH_KILLS", "50"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+PATIENCE_S, DAY_S = 600.0, 86_400
+NUM_KILLS = int(os.environ.get("HOSTBENCH_KILLS", "50" if SOAK else "1"))
 """Of each command."""
 MEASURING = ("--device", "simulated", "--machine", MACHINE, "--results")
 COMMANDS = {
@@ -42,7 +44,8 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
-    """A project whose second commit copies twice, and in `home/nights` what the first came to."""
+    """A project whose second commit copies twice, and in `home/nights` what the first came to, as
+    if measured night after night."""
     project = own_project.empty(tmp_path_factory.mktemp("killed"))
     own_project.write(project.root, f"# benchmarks/steps.py\n{WORKLOAD}")
     (project.root / "asv.conf.json").write_text(json.dumps(CONFIG))
@@ -50,13 +53,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     story = project.home / "story.toml"
     project.environ[simulated_file.VARIABLE] = str(story)
     project.git("init", "-q")
+    story.write_text("noise = 0.004\n")
     for times in (1, 2):
         (project.root / "mine.py").write_text(f"TIMES = {times}\n")
         project.commit(f"{times} times")
-        for day in range(LEAST_RUNS + 1 if times == 1 else 0):
-            story.write_text(f"seed = {day}\nnoise = 0.004\n")
+        if times == 1:
             night = start(project, "nightly", project.home / "nights")
             assert night.communicate() and night.returncode == EXIT_OK
+            add_runs(project.home / "nights", LEAST_RUNS)
     return project
 
 
@@ -88,11 +92,15 @@ def measured(results: Path) -> dict[tuple[str, str, int], float | None]:
 
 
 def add_runs(results: Path, num: int) -> None:
-    """Copies of one that is there."""
+    """Copies of one that is there, of the days before."""
     run = archive.read(next(results.glob(f"*/runs/*{archive.SUFFIX}")))
+    began_s = epoch_s(run.header.started_at)
     for number in range(num):
         run_id = f"{run.header.run_id[:-4]}{number:04x}"
-        archive.write(results, replace(run, header=replace(run.header, run_id=run_id)))
+        at = iso(began_s - DAY_S * (number + 1))
+        archive.write(
+            results, replace(run, header=replace(run.header, run_id=run_id, started_at=at))
+        )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
