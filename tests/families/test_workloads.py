@@ -53,6 +53,12 @@ def test_a_file_of_benchmarks_stands_on_frozen_names_alone(family: str) -> None:
     assert ast.unparse(setup.body[-1]) == f"return suite.measure('{family}')"
 
 
+def test_each_file_that_asv_reads_is_a_family() -> None:
+    """What a family leaves behind that is taken out would be empty benchmarks, without a word."""
+    files = {path.stem for path in families.our_benchmarks().glob("[!_]*.py")}
+    assert files == set(WORK_FAMILIES)
+
+
 FROZEN = set("DEVICES GIB KIB MIB Device Prepared rank_group suite workload".split())
 """Nothing leaves this list."""
 
