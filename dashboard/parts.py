@@ -115,7 +115,7 @@ def check_link(key: str, options: Collection[str]) -> None:
     there, the address is its own."""
     asked = st.query_params.get_all(key) if key not in st.session_state else ()
     if gone := [name for name in asked if name not in options]:
-        st.caption(f"Not here: {words.plain(', '.join(gone))}, of the link.")
+        st.caption(f"The link names {words.plain(', '.join(gone))}, which is not stored here.")
 
 
 def machines(store: Store) -> list[str]:

@@ -40,7 +40,7 @@ def named(text: str) -> str:
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
     look: dict[str, Any] = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
-    parts.check_link(key, own)
+    parts.check_link(key, [named(name) for name in own])
     chosen = box.selectbox(label, own, key=key, **look)
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 

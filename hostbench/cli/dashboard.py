@@ -6,15 +6,18 @@ import sys
 
 from hostbench.cli.output import show
 from hostbench.cli.results import results_folder
-from hostbench.core.errors import UsageError, install
+from hostbench.core.errors import TABLE, UsageError, install
 from hostbench.core.files import is_url, shipped
 
 
 def execute(*, port: int, headless: bool, results: str | None) -> int:
-    """Replace this process by streamlit. Raises UsageError where streamlit or the app is not
-    there."""
+    """Replace this process by streamlit. Raises UsageError where streamlit or the app is not there,
+    ModuleNotFoundError where what reads the results is not."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError(f"streamlit is not installed; {install('dashboard')}")
+    for name in TABLE:
+        if importlib.util.find_spec(name) is None:
+            raise ModuleNotFoundError(name=name)
     app = shipped("dashboard/app.py")
     source = results if results and is_url(results) else results_folder(results)
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"

@@ -256,7 +256,7 @@ def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
     assert "The run of the link is not here" in said(open_page("runs", history, of="x@y"))
     links = [("overview", "machine"), ("curves", "q"), ("trend", "case"), ("compare", "second")]
     for page, key in links:
-        assert "Not here: gone, of the link" in said(open_page(page, history, **{key: "gone"}))
+        assert "The link names gone, which is not stored here" in said(open_page(page, history, **{key: "gone"}))
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
@@ -325,6 +325,7 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     commits = list(dict.fromkeys(runs["commit"]))
     two = {"first": commits[15][:8], "second": commits[14][:8]}
     app = open_page("compare", history, **two, **opened)
+    assert "The link names" not in said(app)
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
