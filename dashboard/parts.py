@@ -14,7 +14,7 @@ import words
 from data import Store
 
 from hostbench.core.case import AxisValue
-from hostbench.core.units import number_of
+from hostbench.core.units import format_rate, format_seconds, number_of
 from hostbench.families.question import Question, axis_name
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import Event
@@ -38,8 +38,13 @@ LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: star
 """Of a button whose text has several lines, which streamlit centres."""
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
-TITLES = {"y": "number", "gb_per_s": "GB/s", "run_id": "run", "num_samples": "samples"}
-"""Of columns of tables; of others their name."""
+TITLES = {"y": "number", "seconds": "time", "gb_per_s": "rate", "run_id": "run"}
+"""Of columns of tables; of others their name, without a unit."""
+TIMES = ("seconds", "ci_low_s", "ci_high_s", "before_s", "after_s")
+IN_WORDS = {**dict.fromkeys(TIMES, format_seconds), "gb_per_s": format_rate}
+"""Of columns of numbers."""
+MOST_WORDED = 50_000
+"""Cells of a table whose numbers are in words: of more it takes seconds."""
 
 
 def head(page: st.Page) -> None:
@@ -247,17 +252,30 @@ def clicked(rows: pd.DataFrame, key: str, **look: Any) -> int | None:
     return int(cells[0][0]) if cells and cells[0][0] < len(rows) else None
 
 
-def table(rows: pd.DataFrame, percent: Sequence[str] = (), **look: Any) -> Any:
-    """Without columns that hold nothing; no word for what is missing."""
+def table(
+    rows: pd.DataFrame,
+    percent: Sequence[str] = (),
+    in_words: Mapping[str, Callable[[float], str]] = IN_WORDS,
+    **look: Any,
+) -> Any:
+    """Without columns that hold nothing; no word for what is missing. Numbers in words are sorted
+    as numbers."""
     rows = rows.dropna(axis="columns", how="all")
     texts = rows.select_dtypes(["object", "string"]).columns
     rows = rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
-    columns: dict[str, Any] = {str(name): str(name).replace("_", " ") for name in rows} | TITLES
+    columns: dict[str, Any] = {
+        str(name): str(name).removesuffix("_s").replace("_", " ") for name in rows
+    }
+    columns |= TITLES
     for name in map(str, rows.select_dtypes("float")):
         form = "percent" if name in percent else "%.4g"
-        columns[name] = st.column_config.NumberColumn(columns[name], format=form)
+        if name not in in_words:
+            columns[name] = st.column_config.NumberColumn(columns[name], format=form)
     look |= {"column_config": columns, "placeholder": ""}
-    return st.dataframe(rows, hide_index=True, **look)
+    forms: dict[Any, Any] = {name: form for name, form in in_words.items() if name in rows}
+    is_worded = forms and rows.size < MOST_WORDED
+    shown: Any = rows.style.format(forms, na_rep="") if is_worded else rows
+    return st.dataframe(shown, hide_index=True, **look)
 
 
 def draw(spec: Spec, says: str, **look: Any) -> Any:

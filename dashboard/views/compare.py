@@ -81,7 +81,7 @@ else:
         st.query_params["of"] = str(clicked["id"])
         st.rerun()
 if (num := own[lane].nunique()) > charts.MOST_LANES:
-    notes = [f"Drawn are {charts.MOST_LANES} of {num}, the worst first.", *notes]
+    notes = [f"{charts.MOST_LANES} of {num} drawn, the worst first.", *notes]
 if num := len(every) - len(known):
     notes = [*notes, f"{number_of(num, 'scratch run')} left out: choose runs to compare them."]
 if notes:

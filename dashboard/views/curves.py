@@ -1,5 +1,6 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
+from functools import partial
 from typing import Any
 
 import data
@@ -8,14 +9,14 @@ import parts
 import streamlit as st
 import words
 
-from hostbench.families.question import axis_name
+from hostbench.families.question import axis_name, in_unit
 from hostbench.report import picture
 from hostbench.report.answer import varying
 
 OTHER = "Other"
 HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
 (1 GB/s = 10^9 bytes/s)."""
-SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples commit run_id".split()
+SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples".split()
 
 store = data.opened()
 names = parts.machines(store)
@@ -88,7 +89,9 @@ def numbers() -> None:
     table.insert(0, "series", [words.case(row.case) for row in rows])
     if measure.name not in ("GB/s", "time"):  # which have columns of their own
         table.insert(1, measure.name, [*map(measure.of(rows), rows)])
-    parts.table(table)
+    parts.table(
+        table, in_words=parts.IN_WORDS | {measure.name: partial(in_unit, unit=measure.unit)}
+    )
 
 
 parts.shown({"numbers": numbers})

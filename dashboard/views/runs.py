@@ -8,6 +8,7 @@ import data
 import pandas as pd
 import parts
 import streamlit as st
+import words
 from words import ago, plain
 
 from hostbench.report.charts import CLICKED
@@ -58,6 +59,7 @@ left.markdown("\n- ".join(["**What the doctor says**\n", *doctor]))
 right.markdown("\n- ".join(["**Differs from the run before**\n", *before]))
 
 rows = data.rows(store, machine, run_id)
+rows = rows.assign(case=rows["case"].map(words.case))
 look: dict[str, Any] = {"on_select": partial(show, LIST), "selection_mode": "single-cell"}
 table = runs[COLUMNS].rename(columns={"name": "run"})
 tables: dict[str, Any] = {LIST: partial(parts.table, table, key=LIST, **look)}
@@ -72,7 +74,11 @@ if len(gaps):
         parts.table(reasons)  # nobody has to ask for a failure
     else:
         tables["without a number"] = partial(parts.table, reasons)
-stored = [(group, *map(str, fact)) for group, own in facts.items() for fact in own.items()]
+stored = [
+    (group, fact, f"{value:.4g}" if isinstance(value, float) else str(value))
+    for group, own in facts.items()
+    for fact, value in own.items()
+]
 if stored:
     lines = pd.DataFrame(stored, columns=["group", "fact", "value"])
     tables["facts"] = partial(parts.table, lines)

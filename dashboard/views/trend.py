@@ -102,8 +102,9 @@ for point in clicked["selection"].get(CLICKED, ()):
 ids = {*drawn, *(f"machine:{group}" for _, group in series)}
 moved = causes(event for event in parts.events(judged, names) if event.id in ids)
 points = points.assign(date=pd.to_datetime(points["x"], unit="ms", utc=True))
-columns = "series date y low high kind text machine run_id commit".split()
-tables = {"points": lambda: parts.table(points[columns])}
+columns = "series date y low high kind text machine run_id".split()
+in_words = dict.fromkeys(("y", "low", "high"), trend.UNITS[unit][1])
+tables = {"points": lambda: parts.table(points[columns], in_words=in_words)}
 if moved:
     tables["changes"] = lambda: parts.changes(moved[: parts.MOST_LINKS], judged.series)
 parts.shown(tables)

@@ -136,12 +136,14 @@ def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> l
     on an entry of the legend shows it alone."""
     values = sorted({point["x"] for point in points})
     axis: Spec = {"values": values, "grid": False}
-    axis |= {"labelExpr": charts.BYTES if counts_bytes(x) else charts.PLAIN}
+    is_us, labels = x.endswith("_us"), charts.BYTES if counts_bytes(x) else charts.PLAIN
+    in_s = charts.SECONDS.replace("datum.value", "datum.value / 1e6")
+    axis |= {"labelExpr": in_s if is_us else labels}
     axis |= {"labelOverlap": True, "labelFlush": False}
     is_log = values[0] > 0
     along: Spec = {"type": "log", "base": 2} if is_log else {"zero": False}
     along |= {"nice": False, "padding": 14}
-    at: Any = {"x": field("x:Q", title=axis_name(x), axis=axis, scale=along)}
+    at: Any = {"x": field("x:Q", title=axis_name(x.removesuffix("_us")), axis=axis, scale=along)}
     look = _value_axis(points, rules, measure, is_log=measure.unit != "share")
     y, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
     names, dashed = ([*dict.fromkeys(own[key] for own in points)] for key in ("series", "dash"))

@@ -228,6 +228,8 @@ def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
     assert [one.key for one in app.pills] == ["is-blocking"]
     (table,) = tables(app, "gb_per_s")
     assert len(table) == 6 and set(table["run"]) == {"2026-11-24 11:30, 1a2b3c4d, quick"}
+    shown = app.dataframe[0].proto.styler.display_values
+    assert b"5 ms" in shown and b"100 us" in shown and b" GB/s" in shown
 
 
 def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
@@ -256,7 +258,9 @@ def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
     assert "The run of the link is not here" in said(open_page("runs", history, of="x@y"))
     links = [("overview", "machine"), ("curves", "q"), ("trend", "case"), ("compare", "second")]
     for page, key in links:
-        assert "The link names gone, which is not stored here" in said(open_page(page, history, **{key: "gone"}))
+        assert "The link names gone, which is not stored here" in said(
+            open_page(page, history, **{key: "gone"})
+        )
 
 
 def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
