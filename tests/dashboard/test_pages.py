@@ -228,7 +228,7 @@ def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
     assert [one.key for one in app.pills] == ["is-blocking"]
     (table,) = tables(app, "gb_per_s")
     assert len(table) == 6 and set(table["run"]) == {"2026-11-24 11:30, 1a2b3c4d, quick"}
-    shown = app.dataframe[0].proto.styler.display_values
+    shown = app.dataframe[0].proto.arrow_data.styler.display_values
     assert b"5 ms" in shown and b"100 us" in shown and b" GB/s" in shown
 
 
