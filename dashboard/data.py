@@ -151,13 +151,13 @@ def measured_in(rows: Sequence[Row]) -> str:
 
 @lru_cache(maxsize=32)
 def small_picture(
-    store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str
+    store: Store, name: str, keys: tuple[tuple[str, str], ...], ink: str, ideal_s: float | None
 ) -> tuple[str, str]:
     """A picture (words.PICTURES), or that of a workload without one, of these runs (machine, id) as
     one SVG, and its description; both empty where there is nothing to draw. Four charts of vega's
     would take longer than the rest of the page."""
     own = words.PICTURES.get(name) or picture_of(name)
-    chart = small(own, rows_of_runs(store, keys, (own.workload,)), SMALL_HEIGHT)
+    chart = small(own, rows_of_runs(store, keys, (own.workload,)), SMALL_HEIGHT, ideal_s)
     if chart is None:
         return "", ""
     has_lines = any(own["mark"]["type"] == "line" for own in chart["layer"])

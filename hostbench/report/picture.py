@@ -8,6 +8,7 @@ from typing import Any
 
 from hostbench import families
 from hostbench.core.case import counts_bytes
+from hostbench.core.units import GB
 from hostbench.families.question import Measure, Picture, Row, Rows, axis_name, in_unit, where
 from hostbench.report import charts
 from hostbench.report.answer import limits, varying
@@ -82,20 +83,28 @@ def few(picture: Picture, rows: Rows) -> Rows:
     return rows
 
 
-def small(picture: Picture, rows: Rows, height: int) -> Spec | None:
-    """A picture of few lines, by its first measure."""
+def small(picture: Picture, rows: Rows, height: int, ideal_s: float | None = None) -> Spec | None:
+    """A picture of few lines, by its first measure; where it has one size, with what is ideal."""
     rows = few(picture, rows)
     x = x_axes(picture, rows)[0]
     rows = where(rows, schedule=picture.usual.get("schedule", ())) or rows
     for measure in measures_of(picture, rows)[:1]:
-        return chart(picture, drawn_rows(picture, rows, x, measure), x, measure, height)
+        drawn = drawn_rows(picture, rows, x, measure)
+        return chart(picture, drawn, x, measure, height, None if x else ideal_s)
     return None
 
 
 # ---- the chart ----------------------------------------------------------------------------------
 
 
-def chart(picture: Picture, rows: Rows, x: str, measure: Measure, height: int) -> Spec:
+def chart(
+    picture: Picture,
+    rows: Rows,
+    x: str,
+    measure: Measure,
+    height: int,
+    ideal_s: float | None = None,
+) -> Spec:
     """Of `drawn_rows`, at least one: lines over `x`, or a bar each where no line has two points.
     `description` says which choices all of it shares, and what the dashed lines are."""
     value, differ, places = measure.of(rows), varying(rows), _places(rows)
@@ -118,6 +127,8 @@ def chart(picture: Picture, rows: Rows, x: str, measure: Measure, height: int) -
         point["text"] = "; ".join(filter(None, (case, point["number"], row.flags, row.run)))
         points.append(point | {name: getattr(row, name) for name in CLICKS})
     limit_of = _limits(rows, places, measure) if measure.unit == "GB/s" else {}
+    if ideal_s and measure.unit == "GB/s" and rows[0].nbytes:
+        limit_of["ideal"] = rows[0].nbytes / ideal_s / GB
     dashed = "; ".join(f"{what}, {in_unit(rate, 'GB/s')}" for what, rate in limit_of.items())
     rules = [{"limit": rate} for rate in limit_of.values()]
     alike = [axis for axis in rows[0].axes if axis not in differ]

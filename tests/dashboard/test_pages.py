@@ -222,6 +222,20 @@ def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path
     assert len(points) == 2 and points["series"].is_unique
 
 
+def test_one_size_of_streams_is_drawn_beside_the_ideal(open_page, tmp_path: Path) -> None:
+    seconds = {"serial": 4e-3, "copy_stream": 2.2e-3, "copy_only": 2e-3, "compute_only": 2e-3}
+    axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 1 << 20, "memory": "pinned"}
+    cases = {name: Case("overlap.pipeline", {**axes, "schedule": name}) for name in seconds}
+    records = [
+        builders.record(case, launch, seconds[name] * (1 + launch / 1000), nbytes=8 << 20)
+        for name, case in cases.items()
+        for launch in range(8)
+    ]
+    archive.write(tmp_path, builders.run(records))
+    text = said(open_page("overview", tmp_path))
+    assert "hides " in text and "dashed ideal, " in text
+
+
 def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
     app = open_page("curves", quick, show="numbers")
     assert "pageable; shelf, 2026-11-24 11:30, 1a2b3c4d, quick" in said(app)
