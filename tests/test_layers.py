@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from functools import cache
 from itertools import chain
@@ -13,6 +11,7 @@ from typing import NamedTuple
 import hostbench
 from hostbench.cli.commands import COMMANDS
 from hostbench.families import load
+from tests.commands import python
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -152,11 +151,8 @@ def test_every_direct_dependency_is_pinned() -> None:
 
 def check_unloaded(imports: str, which: str) -> None:
     """A process that imports these modules has loaded no module `m` of which that is true."""
-    code = f"import {imports}, sys; print([m for m in sys.modules if {which}])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    done = python("-c", f"import {imports}, sys; print([m for m in sys.modules if {which}])")
+    assert (done.out.strip(), done.err) == ("[]", "")
 
 
 def test_importing_costs_nothing() -> None:

@@ -4,10 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import python
 
 ROOT = Path(__file__).parent.parent
 STORY = 'commits = 12\nseries = 4\n[[machine]]\nname = "one"\n'
@@ -15,14 +16,9 @@ STORY = 'commits = 12\nseries = 4\n[[machine]]\nname = "one"\n'
 
 def script(name: str, *args: str | Path) -> str:
     """What it prints."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / name), *map(str, args)],
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = python(str(ROOT / "scripts" / name), *map(str, args))
+    assert done.code == 0, done.err
+    return done.out
 
 
 def test_lock_can_be_read() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import idle as command
-from hostbench.cli import main
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_USAGE
 from hostbench.idle.recording import RecordedProcess
+from tests.commands import hostbench
 from tests.made_trace import MadeTrace
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -32,27 +32,17 @@ def trace(tmp_path: Path) -> Path:
     return made.write(tmp_path / "trace.json")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    code = main(["idle", *map(str, words)])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-def test_the_page_names_the_line(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "--trace", trace)
-    assert (code, err) == (EXIT_OK, "")
+def test_the_page_names_the_line(trace: Path) -> None:
+    _, out, err = hostbench("idle", "--trace", trace)
+    assert err == ""
     assert out.startswith("GPU 0: idle ")
     assert "2 steps of 1 ms, " in out
     assert "helpers.py:7 (is_large): aten::is_nonzero waits for the device, 1 a step" in out
     assert "keep the value on the device" in out
 
 
-def test_json_has_the_shape_that_is_promised(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, "--trace", trace, "--format", "json")
-    found = json.loads(out)
-    assert code == EXIT_OK
+def test_json_has_the_shape_that_is_promised(trace: Path) -> None:
+    found = json.loads(hostbench("idle", "--trace", trace, "--format", "json").out)
     (device,) = found["devices"]
     assert {"device", "span_s", "busy_s", "idle_fraction"} <= set(device)
     (wait,) = found["waits"]
@@ -70,27 +60,24 @@ def test_json_has_the_shape_that_is_promised(
     assert {each["cause"] for each in found["causes"]} >= {"host_late", "synchronization"}
 
 
-def test_csv_has_the_advice_the_costliest_first(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, "--trace", trace, "--format", "csv")
+def test_csv_has_the_advice_the_costliest_first(trace: Path) -> None:
+    out = hostbench("idle", "--trace", trace, "--format", "csv").out
     costs = [float(row["seconds"]) for row in csv.DictReader(io.StringIO(out))]
-    assert code == EXIT_OK and "is_nonzero" in out
+    assert "is_nonzero" in out
     assert len(costs) > 1 and costs == sorted(costs, reverse=True)
 
 
-def test_a_folder_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "--trace", TRACES)
-    assert code == EXIT_OK
+def test_a_folder_of_ranks() -> None:
+    out = hostbench("idle", "--trace", TRACES).out
     assert out.startswith("3 GPUs: idle ")
     assert "recommender-rank-3.json.gz" in out
 
 
-def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_work_of_a_gpu(tmp_path: Path) -> None:
     made = MadeTrace()
     made.op("aten::mm", (0, 10))
-    code, out, _ = run(capsys, "--trace", made.write(tmp_path / "trace.json"))
-    assert code == EXIT_NOTHING_MEASURED
+    path = made.write(tmp_path / "trace.json")
+    out = hostbench("idle", "--trace", path, code=EXIT_NOTHING_MEASURED).out
     assert "The trace has no GPU work" in out
     assert "need a run on a GPU" in out
 
@@ -106,18 +93,13 @@ def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_mistakes(
-    words: tuple[str, ...],
-    code: int,
-    part: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], code: int, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     Path("other.json").write_text("{}")
-    ended, _, err = run(capsys, *words)
-    assert ended == code and part in err and err.count("\n") == 1
+    err = hostbench("idle", *words, code=code).err
+    assert part in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -132,15 +114,12 @@ def test_mistakes(
     ],
 )
 def test_why_nothing_was_recorded(
-    processes: tuple[RecordedProcess, ...],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    processes: tuple[RecordedProcess, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
     def recorded(*_: object, **__: object) -> Iterator[tuple[int, tuple[RecordedProcess, ...]]]:
         yield 0, processes
 
     monkeypatch.setattr(command, "recorded", recorded)
-    assert main(["idle", "--", "python", "train.py"]) == EXIT_NOTHING_MEASURED
-    assert said in capsys.readouterr().err
+    words = ("idle", "--", "python", "train.py")
+    assert said in hostbench(*words, code=EXIT_NOTHING_MEASURED).err

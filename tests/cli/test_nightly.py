@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from hostbench import facts
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
-from hostbench.cli.entry import main
 from hostbench.cli.nightly import only_one
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -38,6 +37,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.store import nights
 from hostbench.vcs import measure, side
 from tests import own_project
+from tests.commands import hostbench
 from tests.fakes.builders import InProcess, walked
 from tests.scratch import git
 
@@ -72,8 +72,8 @@ CASES = (CASE, "steps.copies[device=cuda,way=from]")
 class Story:
     """A project, and the nights that it has seen."""
 
-    def __init__(self, root: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.root, self.folder, self._capsys = root, folder, capsys
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
         self.results = folder / "results"
         self.said = self.out = ""
         self.facts: facts.Facts = {}
@@ -102,10 +102,8 @@ class Story:
             "software": {"torch": torch},
             "gpu0": {"name": "Simulated GPU", "throttle_reasons": throttled},
         }
-        self._capsys.readouterr()
-        asked = ("--device", device, "--machine", machine, "--results", str(self.results))
-        code = main([does, *asked, *more])
-        self.out, err = self._capsys.readouterr()
+        asked = ("--device", device, "--machine", machine, "--results", self.results)
+        code, self.out, err = hostbench(does, *asked, *more, code=None)
         self.said = self.out + err
         return code
 
@@ -173,12 +171,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def story(
-    project: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Story]:
+def story(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     monkeypatch.delenv("HOSTBENCH_MACHINE", raising=False)
     monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
     monkeypatch.setattr(measuring, "become_subreaper", lambda: None)
@@ -186,7 +179,7 @@ def story(
     monkeypatch.setattr(side, "_declared", lambda *_: (dict.fromkeys(CASES, "1"), {}))
     monkeypatch.chdir(project)
     monkeypatch.syspath_prepend(str(project))
-    made = Story(project, tmp_path, capsys)
+    made = Story(project, tmp_path)
     monkeypatch.setattr(simulated_file.Simulation, "all_facts", lambda _: made.facts)
     yield made
     sys.modules.pop("mine", None)
@@ -230,7 +223,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"; known and still slower: 1 step, as {CASE}@{MACHINE} +9" in story.answer
     assert f" since {str(night_of_change.commit)[:8]} {changed_on} (" in story.answer
     event = (f"{CASE}@{MACHINE}", str(night_of_change.commit), "accepted")
-    assert main(["triage", *event, "--results", str(story.results)]) == EXIT_OK
+    hostbench("triage", *event, "--results", story.results)
     quiet(7)
     assert "still slower" not in story.answer
 
@@ -409,8 +402,8 @@ def test_a_disk_that_cannot_be_written(story: Story) -> None:
     (folder / "disk").mkdir()
     story.commit("begin")
     story.night(1)
-    publish = ["publish", f"file://{folder}/table", "--results", str(story.results)]
-    assert main(publish) == EXIT_OK and story.night(2) == EXIT_OK
+    hostbench("publish", f"file://{folder}/table", "--results", story.results)
+    assert story.night(2) == EXIT_OK
     about = {"project": story.root, "python": sys.executable, "machine": MACHINE}
     for why, spoil in SPOILED.items():
         script = ON_ITS_DISK.format(folder=folder, spoil=spoil.format(folder=folder), **about)

@@ -21,24 +21,10 @@ from hostbench.store.points import STATUSES, case_rows
 from hostbench.store.results import ABOUT, Results
 from hostbench.store.table import ResultTable
 from tests.conftest import SOAK
-from tests.fakes.builders import (
-    GPU_FACTS,
-    copy_case,
-    create_case,
-    failed,
-    later,
-    record,
-    run,
-    skipped,
-)
-from tests.store.test_points import PLAIN, asv_file
+from tests.fakes.builders import GPU_FACTS, create_case, failed, later, record, run, skipped
+from tests.store.test_points import FAIL, NOT, OK, PLAIN, SKIP, asv_file
 
 DATA = Path(__file__).parent.parent / "data"
-OK, SKIP, FAIL, NOT = (
-    copy_case(memory=memory, blocking=blocking)
-    for memory in ("pageable", "pinned")
-    for blocking in (True, False)
-)
 
 
 def same(results: Path) -> Results:
