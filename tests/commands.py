@@ -29,6 +29,11 @@ def hostbench(*words: object, code: int | None = EXIT_OK) -> Done:
     return done
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -67,8 +67,9 @@ def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Itera
     for family, sigma, size in itertools.product(FAMILIES, SIGMAS, STEPS):
         for i in range(2 * per_cell):
             log = noise(family, num, sigma, rng)
-            steps = (_random_step(size, int(rng.integers(edge, num - edge)), rng),)
-            yield with_steps(log, steps[i % 2 :])
+            index = int(rng.integers(edge, num - edge))
+            step = Step(index=index, log_effect=float(np.log1p(rng.choice([-1.0, 1.0]) * size)))
+            yield with_steps(log, (step,)[i % 2 :])
 
 
 def shared(
@@ -142,10 +143,6 @@ def verdicts_of_newest(logs: Floats) -> list[str]:
     return [one.verdict for one in compare(table).values()]
 
 
-def _random_step(size: float, index: int, rng: np.random.Generator) -> Step:
-    return Step(index=index, log_effect=float(np.log1p(rng.choice([-1.0, 1.0]) * size)))
-
-
 # Noise
 
 
@@ -160,16 +157,13 @@ def noise(family: str, num: int, sigma: float, rng: np.random.Generator) -> Floa
         far: Floats = np.where(rng.random(num) < OUTLIER_SHARE, tails + outlier, tails)
         return far
     if family == "drift":
-        return white + _line(num, rng) + _ar1(num, AR_SHARE * sigma, rng)
+        line = np.linspace(0.0, DRIFT * float(rng.choice([-1.0, 1.0])), num)
+        return white + line + _ar1(num, AR_SHARE * sigma, rng)
     if family == "bimodal":
         return white + math.log1p(THROTTLE) * throttled(num, rng)
     if family == "session":
         return white + sessions(num, SESSION_SHARE * sigma, rng)
     raise ValueError(f"no noise family {family!r}; there are {', '.join(FAMILIES)}")
-
-
-def _line(num: int, rng: np.random.Generator) -> Floats:
-    return np.linspace(0.0, DRIFT * float(rng.choice([-1.0, 1.0])), num)
 
 
 def _ar1(num: int, sigma: float, rng: np.random.Generator) -> Floats:

@@ -13,7 +13,7 @@ import pytest
 from hostbench.core.user_project import WORKLOADS
 from hostbench.families import load
 from hostbench.measure import workload
-from tests.scratch import TREE, Scratch
+from tests.scratch import TREE, Scratch, put
 
 FIRST, HISTORY = "The first comparison", "A history by commit, and asv"
 
@@ -41,9 +41,7 @@ def write_files(name: str, root: Path) -> None:
 
 
 def write(root: Path, text: str) -> None:
-    path = root / text.partition("\n")[0].removeprefix("# ")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    put(root / text.partition("\n")[0].removeprefix("# "), text)
 
 
 def empty(folder: Path) -> Scratch:

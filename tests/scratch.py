@@ -50,6 +50,12 @@ def device_to_host(device, nbytes, memory, blocking):
 '''
 
 
+def put(path: Path, text: str = "") -> None:
+    """A file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 def git(root: Path, *args: str, **environ: str) -> str:
     """What git prints in that folder, by somebody whose name it knows."""
     identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")

@@ -61,9 +61,8 @@ def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     quick = text.replace('version="1")', 'version="1", quick=lambda blocking, **_: blocking)')
     (origin.root / scratch.TRANSFER).write_text(quick)
     (origin.root / ".gitignore").write_text("__pycache__/\n.asv/\n")
-    theirs = origin.results / "theirs/machine.json"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text(json.dumps({"machine": "theirs", "version": 1}))
+    theirs = {"machine": "theirs", "version": 1}
+    scratch.put(origin.results / "theirs/machine.json", json.dumps(theirs))
     origin.commit("base")
     origin.git("clone", "-q", str(origin.root), str(tmp_path / "clone"))
     home = tmp_path / "new"

@@ -14,7 +14,7 @@ from hostbench.families import load
 from hostbench.report.questions import asked
 from tests import own_project
 from tests.commands import hostbench
-from tests.scratch import git
+from tests.scratch import git, put
 from tests.test_layers import ROOT
 
 SHARE, WORKFLOW = ".github/share-results.sh", ".github/workflows/hostbench-nightly.yml"
@@ -56,12 +56,6 @@ def files(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in sorted(names.items()) if not name.startswith(".git/")}
 
 
-def put(root: Path, name: str, text: str = "") -> None:
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, newline="")
-
-
 def test_an_empty_repository_gets_all_and_twice_is_harmless(root: Path) -> None:
     said = hostbench("init").out
     before = files(root)
@@ -91,10 +85,10 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(root: Path) -> None:
 def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) -> None:
     file = f"src/{file}"
     name = "mine-inner" if "inner" in file else "mine"
-    put(root, "tests/__init__.py")
-    put(root, "src/mine_lib/__init__.py")
-    put(root, file)
-    put(root, "pyproject.toml", f'[project]\nname = "{name}"\nversion = "1"')
+    put(root / "tests/__init__.py")
+    put(root / "src/mine_lib/__init__.py")
+    put(root / file)
+    put(root / "pyproject.toml", f'[project]\nname = "{name}"\nversion = "1"')
     hostbench("init")
     assert not asv_config.is_built(root, root)
     assert {path.name for path in (root / "benchmarks").glob("*.py")} == {
@@ -108,15 +102,15 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
     assert question == f"The import of {name} in a new Python: what does it cost?"
     step = load(("startup",))["startup.import_package"].build(None)
     assert step().returncode == 0  # type: ignore[union-attr, operator]
-    put(root, file, "__file__ = 'another copy'")
+    put(root / file, "__file__ = 'another copy'")
     with pytest.raises(subprocess.CalledProcessError):
         step()  # type: ignore[operator]
 
 
 def test_what_is_there_is_left(root: Path) -> None:
-    put(root, "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
-    put(root, ".gitignore", "numbers/\n")
-    put(root, "perf/more.py", FIRST)
+    put(root / "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
+    put(root / ".gitignore", "numbers/\n")
+    put(root / "perf/more.py", FIRST)
     before = files(root)
     said = hostbench("init").out
     assert {name: files(root)[name] for name in before} == before
@@ -145,8 +139,8 @@ def link_out(root: Path, name: str) -> None:
     [
         (lambda root: link_out(root, ".github"), "is outside"),
         (lambda root: link_out(root, "benchmarks"), "is outside"),
-        (lambda root: put(root, "asv.conf.json", '{"results_dir": "../out"}'), "is outside"),
-        (lambda root: put(root, "asv.conf.json", "{"), "cannot read"),
+        (lambda root: put(root / "asv.conf.json", '{"results_dir": "../out"}'), "is outside"),
+        (lambda root: put(root / "asv.conf.json", "{"), "cannot read"),
     ],
 )
 def test_nothing_is_written_where_all_cannot_be(root: Path, spoil: object, said: str) -> None:
@@ -165,6 +159,6 @@ def test_no_repository_a_bare_one_and_hostbench_itself(
     monkeypatch.chdir(root.parent / "bare")
     assert "in a work tree" in hostbench("init", code=EXIT_USAGE).err
     monkeypatch.chdir(root)
-    put(root, "hostbench/asv_env.py")
+    put(root / "hostbench/asv_env.py")
     assert "own checkout" in hostbench("init", code=EXIT_USAGE).err
     assert [*files(root)] == ["hostbench/asv_env.py"]

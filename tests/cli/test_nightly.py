@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,13 +149,9 @@ class OfSide(InProcess):
         yield from records
 
 
-def launcher(*args: Any) -> Any:
+def launcher(*args: Any, of_side: Any = OfSide) -> Any:
     """Of the working tree, and of a side of what is measured again."""
-    return OfSide(*args) if len(args) > 1 else InProcess()
-
-
-def launcher_with_processes(*args: Any) -> Any:
-    return Launcher(*args) if len(args) > 1 else InProcess()
+    return of_side(*args) if len(args) > 1 else InProcess()
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +205,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
 
     story.commit("Copy twice", times=2)
     with monkeypatch.context() as patch:
-        patch.setattr(measure, "Launcher", launcher_with_processes)
+        patch.setattr(measure, "Launcher", partial(launcher, of_side=Launcher))
         patch.setattr(side, "_declared", ask_what_is_declared)
         assert night(5) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 1 series, steps.copies[device=cuda,way=to] +")
@@ -249,8 +246,15 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     story.commit("begin")
     summary = story.folder / "summary.md"
     said = f"Interrupted, {START_AGAIN}"
+    whole = InProcess.run
+
+    def run(self: InProcess, launch: Launch) -> Iterator[CaseRecord]:
+        if len(self.launches) == 3:
+            raise KeyboardInterrupt
+        yield from whole(self, launch)
+
     with monkeypatch.context() as patch:
-        patch.setattr(measure, "Launcher", lambda *_: _Interrupted(3))
+        patch.setattr(InProcess, "run", run)
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith(said) and "3 of 12 launches" in story.said
     assert summary.read_text().startswith(f"## {said}") and not story.stored()
@@ -431,19 +435,6 @@ def _killing(run: Callable[..., Iterator[CaseRecord]]) -> Callable[..., Iterator
             yield replace(one, status="failed", reason="killed", seconds=None) if is_killed else one
 
     return killing
-
-
-class _Interrupted(InProcess):
-    """Ended after so many launches, as by SIGTERM."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def run(self, launch: Launch) -> Iterator[CaseRecord]:
-        if len(self.launches) == self._most:
-            raise KeyboardInterrupt
-        yield from super().run(launch)
 
 
 def test_a_machine_that_has_lost_its_gpu_is_a_failure(

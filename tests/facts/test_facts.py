@@ -13,6 +13,7 @@ from hostbench.facts import collect, spec
 from hostbench.facts.host import CpuTicks, cpu_shares, cpu_ticks
 from hostbench.facts.record import Facts, Group, value_of
 from tests.fakes.fake_nvml import FakeNvml, machine
+from tests.scratch import put
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
@@ -35,9 +36,7 @@ GROUPS = {group: [row.name for row in spec.rows_of(group)] for group in get_args
 
 def tree(root: Path, **changes: str) -> Path:
     for name, text in {**EPYC, **changes}.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        put(root / name, text)
     return root
 
 

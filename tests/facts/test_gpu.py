@@ -18,6 +18,7 @@ from hostbench.facts.software import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
 from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
+from tests.scratch import put
 
 NOT_HERE = "not supported by this GPU or VM"
 
@@ -138,11 +139,6 @@ def test_nothing_names_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # whether any is there
-
-
-def put(path: Path, text: str = "") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 def show(root: Path, slot: str, vendor: str = "0x10de", kind: str = "0x030200") -> None:

@@ -212,30 +212,20 @@ def test_variances_are_shrunk_as_far_as_they_are_alike() -> None:
     assert moderated.shrunk(alike[:1], degrees[:1])[1] == 4.0
 
 
-def normal(rng: random.Random) -> float:
-    return rng.gauss(0, 0.05)
-
-
-def outliers(rng: random.Random) -> float:
-    return rng.gauss(0, 0.02) + (rng.uniform(0.2, 1) if rng.random() < 0.1 else 0)
-
-
-def two_modes(rng: random.Random) -> float:
-    return rng.gauss(0, 0.01) + rng.choice((0.0, 0.3))
-
-
-def coarse(rng: random.Random) -> float:
-    return round(rng.gauss(0, 0.05), 2)
-
-
 def test_halves_of_longer_runs_alarm_in_at_most_one_table_of_a_hundred() -> None:
     """Tables of each noise, 25 in `make soak`: 100 series a table, 10 and 10 launches of a run."""
     rng = random.Random(101)
+    noises = {
+        "normal": lambda: rng.gauss(0, 0.05),
+        "outliers": lambda: rng.gauss(0, 0.02) + (rng.uniform(0.2, 1) if rng.random() < 0.1 else 0),
+        "two modes": lambda: rng.gauss(0, 0.01) + rng.choice((0.0, 0.3)),
+        "coarse": lambda: round(rng.gauss(0, 0.05), 2),
+    }
     alarmed = 0
-    for noise in (normal, outliers, two_modes, coarse) * (25 if SOAK else 4):
+    for noise in [*noises.values()] * (25 if SOAK else 4):
         table = {}
         for key in range(100):
-            launches = [math.exp(noise(rng)) for _ in range(20)]
+            launches = [math.exp(noise()) for _ in range(20)]
             table[key] = TwoSides(interleaved=(launches[:10], launches[10:]))
         verdicts = {found.verdict for found in compare(table).values()}
         alarmed += bool(verdicts & {"slower", "faster"})

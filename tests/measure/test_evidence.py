@@ -1,5 +1,6 @@
 """The observing pass: kinds and bytes of copies, overlap, and the link's own counters."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,11 @@ from hostbench.measure.measure import Prepared
 
 
 class Counting(SimulatedDevice):
-    """A simulated device whose link counters show some share of what was copied."""
+    """A simulated device whose link counters show some share, by reading, of what was copied."""
 
-    def __init__(self, share: float = 1.0, wraps: bool = False) -> None:
+    def __init__(
+        self, share: Callable[[int], float] = lambda reading: 1.0, wraps: bool = False
+    ) -> None:
         super().__init__()
         self.share, self.wraps = share, wraps
         self.readings = 0
@@ -25,7 +28,7 @@ class Counting(SimulatedDevice):
         if self.wraps and self.readings > 1:
             return 0, 0
         base = 1 << 40
-        return base + int(self.share * moved.get("H2D pinned", 0)), base
+        return base + int(self.share(self.readings) * moved.get("H2D pinned", 0)), base
 
 
 @pytest.fixture
@@ -54,28 +57,18 @@ def copy_case(device: SimulatedDevice, nbytes: int = 64 * MIB) -> Prepared:
 def test_the_link_counters_are_a_proof(
     patience: None, share: float, wraps: bool, said: str
 ) -> None:
-    device = Counting(share, wraps)
+    device = Counting(lambda _: share, wraps)
     assert evidence.gather(device, copy_case(device)).proofs["link_bytes"].startswith(said)
 
 
 def test_counters_that_come_late_are_waited_for() -> None:
-    class Late(Counting):
-        def bytes_counted(self) -> tuple[int, int]:
-            self.share = float(self.readings > 1)  # one reading before, one too early
-            return super().bytes_counted()
-
-    device = Late()
+    device = Counting(lambda reading: float(reading > 2))  # one before, one too early
     assert evidence.gather(device, copy_case(device)).proofs["link_bytes"] == "passed"
     assert device.readings == 3
 
 
 def test_a_counter_that_lags_fails_nothing(patience: None) -> None:
-    class Lagging(Counting):
-        def bytes_counted(self) -> tuple[int, int]:
-            self.share = 0.3 if self.readings < 3 else 0.6
-            return super().bytes_counted()
-
-    device = Lagging()
+    device = Counting(lambda reading: 0.3 if reading <= 3 else 0.6)
     proof = evidence.gather(device, copy_case(device)).proofs["link_bytes"]
     assert proof.startswith("unavailable: the counters are late: they saw "), proof
 

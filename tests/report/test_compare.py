@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from html import escape
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -150,22 +151,15 @@ def test_failed_skipped_not_measured_and_another_version_are_told_apart(compare:
     on_day(compare.results, 22, new)
     exit_code, rows = compare.rows(OLD, NEW)
     assert exit_code == EXIT_FAILED
-    assert [
-        (
-            row["verdict"],
-            row["before_s"],
-            row["after_s"],
-            row["why"],
-            row["series"].partition("@")[0],
-        )
-        for row in rows
-    ] == [
-        ("failed", pytest.approx(1.0, abs=0.01), None, "it\x1b broke", str(CASES[0])),
-        ("skipped", pytest.approx(1.0, abs=0.01), None, "needs a GPU", str(CASES[1])),
-        ("not measured", 1.0, None, "", str(lost)),
-        ("other version", pytest.approx(1.0, abs=0.01), None, "1 there, 2 here", str(CASES[2])),
-        ("new", None, 2.0, "ok before: 1 launch, under 7", str(odd)),
-        ("new", None, 2.0, "failed before: gone", str(other)),
+    about = itemgetter("verdict", "before_s", "after_s", "why", "series")
+    near = pytest.approx(1.0, abs=0.01)
+    assert [about(row) for row in rows] == [
+        ("failed", near, None, "it\x1b broke", f"{CASES[0]}@shelf"),
+        ("skipped", near, None, "needs a GPU", f"{CASES[1]}@shelf"),
+        ("not measured", 1.0, None, "", f"{lost}@shelf"),
+        ("other version", near, None, "1 there, 2 here", f"{CASES[2]}@shelf"),
+        ("new", None, 2.0, "ok before: 1 launch, under 7", f"{odd}@shelf"),
+        ("new", None, 2.0, "failed before: gone", f"{other}@shelf"),
     ]
     assert compare(NEW, OLD) == EXIT_FAILED  # `other` had a number
     on_day(compare.results, 23, [builders.record(CASES[0], n, 1.0) for n in range(10)])

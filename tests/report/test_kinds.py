@@ -50,19 +50,17 @@ def ranks(num_ranks: int, nbytes: int, seconds: float | None, **more: Any) -> Ro
     return row(seconds, workload=RANKS, num_ranks=num_ranks, nbytes=nbytes, **more)
 
 
-def loops(**more: Any) -> Parts:
-    """Beside an ideal of 0.4 s, which is what the copies take."""
-    return Parts(
-        text="?",
-        workload="overlap.pipeline",
-        axis="schedule",
-        serial="serial",
-        ways=("a", "b"),
-        parts=("copy",),
-        controls=("c",),
-        ideal=lambda copy_s: copy_s,
-        **more,
-    )
+LOOPS = Parts(
+    text="?",
+    workload="overlap.pipeline",
+    axis="schedule",
+    serial="serial",
+    ways=("a", "b"),
+    parts=("copy",),
+    controls=("c",),
+    ideal=lambda copy_s: copy_s,
+)
+"""Beside an ideal of 0.4 s, which is what the copies take."""
 
 
 def loop(seconds: float | None, schedule: str, **more: Any) -> Row:
@@ -210,37 +208,37 @@ SAYS: dict[str, tuple[Question, Sequence[Row]]] = {
     "a disturbed size moves the line little": (
         LINE, over({n: (1e-5 + n / 50e9) * (1.2 if n == MIB else 1) for n in SIZES}),
     ),
-    "all of the gain that is possible": (loops(), scaled(16.0, 9.0, 9.0)),
-    "half of the gain that is possible": (loops(), scaled(16.0, 12.5, 9.0)),
-    "a little more than all of the gain": (loops(), scaled(16.0, 8.9, 9.0)),
-    "no gain": (loops(), scaled(16.0, 16.1, 9.0)),
+    "all of the gain that is possible": (LOOPS, scaled(16.0, 9.0, 9.0)),
+    "half of the gain that is possible": (LOOPS, scaled(16.0, 12.5, 9.0)),
+    "a little more than all of the gain": (LOOPS, scaled(16.0, 8.9, 9.0)),
+    "no gain": (LOOPS, scaled(16.0, 16.1, 9.0)),
     "the share is that of the medians": (
-        loops(), measured(NEAR, launches(60.0, 9), launches(38.6)),
+        LOOPS, measured(NEAR, launches(60.0, 9), launches(38.6)),
     ),
     "a share on which launches differ too much": (
-        loops(), measured(launches(16.0, 9), {n: 9.0 + n / 2 for n in range(9)}, launches(9.0)),
+        LOOPS, measured(launches(16.0, 9), {n: 9.0 + n / 2 for n in range(9)}, launches(9.0)),
     ),
-    "launches that hold all three say one share, the medians of all another": (loops(), measured(
+    "launches that hold all three say one share, the medians of all another": (LOOPS, measured(
         {n: 16.0 if n < 8 else 12.0 for n in range(30)}, launches(11.0, 8), launches(9.0),
     )),
-    "a gain that is lost in the noise": (loops(), measured(NOISY, NOISY, launches(9.0))),
-    "a launch in which hardly any gain was possible": (loops(), measured(
+    "a gain that is lost in the noise": (LOOPS, measured(NOISY, NOISY, launches(9.0))),
+    "a launch in which hardly any gain was possible": (LOOPS, measured(
         launches(16.0), launches(15.0), {n: 9.0 if n else 15.9 for n in range(10)},
     )),
     "too few launches hold all parts": (
-        loops(), measured(launches(16.0), launches(9.0, 7), launches(9.0)),
+        LOOPS, measured(launches(16.0), launches(9.0, 7), launches(9.0)),
     ),
-    "the loop beats the ideal": (loops(), measured(launches(16.0), launches(7.0), launches(9.0))),
-    "the best way, and never a control": (loops(), whole(0.5, 0.6, num=10)),
-    "the best way hides a part": (loops(), whole(0.8, 0.9, num=10)),
-    "the best way hides hardly anything": (loops(), whole(0.945, 0.95, num=10)),
-    "no way is faster": (loops(), whole(1.0, 1.2, num=10)),
-    "ways beat the ideal that the parts give": (loops(), whole(0.2, 0.3, num=10)),
-    "no share without an established gain": (loops(), whole(0.5, 0.6, num=1)),
-    "a way without the serial loop is not asked": (loops(), [loop(0.5, "a")]),
-    "the serial loop is lost": (loops(), [loop(None, "serial"), loop(0.5, "a")]),
-    "the ways are lost": (loops(), [loop(1.0, "serial"), loop(None, "a")]),
-    "all loops are lost": (loops(), [loop(None, "serial"), loop(None, "a")]),
+    "the loop beats the ideal": (LOOPS, measured(launches(16.0), launches(7.0), launches(9.0))),
+    "the best way, and never a control": (LOOPS, whole(0.5, 0.6, num=10)),
+    "the best way hides a part": (LOOPS, whole(0.8, 0.9, num=10)),
+    "the best way hides hardly anything": (LOOPS, whole(0.945, 0.95, num=10)),
+    "no way is faster": (LOOPS, whole(1.0, 1.2, num=10)),
+    "ways beat the ideal that the parts give": (LOOPS, whole(0.2, 0.3, num=10)),
+    "no share without an established gain": (LOOPS, whole(0.5, 0.6, num=1)),
+    "a way without the serial loop is not asked": (LOOPS, [loop(0.5, "a")]),
+    "the serial loop is lost": (LOOPS, [loop(None, "serial"), loop(0.5, "a")]),
+    "the ways are lost": (LOOPS, [loop(1.0, "serial"), loop(None, "a")]),
+    "all loops are lost": (LOOPS, [loop(None, "serial"), loop(None, "a")]),
     "the rate at the largest size, and its share; one rank sends nothing": (BUS, [
         ranks(4, 16 * MIB, 0.03, flags="oversubscribed"), ranks(2, 16 * MIB, 0.01),
         ranks(1, 16 * MIB, 2e-5), ranks(2, MIB, 0.001),
@@ -292,7 +290,7 @@ def test_no_share_contradicts_the_times_beside_it(times: list[list[float]]) -> N
         loop(median(column), name, launches=dict(enumerate(column)))
         for name, column in zip(("serial", "a", "copy"), zip(*times, strict=True), strict=True)
     ]
-    answer = only(loops(), *rows)
+    answer = only(LOOPS, *rows)
     labels = figures(answer)
     share, conclusion = labels["a, hidden share"], labels["a"].conclusion
     if conclusion.verdict == "undecided":

@@ -1,6 +1,5 @@
 """One table as text, Markdown, JSON and CSV, and on a terminal."""
 
-import io
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from hostbench.core.units import format_change, format_interval
 from hostbench.report.blocks import Column, Item, Table
 from hostbench.report.write import markdown, text
+from tests.commands import Terminal
 
 NASTY = "[red]x[/] `y` | \x1b[31mz"
 MARKUP = "<b> ~~x~~ *y* _z_ # [a](b) \\ &lt;\r\n\u202e"
@@ -23,11 +23,6 @@ ROWS = (
     {"verdict": "faster", "effect": -0.15, "low": -0.2, "high": -0.1, "series": NASTY},
 )
 TABLE = Table(COLUMNS, ROWS)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture(autouse=True)

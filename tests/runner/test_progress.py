@@ -7,12 +7,8 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.runner.progress import Bar
+from tests.commands import Terminal
 from tests.fakes.builders import copy_case, failed, record
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 class Clock:

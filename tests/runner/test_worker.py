@@ -20,6 +20,7 @@ from hostbench.measure.workload import Workload
 from hostbench.runner import launcher, worker
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, Plan, choose
+from tests.fakes.builders import walked
 
 BUSY_S = 100.0
 STEPS: list[int] = []
@@ -85,16 +86,10 @@ def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch)
 
     work = replace(WORK, build=counted)
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: work})
-    messages: list[Message] = []
     cases = tuple(Case(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips"))
-    launch = Launch(device="simulated", cases=cases, observes_after=True)
-    worker.walk(launch, messages.append)
-    done = [message.record for message in messages if isinstance(message, Done)]
-    assert [(record.status, record.launch) for record in done] == [
-        ("ok", 0),
-        ("ok", 1),
-        ("skipped", 0),
-    ]
+    done = walked(Launch(device="simulated", cases=cases, observes_after=True))
+    outcomes = [(record.status, record.launch) for record in done]
+    assert outcomes == [("ok", 0), ("ok", 1), ("skipped", 0)]
     assert done[0].seconds and done[1].seconds is None and done[1].measurement.findings
     assert built == ["fine", "skips"]
 

@@ -13,17 +13,8 @@ from tests.commands import Done, hostbench
 from tests.fakes.builders import COMMIT, copy_case, record, run
 
 SERIES = f"{copy_case()}@shelf"
-
-
 RUN = "20261121T120000Z-nogit-0001"
 ENTRY = Entry(series=SERIES, since=COMMIT, state="accepted", note="a: b")
-
-
-def write(results: Path, name: str, text: str) -> Path:
-    path = results / "triage" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 def test_an_entry_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
@@ -56,7 +47,7 @@ def test_the_command(tmp_path: Path) -> None:
     (path,) = (tmp_path / "triage").iterdir()
     stored["file"] = path.name
     assert json.loads(triage_("--format", "json").out) == [stored]
-    write(tmp_path, "half.txt", '{"state": "noise"}')
+    (tmp_path / "triage" / "half.txt").write_text('{"state": "noise"}')
     code, _, err = triage_("--format", "json")
     assert code == EXIT_FAILED and "half.txt: it does not count (Object missing" in err
     for wrong in ((SERIES, RUN, "ok"), (SERIES, "no-such-branch", "noise")):

@@ -9,7 +9,7 @@ from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, checkout, landed
-from tests.scratch import git
+from tests.scratch import git, put
 
 FAR = "@32503680000 +0000"
 
@@ -18,9 +18,7 @@ FAR = "@32503680000 +0000"
 def root(tmp_path: Path) -> Path:
     """A repository."""
     for name in ("results/kept.json", "hostbench/__init__.py", "asv.conf.json"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("{}")
+        put(tmp_path / name, "{}")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "one")
@@ -68,8 +66,7 @@ def test_without_a_repository_there_is_no_commit(
 def test_a_commit_has_the_families_that_it_holds(root: Path) -> None:
     own, installed = root / "bench" / "steps.py", root / ".venv" / "lib" / "hostbench" / "copies.py"
     for path in (own, installed):
-        path.parent.mkdir(parents=True)
-        path.write_text("code")
+        put(path, "code")
 
     def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch

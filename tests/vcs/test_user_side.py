@@ -28,7 +28,7 @@ from hostbench.vcs import repo, side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import own_project
-from tests.scratch import git
+from tests.scratch import git, put
 
 CONFIG = {"version": 1, "project": "mine", "repo": "."}
 WORKLOAD = """
@@ -47,9 +47,7 @@ CASE = "sides.copy[device=cuda]"
 
 def write(root: Path, **files: str) -> None:
     for name, text in files.items():
-        path = root / name.replace("__", "/").replace("_py", ".py")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        put(root / name.replace("__", "/").replace("_py", ".py"), text)
 
 
 def configure(root: Path, **more: Any) -> None:
@@ -136,8 +134,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     site = tmp_path / "site"
     for top in (root, site):
         path = top / layout.removeprefix("src/" if top == site else "")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("NUM_BYTES = 1\n")
+        put(path, "NUM_BYTES = 1\n")
     monkeypatch.syspath_prepend(str(site))
     code = partial(repo.checkout, root, root / "results", {})
     before = code()
