@@ -17,7 +17,6 @@ import streamlit as st
 import words
 from msgspec import structs
 
-from hostbench import families
 from hostbench.core import asv_config
 from hostbench.core.files import is_url
 from hostbench.core.records import environment_of
@@ -26,7 +25,7 @@ from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.charts import Spec, svg
+from hostbench.report.charts import PALETTE, Spec, svg
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.picture import picture_of, small
@@ -210,7 +209,12 @@ def trends(
             detectable.get(own),
         )
         drawn[own] = make_trend(rows, *about, most=most // len(series))
-    return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height)
+    every = sorted(machines(store))
+    owners = [name for rows in _rows for name in rows["machine"].unique()]
+    palette: Sequence[str] = PALETTE
+    if one_case and len({*owners}) == len(series) and len(every) <= len(PALETTE):
+        palette = [PALETTE[every.index(name)] for name in owners]  # whichever are chosen
+    return drawn, chart([*drawn.values()], unit, f"{by}, UTC", height, palette)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -220,13 +224,6 @@ def small_trend(
     """One series over its commits as an SVG."""
     _, spec = trends(store, (series,), part, [_rows], height=SMALL_HEIGHT, most=MOST_DRAWN // 4)
     return svg(spec, ink, SMALL_WIDTH)
-
-
-@st.cache_resource(max_entries=16, show_spinner="Asking the run ...")
-def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
-    """What a run answers; nothing where it measured another project."""
-    own = rows(store, machine, run_id)
-    return answers_of(rows_of(own[own["family"].isin(families.known())]))
 
 
 @st.cache_resource(max_entries=32, show_spinner="Asking the run ...")

@@ -10,6 +10,7 @@ import streamlit as st
 import words
 from words import ago, plain
 
+from hostbench import families
 from hostbench.core.units import number_of
 from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
@@ -99,9 +100,9 @@ def trend_card(own: Series) -> None:
 
 pictures = [own for own in words.PICTURES.values() if own.has_card]
 if not parts.newest(store, [own.workload for own in pictures]):  # a project's own workloads
-    answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
-    answered = dict.fromkeys(answer.workload for answer in answers if answer.state != "unavailable")
-    pictures = [picture_of(workload) for workload in answered]
+    measured = data.measured(store, str(newest["machine"]), str(newest["run_id"]))
+    known = (name for name in sorted(measured) if name.partition(".")[0] in families.known())
+    pictures = [picture_of(workload) for workload in known]
 cards = [partial(card, own) for own in pictures]
 if not cards:  # another project's: of its workloads what changed, then what has the most runs
     ids = {event.id for event in judged.events}

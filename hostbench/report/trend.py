@@ -180,7 +180,11 @@ def _levels(
 
 
 def chart(
-    trends: Sequence[Trend], unit: str, x_title: str = "time, UTC", height: int = TALL
+    trends: Sequence[Trend],
+    unit: str,
+    x_title: str = "time, UTC",
+    height: int = TALL,
+    palette: Sequence[str] = PALETTE,
 ) -> Spec:
     """A click selects a point, dragging selects days; the wheel is left to the page."""
     points = pd.concat([series.points for series in trends], ignore_index=True)
@@ -193,7 +197,8 @@ def chart(
     domain = _domain(points, levels)
     room = 6 + _LABEL_HEIGHT * min(len(rules), _MOST_LABELS)
     key = charts.legend(names, labelLimit=700, offset=room) if len(names) > 1 else None
-    color: Any = {"color": field("series:N", scale=scale(names, PALETTE), legend=key)}
+    hues = scale(names, palette)
+    color: Any = {"color": field("series:N", scale=hues, legend=key)}
     along = {"type": "utc", "padding": 20}
     x = field("x:T", title=x_title, axis=charts.TIME_AXIS, scale=along)
     axis = {"labelExpr": _LABELS.get(unit, charts.PLAIN), "tickCount": 6}
@@ -212,7 +217,7 @@ def chart(
         layer(line, "line", thin, x=x, y=y, detail=pieces, **color),
         layer(levels, "rule", {"strokeWidth": 2.5, "clip": True}, **span, y=y, **color),
         layer(interval, "rule", charts.WHISKER, x=x, y=low, y2=high, **color),
-        _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, names, size),
+        _marks(points.assign(y=points["y"].fillna(domain[0])), x, y, hues, size),
     ]
     return charts.sized(layers, height, len(points))
 
@@ -231,9 +236,9 @@ def _rules(rules: list[Spec], x: Spec, middle: float) -> list[Spec]:
     return layers
 
 
-def _marks(points: pd.DataFrame, x: Spec, y: Spec, names: Sequence[str], size: int) -> Spec:
+def _marks(points: pd.DataFrame, x: Spec, y: Spec, hues: Spec, size: int) -> Spec:
     """The points, which may be clicked, and dragged over; what has no number is on the axis."""
-    hue = field("series:N", scale=scale(names, PALETTE), legend=None)
+    hue = field("series:N", scale=hues, legend=None)
     shape, filled = (
         field("kind:N", scale=scale([*_SHAPES], values), legend=None)
         for values in ([*_SHAPES.values()], [1, 0, 0, 0])

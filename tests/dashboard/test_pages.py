@@ -289,6 +289,9 @@ def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
     one = open_page("trend", history, show="points", machine="simulated-gen4", unit="GB/s")
     (rates,) = tables(one, "kind")
     assert set(rates["machine"]) == {"simulated-gen4"} and rates["y"].min() > points["y"].max()
+    (chart,) = open_page("trend", history, machine="simulated-gen5").get("vega_lite_chart")
+    spec = chart.proto.spec  # in the colour of the second of two
+    assert vega.PALETTE[1] in spec and vega.PALETTE[0] not in spec
 
 
 def test_choices_of_one_page_are_not_those_of_another(open_page, quick: Path) -> None:
