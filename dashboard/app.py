@@ -1,10 +1,17 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py`."""
 
-import parts
 import streamlit as st
-import words
 
-from hostbench.core.errors import HostbenchError
+from hostbench.core.errors import INSTALL_TABLE, TABLE, HostbenchError
+
+try:
+    import parts
+    import words
+except ModuleNotFoundError as error:
+    if error.name not in TABLE:
+        raise
+    st.error(f"{error.name} is missing, which reads what is stored: {INSTALL_TABLE}")
+    st.stop()
 
 page = st.navigation(
     [
