@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -132,10 +133,8 @@ def test_bad_input(args: tuple[str, ...], parts: tuple[str, ...], results: Path)
 def test_what_cannot_be_run_is_refused_before_torch_is_asked(
     args: tuple[str, ...], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask(device: str) -> TorchState:
-        raise AssertionError("torch takes seconds to import")
-
-    monkeypatch.setattr(facts, "probe_torch", ask)
+    asked = AssertionError("torch takes seconds to import")
+    monkeypatch.setattr(facts, "probe_torch", Mock(side_effect=asked))
     monkeypatch.chdir(ROOT)
     assert part in hostbench(*args, code=EXIT_USAGE).err
 
@@ -172,11 +171,7 @@ def test_what_ends_a_command_has_its_exit_code(
     error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug is not mistaken for a regression: Python's own exit code is 1."""
-
-    def fail(**_: object) -> int:
-        raise error
-
-    monkeypatch.setattr("hostbench.cli.list.execute", fail)
+    monkeypatch.setattr("hostbench.cli.list.execute", Mock(side_effect=error))
     err = hostbench("list", code=code).err
     assert err.startswith(message) and (err == message or message == "Traceback")
 
@@ -205,17 +200,19 @@ def fail_first(position: int, one: CaseRecord) -> CaseRecord:
     return one if position else replace(one, status="failed", reason="it broke")
 
 
-def end(after: int, error: BaseException) -> Change:
+def once(measured: int, act: Callable[[], object]) -> Change:
+    """It happens when so many cases are measured."""
+
     def change(position: int, one: CaseRecord) -> CaseRecord:
-        if position == after:
-            raise error
+        if position == measured:
+            act()
         return one
 
     return change
 
 
 LOST = DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
-LOSING, INTERRUPTED = end(2, LOST), end(2, KeyboardInterrupt())
+LOSING, INTERRUPTED = (once(2, Mock(side_effect=e)) for e in (LOST, KeyboardInterrupt))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +254,7 @@ def test_exit_codes_of_a_run(
 def test_before_the_first_case_nothing_is_kept(
     error: BaseException, code: int, said: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "Launcher", launcher(end(0, error)))
+    monkeypatch.setattr(measure, "Launcher", launcher(once(0, Mock(side_effect=error))))
     assert said in hostbench(*QUICK, code=code).err
     assert [path for path in results.rglob("*") if path.is_file()] == []
 
@@ -287,7 +284,7 @@ def test_a_clock_that_is_set_while_it_measures(
 ) -> None:
     clock, steps_s = time.time, list[int]()
     monkeypatch.setattr(time, "time", lambda: clock() + sum(steps_s))
-    monkeypatch.setattr(measure, "Launcher", meanwhile(lambda: steps_s.append(86_400)))
+    monkeypatch.setattr(measure, "Launcher", launcher(once(2, lambda: steps_s.append(86_400))))
     out = hostbench(*QUICK).out
     assert steps_s and only(results).is_whole
     assert int(re.findall(r" 8 launches, (\d+) s · ", out)[0]) < 3600
@@ -370,22 +367,11 @@ def test_a_full_output_is_one_line() -> None:
     assert done.stderr.startswith("hostbench: standard output cannot be written: No space left")
 
 
-def meanwhile(act: Callable[[], None]) -> type[InProcess]:
-    """It happens once two cases are measured."""
-
-    def change(position: int, one: CaseRecord) -> CaseRecord:
-        if position == 2:
-            act()
-        return one
-
-    return launcher(change)
-
-
 def test_results_deleted_while_measuring_are_a_failure_of_one_line(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deleting = meanwhile(lambda: shutil.rmtree(results, ignore_errors=True))
-    monkeypatch.setattr(measure, "Launcher", deleting)
+    deleting = once(2, lambda: shutil.rmtree(results, ignore_errors=True))
+    monkeypatch.setattr(measure, "Launcher", launcher(deleting))
     err = hostbench(*QUICK, code=EXIT_FAILED).err
     assert "was deleted while the run went on" in err.splitlines()[-1], err
 
@@ -401,7 +387,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
         return real(number, data)
 
     monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(measure, "Launcher", meanwhile(lambda: full.append(True)))
+    monkeypatch.setattr(measure, "Launcher", launcher(once(2, lambda: full.append(True))))
     said = hostbench(*QUICK, code=EXIT_FAILED).err.splitlines()[-1]
     full.clear()
     (path,) = results.rglob("*.jsonl")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -263,7 +264,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     assert "2 series measured" in story.said and "every case" in story.said
     for error in (KeyboardInterrupt(), Interrupted("before the first case")):
         with monkeypatch.context() as patch:
-            patch.setattr(report, "list_differences", _raises(error))
+            patch.setattr(report, "list_differences", Mock(side_effect=error))
             assert story.night(2, slower=1.2) == EXIT_FAILED
         assert story.answer.startswith(said) and len(story.stored()) == 1
 
@@ -273,17 +274,17 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
     story.commit("begin")
     summary = story.folder / "summary.md"
     with monkeypatch.context() as patch:
-        patch.setattr(command, "open_history", _raises(ValueError("odd")))
+        patch.setattr(command, "open_history", Mock(side_effect=ValueError("odd")))
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith("Broken off: ValueError: odd [")
     assert summary.read_text().startswith("## Broken off: ValueError: odd")
     with monkeypatch.context() as patch:
-        full = _raises(UsageError("No space left"))
+        full = Mock(side_effect=UsageError("No space left"))
         patch.setattr("hostbench.store.archive.archive_journal", full)
         assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("Broken off: No space left")
     with monkeypatch.context() as patch:
-        patch.setattr(command, "write_file", _raises(UsageError("read only")))
+        patch.setattr(command, "write_file", Mock(side_effect=UsageError("read only")))
         assert story.night(3, "--summary", str(summary)) == EXIT_FAILED
     assert len(list(story.results.glob("*/runs/*.gz"))) == 3, "the second waited in its journal"
     assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
@@ -330,7 +331,7 @@ def test_what_could_not_be_measured_is_the_next_nights(
     story.commit("Copy twice", times=2)
     with monkeypatch.context() as patch:
         if killed is None:
-            patch.setattr(command, "measure_sides", _raises(UsageError("it was killed")))
+            patch.setattr(command, "measure_sides", Mock(side_effect=UsageError("it was killed")))
         else:
             patch.setattr(killed, "run", _killing(killed.run))
         code = story.night(3)
@@ -417,13 +418,6 @@ def test_a_disk_that_cannot_be_written(story: Story) -> None:
         assert done.stdout.count(f"exit {EXIT_FAILED}\n") == 2 and published == "exit 4"
         assert "hostbench: cannot write the table at file://" in done.stderr and why in done.stderr
         assert "panicked" not in done.stderr and "Traceback" not in done.stderr
-
-
-def _raises(error: BaseException) -> Callable[..., Any]:
-    def refuse(*_: object, **__: object) -> Any:
-        raise error
-
-    return refuse
 
 
 def _killing(run: Callable[..., Iterator[CaseRecord]]) -> Callable[..., Iterator[CaseRecord]]:

@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,11 +29,7 @@ def test_a_write_that_fails_or_is_killed_leaves_the_old_file(
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(place, call, fail)
+    monkeypatch.setattr(place, call, Mock(side_effect=error))
     with pytest.raises((HostbenchError, KeyboardInterrupt)) as caught:
         write_atomic(path, b"new")
     if isinstance(error, OSError):

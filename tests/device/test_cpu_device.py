@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -89,10 +90,7 @@ def test_a_wait_takes_the_mark_as_it_is_now(device: CpuDevice) -> None:
 
 def test_synchronize_waits_for_all_streams_also_when_one_failed(device: CpuDevice) -> None:
     """Else work of a failed case would still run, and its error come up, in the next case."""
-
-    def wrong() -> None:
-        raise ValueError("put in on purpose")
-
+    wrong = Mock(side_effect=ValueError("put in on purpose"))
     other, last, seen = device.stream(), device.stream(), list[str]()
     device.current.enqueue(wrong)
     other.enqueue(wrong)

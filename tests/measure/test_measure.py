@@ -3,14 +3,13 @@
 import contextlib
 import itertools
 import mmap
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import Measurement, Settings
-from hostbench.device.base import Step
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.measure import measure
 from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared
@@ -155,16 +154,10 @@ def test_what_disturbed_the_samples_is_noted() -> None:
 def test_host_only_steps_are_repeated_until_a_reading_is_long(
     step_s: float, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts: list[int] = []
-
-    def reading(step: Step, count: int, *clock: Any) -> measure.Reading:
-        counts.append(count)
-        return read(step, count, *clock)
-
-    read = measure.reading
+    reading = Mock(wraps=measure.reading)
     monkeypatch.setattr(measure, "reading", reading)
     samples = scripted(itertools.repeat(step_s), BRIEF, host_only=True)
-    assert counts[-1] == number
+    assert reading.call_args.args[1] == number
     assert samples.end_to_end_s[0] == pytest.approx(step_s)
     assert samples.device_s == ()
 
@@ -203,10 +196,12 @@ def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
 
 
 def test_each_further_proof_is_passed_failed_or_unavailable_with_its_reason() -> None:
-    def lacks() -> str | None:
-        raise Unavailable("nobody counts it")
-
-    checks = {"parity": lambda: None, "memory": lambda: "5 bytes, not 4", "sent": lacks}
+    lacks = Mock(side_effect=Unavailable("nobody counts it"))
+    checks: dict[str, Callable[[], str | None]] = {
+        "parity": lambda: None,
+        "memory": lambda: "5 bytes, not 4",
+        "sent": lacks,
+    }
     prepared = Prepared(step=lambda: None, verify=lambda: None, proofs=checks)
     assert measure.measure(SimulatedDevice(FREE), prepared, BRIEF).proofs == {
         "data": "passed",

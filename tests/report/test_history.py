@@ -3,11 +3,12 @@ now, and subjects of commits come from the project of who asks."""
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from hostbench.judge.events import FAILS
-from hostbench.judge.history import SPARKS, History, judge_history
+from hostbench.judge.history import SPARKS, judge_history
 from hostbench.report import history as report
 from hostbench.report.changes import causes
 from hostbench.report.history import history_of, with_subjects
@@ -57,22 +58,17 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
 def test_it_is_judged_once_and_again_when_results_change_or_the_file_is_damaged(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
-
-    def counted(*about: object) -> History:
-        asked.append(about)
-        return judge_history(*about)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(report, "judge_history", counted)
+    judging = Mock(wraps=judge_history)
+    monkeypatch.setattr(report, "judge_history", judging)
     first = history_of(Results(results))
-    assert not asked
+    assert not judging.called
     (saved,) = (Results(results).beside / report.FOLDER).glob("*.msgpack")
     saved.write_bytes(saved.read_bytes()[:99])
-    assert history_of(Results(results)) == first and len(asked) == 1
+    assert history_of(Results(results)) == first and judging.call_count == 1
     write(results, [NightlyRun(commit=NUM, day=NUM)], slower, cases=CASES[:7], machine="two")
     points = {one.id: one.points for one in history_of(Results(results)).series}
     assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
-    assert len(asked) == 2 and len([*saved.parent.glob("*.msgpack")]) == 1
+    assert judging.call_count == 2 and len([*saved.parent.glob("*.msgpack")]) == 1
     shutil.rmtree(saved.parent)
     saved.parent.write_text("no folder")
     assert len(history_of(Results(results)).series) == 14  # what cannot be saved is judged anew

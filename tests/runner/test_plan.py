@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -15,7 +16,6 @@ from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.records import CaseRecord, Launch, Measurement
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.device.base import Device
 from hostbench.families import load
 from hostbench.runner import session, worker
 from hostbench.runner.plan import QUICK, SPARE, STANDARD, Plan, choose, fitting
@@ -236,10 +236,7 @@ def enqueueing(whole: Plan) -> set[Case]:
 
 
 def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, **_: int) -> Device:
-        raise Unavailable(f"no {name}")
-
-    monkeypatch.setattr(worker, "open_device", refuse)
+    monkeypatch.setattr(worker, "open_device", Mock(side_effect=Unavailable("no simulated")))
     launcher = InProcess()
     cases = chosen("transfer[nbytes=64KiB]")
     skipping = plan(cases=cases, device_override="simulated")

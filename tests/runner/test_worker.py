@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -78,20 +79,15 @@ def test_each_case_starts_and_ends_in_order() -> None:
 
 def test_evidence_is_gathered_of_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a record of its own, without building the step again."""
-    built: list[str] = []
-
-    def counted(device: Device, kind: str) -> Any:
-        built.append(kind)
-        return build(device, kind)
-
-    work = replace(WORK, build=counted)
+    building = Mock(wraps=build)
+    work = replace(WORK, build=building)
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: work})
     cases = tuple(Case(WORK.name, {"device": "cuda", "kind": kind}) for kind in ("fine", "skips"))
     done = walked(Launch(device="simulated", cases=cases, observes_after=True))
     outcomes = [(record.status, record.launch) for record in done]
     assert outcomes == [("ok", 0), ("ok", 1), ("skipped", 0)]
     assert done[0].seconds and done[1].seconds is None and done[1].measurement.findings
-    assert built == ["fine", "skips"]
+    assert [call.kwargs["kind"] for call in building.mock_calls] == ["fine", "skips"]
 
 
 def test_a_failed_case_leaves_nothing_to_the_next() -> None:
@@ -125,21 +121,14 @@ def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_device_that_is_lost_ends_the_walk_without_an_outcome(
     monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    def lost(name: str, **_: int) -> Device:
-        raise error
-
-    monkeypatch.setattr(worker, "open_device", lost)
+    monkeypatch.setattr(worker, "open_device", Mock(side_effect=error))
     messages = walk("fine", "fine", device=None)
     said = [(each.opening, each.lost) for each in messages if isinstance(each, Started)]
     assert len(said) == len(messages) and said[1:] == [("cuda", ""), ("", why)]
 
 
 def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stuck(SimulatedDevice):
-        def reset(self) -> None:
-            raise RuntimeError("stuck")
-
-    monkeypatch.setattr(worker, "open_device", lambda name, launch: Stuck())
+    monkeypatch.setattr(SimulatedDevice, "reset", Mock(side_effect=RuntimeError("stuck")))
     (fine,) = records("fine", "fine")
     assert (fine.status, fine.reason, fine.seconds) == ("failed", "RuntimeError: stuck", None)
     (raises,) = records("raises", "fine")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -275,11 +276,8 @@ def test_a_table_that_cannot_lie_beside_the_folder(
     same_rows(Results(tree).frame(), expected)
     moved = tree.rename(tree.with_name("re[sul]ts"))
     assert len(Results(moved).frame()) == len(expected) and not index.folder_of(moved).exists()
-
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(ResultTable, "__init__", refuse)
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(ResultTable, "__init__", Mock(side_effect=full))
     with pytest.raises(UsageError, match="No space left on device; make room"):
         Results(moved)
 

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -169,16 +168,12 @@ def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_cheapest_cases_come_first(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(root, "2")
-    costs = list[list[float]]()
-
-    def fitting(costs_s: dict[Any, float], seconds: float, most: int) -> tuple[int, Any]:
-        costs.append([*costs_s.values()])
-        return 7, tuple(costs_s)
-
+    fitting = Mock(side_effect=lambda costs_s, seconds, most: (7, tuple(costs_s)))
     monkeypatch.setattr(session, "fitting", fitting)
     words = ("ab", "HEAD~1", "transfer", "--device", "simulated", "--quick", "--budget", "1h")
     hostbench(*words, code=EXIT_REGRESSION)
-    assert len(costs[0]) > 5 and costs[0] == sorted(costs[0])
+    costs_s = [*fitting.mock_calls[0].args[0].values()]
+    assert len(costs_s) > 5 and costs_s == sorted(costs_s)
 
 
 def test_a_comment_says_that_nothing_was_measured(
