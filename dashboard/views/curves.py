@@ -64,7 +64,7 @@ if not measures:
     parts.empty("These runs hold no time of this workload: Trend shows what is stored.")
 with choices:
     x = parts.choice("X axis", x_axes, "x", lambda axis: words.plain(axis_name(axis)))
-    measure = measures[parts.choice("Unit", list(measures), "unit")]
+    measure = measures[parts.choice("Unit", list(measures), f"unit-{asked}")]
     for axis in varying(rows):
         values = {row.axes[axis] for row in rows if axis in row.axes}
         if axis != x and len(values) > 1:

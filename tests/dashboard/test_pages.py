@@ -295,9 +295,12 @@ def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
 
 
 def test_choices_of_one_page_are_not_those_of_another(open_page, quick: Path) -> None:
-    app = open_page("curves", quick, unit="GB/s", run="shelf, 2026-11-21 12:00, 1a2b3c4d")
+    app = open_page("curves", quick, run="shelf, 2026-11-21 12:00, 1a2b3c4d")
     app.pills(key="is-memory").set_value(["pinned", "pageable"]).run()
-    app.button_group(key="unit").set_value("time").run()
+    app.button_group(key="unit-Copy").set_value("time").run()
+    app.button_group(key="q").set_value("All-reduce").run()
+    assert app.button_group(key="unit-All-reduce").value == "bus GB/s"
+    app.button_group(key="q").set_value("Copy").run()
     case = str(builders.copy_case(memory="pinned"))
     app.session_state["curves"] = {"selection": {vega.CLICKED: [{"case": case}]}}
     app.run()
