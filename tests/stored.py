@@ -41,3 +41,8 @@ def runs_of(results: Path) -> list[Run]:
     archives = map(archive.read, sorted(results.glob(f"*/runs/*{archive.SUFFIX}")))
     journals = (journal.read(path) for path in journal.find(results))
     return sorted([*archives, *journals], key=lambda run: run.header.started_at)
+
+
+def only_run(results: Path) -> Run:
+    (run,) = runs_of(results)
+    return run

@@ -66,10 +66,10 @@ def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(side, "_declared", stop)
 
 
-def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit of 1 second, which is where the test is: in `folder`, the
-    fixture `stage`."""
-    root = folder / "checkout"
+@pytest.fixture
+def root(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit of 1 second, which is where the test is."""
+    root = stage / "checkout"
     (root / "hostbench").mkdir(parents=True)
     (root / "hostbench" / "asv_env.py").touch()
     (root / "asv.conf.json").write_text("{}")

@@ -30,7 +30,7 @@ from hostbench.core.errors import (
     DeviceLost,
     HostbenchError,
 )
-from hostbench.core.records import CaseRecord, Launch, Measurement, Run
+from hostbench.core.records import CaseRecord, Launch, Measurement
 from hostbench.facts.software import TorchState
 from hostbench.families import load
 from hostbench.store import archive
@@ -38,7 +38,7 @@ from hostbench.store.points import case_rows
 from hostbench.vcs import measure
 from tests.commands import hostbench, python
 from tests.fakes.builders import InProcess, copy_case, record, run
-from tests.stored import read_tree, runs_of
+from tests.stored import only_run, read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
@@ -51,11 +51,6 @@ pytestmark = pytest.mark.usefixtures("stage")
 @pytest.fixture
 def results(stage: Path) -> Path:
     return stage / "results"
-
-
-def only(results: Path) -> Run:
-    (one,) = runs_of(results)
-    return one
 
 
 # Help, and what it costs
@@ -231,7 +226,7 @@ def test_exit_codes_of_a_run(
     """Whatever happened, what was measured is archived and answered."""
     monkeypatch.setattr(measure, "Launcher", launcher(change))
     said = hostbench(*QUICK, code=code)
-    one = only(results)
+    one = only_run(results)
     assert one.header.scratch == "simulated device"
     assert one.header.machine == "simulated-shelf"  # never under a real machine's name
     assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
@@ -265,7 +260,7 @@ def test_before_the_first_case_nothing_is_kept(
 def test_a_budget_ends_a_run_and_its_remedies_name_the_folder(stage: Path) -> None:
     where = ("--results", "my results", "--machine", "table")
     said = hostbench(*QUICK, *where, "--budget", "0.000001")
-    first = only(stage / "my results")
+    first = only_run(stage / "my results")
     assert len(first.winners()) == 1 and not first.is_whole
     assert "out of time; what was measured is stored\n" in said.err
     assert " dashboard --results 'my results' (pictures)\n" in said.out
@@ -286,7 +281,7 @@ def test_a_clock_that_is_set_while_it_measures(
     monkeypatch.setattr(time, "time", lambda: clock() + sum(steps_s))
     monkeypatch.setattr(measure, "Launcher", launcher(once(2, lambda: steps_s.append(86_400))))
     out = hostbench(*QUICK).out
-    assert steps_s and only(results).is_whole
+    assert steps_s and only_run(results).is_whole
     assert int(re.findall(r" 8 launches, (\d+) s · ", out)[0]) < 3600
 
 
@@ -379,17 +374,10 @@ def test_results_deleted_while_measuring_are_a_failure_of_one_line(
 def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, full = os.write, list[bool]()
-
-    def write(number: int, data: bytes) -> int:
-        if full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(number, data)
-
-    monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(measure, "Launcher", launcher(once(2, lambda: full.append(True))))
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    filling = once(2, lambda: monkeypatch.setattr(os, "write", full))
+    monkeypatch.setattr(measure, "Launcher", launcher(filling))
     said = hostbench(*QUICK, code=EXIT_FAILED).err.splitlines()[-1]
-    full.clear()
     (path,) = results.rglob("*.jsonl")
     assert "No space left" in said and "make room" in said and str(path) in said
     assert len(journal.read(path).records) == 2

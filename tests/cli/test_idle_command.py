@@ -3,8 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -116,10 +115,7 @@ def test_mistakes(
 def test_why_nothing_was_recorded(
     processes: tuple[RecordedProcess, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextmanager
-    def recorded(*_: object, **__: object) -> Iterator[tuple[int, tuple[RecordedProcess, ...]]]:
-        yield 0, processes
-
-    monkeypatch.setattr(command, "recorded", recorded)
+    recorded = nullcontext((0, processes))
+    monkeypatch.setattr(command, "recorded", lambda *_, **__: recorded)
     words = ("idle", "--", "python", "train.py")
     assert said in hostbench(*words, code=EXIT_NOTHING_MEASURED).err

@@ -1,6 +1,5 @@
 """The journal: what is written is read back, whatever happened to the writer or the disk."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from hostbench.core import journal
 from hostbench.core.errors import UsageError
 from hostbench.core.journal import JournalWriter
-from hostbench.core.records import Run
 from hostbench.store import archive
 from tests.fakes.builders import FACTS, copy_case, create_case, failed, header, record, skipped
 from tests.stored import read_tree
@@ -33,13 +31,6 @@ def written(folder: Path, *, finish: bool = True) -> Path:
     return path
 
 
-def edit(path: Path, change: Callable[[list[bytes]], None]) -> Run:
-    lines = path.read_bytes().splitlines(keepends=True)
-    change(lines)
-    path.write_bytes(b"".join(lines))
-    return journal.read(path)
-
-
 def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
     whole = written(tmp_path, finish=False).read_bytes()
     path = tmp_path / "cut.journal.jsonl"
@@ -60,7 +51,10 @@ def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
 )
 def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, damage: bytes) -> None:
     path = written(tmp_path)
-    read = edit(path, lambda lines: lines.__setitem__(slice(3, 4), [damage, b"\n"]))
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[3:4] = [damage, b"\n"]
+    path.write_bytes(b"".join(lines))
+    read = journal.read(path)
     assert read.records == (RECORDS[0], *RECORDS[2:])
     assert read.damaged == [4], "an empty line is not damaged"
     assert read.finish is not None

@@ -4,6 +4,7 @@ import threading
 import time
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -103,14 +104,10 @@ def test_the_thread_reads_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written["during"]["gpu0"]["pcie_generation"] == 5
 
 
-def fail() -> None:
-    raise ZeroDivisionError("odd")
-
-
 def test_what_goes_wrong_is_a_reason_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = watched(fake_nvml.machine("library_missing"), GPU0)
     assert "libnvidia-ml.so.1 is missing" in str(missing["gpu0"]["pcie_width"])
-    wrong = watched(FakeNvml(), GPU0, fail)
+    wrong = watched(FakeNvml(), GPU0, Mock(side_effect=ZeroDivisionError("odd")))
     assert wrong["gpu0"]["temperature_c"] == Unknown("odd")
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library, written = FakeNvml(hangs="nvmlDeviceGetTemperature"), dict[str, Any]()

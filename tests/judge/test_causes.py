@@ -15,10 +15,6 @@ DriverOf = Callable[[str], str | None]
 """The driver of a run, by its id; None where no facts of it are stored."""
 
 
-def the_same(run_id: str) -> str:
-    return "580.1"
-
-
 def new_from(night: float) -> DriverOf:
     return lambda run_id: "590.2" if float(run_id.lstrip("runab")) >= night else "580.1"
 
@@ -28,15 +24,8 @@ def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
     return lambda which, run: size if run.commit >= at and case in (None, which) else 1.0
 
 
-def the_step(found: JudgedGrid, case: int | None = None) -> Event:
-    cases = found.grid.cases if case is None else [str(CASES[case])]
-    steps = [one for one in found.events if not one.is_reset and one.until_index is None]
-    (one,) = [one for one in steps if one.case in {"", *cases}]
-    return one
-
-
 def explained(
-    *histories: JudgedGrid, driver: DriverOf = the_same, event: Event | None = None
+    *histories: JudgedGrid, driver: DriverOf = lambda run_id: "580.1", event: Event | None = None
 ) -> Event:
     """An event, else the one step, of the first history."""
 
@@ -47,7 +36,9 @@ def explained(
     ids = {column.run_id for own in histories for column in own.grid.columns}
     runs = {id: StoredFile(run_id=id) for id in ids}
     own = histories[0]
-    return Explainer(histories, runs, facts).explain(event or the_step(own), own)
+    if event is None:
+        (event,) = (one for one in own.events if not one.is_reset and one.until_index is None)
+    return Explainer(histories, runs, facts).explain(event, own)
 
 
 def outing(until: int) -> Any:

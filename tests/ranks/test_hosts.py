@@ -28,9 +28,9 @@ from hostbench.store.points import case_rows
 from hostbench.store.runs import facts_by_when
 from tests.commands import free_port
 from tests.ranks.conftest import cases, culprit_of
-from tests.runner.test_faults import KILLED, only_run
+from tests.runner.test_faults import KILLED
 from tests.scratch import Scratch
-from tests.stored import read_tree
+from tests.stored import only_run, read_tree
 
 MODULE = ("-m", "hostbench.ranks")
 IN_NAMESPACES = """

@@ -6,9 +6,9 @@ from pathlib import Path
 from hostbench.device import num_devices
 from tests.conftest import SoakSeeds
 from tests.ranks.conftest import FAULTY, cases, culprit_of
-from tests.runner.test_faults import KILLED, only_run, statuses
+from tests.runner.test_faults import KILLED, statuses
 from tests.scratch import Scratch
-from tests.stored import read_tree
+from tests.stored import only_run, read_tree
 
 LINE = FAULTY[: FAULTY.index("two")].count("\n") + 1
 

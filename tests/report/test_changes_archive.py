@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +58,11 @@ def copied(history: Path, tmp_path: Path) -> Path:
     return shutil.copytree(history.parent, tmp_path / "copied") / history.name
 
 
-@pytest.fixture
-def changes() -> Callable[..., Done]:
-    def run(results: Path, *args: str) -> Done:
-        return hostbench("changes", *args, "--results", results, code=None)
-
-    return run
+def changes(results: Path, *args: str) -> Done:
+    return hostbench("changes", *args, "--results", results, code=None)
 
 
-def test_the_page(history: Path, tmp_path: Path, changes: Any) -> None:
+def test_the_page(history: Path, tmp_path: Path) -> None:
     code, out, err = changes(history)
     assert (code, err) == (EXIT_REGRESSION, "")
     store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 20 else 1.0, 30)
@@ -80,7 +75,7 @@ def test_the_page(history: Path, tmp_path: Path, changes: Any) -> None:
     golden.check("changes", (f"==== {name}\n{page}" for name, page in pages.items()))
 
 
-def test_json_and_csv_have_every_event(history: Path, changes: Any) -> None:
+def test_json_and_csv_have_every_event(history: Path) -> None:
     code, out, _ = changes(history, "--format", "json")
     page = json.loads(out)
     assert code == EXIT_REGRESSION
@@ -93,7 +88,7 @@ def test_json_and_csv_have_every_event(history: Path, changes: Any) -> None:
     assert [row["series"] for row in rows] == [event["series"] for event in page["events"]]
 
 
-def test_what_is_asked_for(history: Path, changes: Any) -> None:
+def test_what_is_asked_for(history: Path) -> None:
     size = CASES[4].values["nbytes"]
     code, out, _ = changes(history, f"transfer[nbytes={size}]")
     assert code == EXIT_REGRESSION and "machine:shelf" in out  # the machine it runs on
@@ -108,14 +103,14 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     assert changes(history, f"{CASES[1]} version 2@shelf") == changes(history, str(CASES[1]))
 
 
-def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, changes: Any) -> None:
+def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path) -> None:
     store(copied, flat, 50, machine="attic")
     out = changes(copied, "--machine", "shelf")[1]
     assert "attic passed these commits without it" in out and "@attic" not in out
     assert "8 series judged" in out
 
 
-def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> None:
+def test_what_triage_has_taken_up_does_not_fail(copied: Path) -> None:
     """One of the two events is accepted, then the other as well."""
 
     def say(*words: str) -> Done:
@@ -154,7 +149,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path, changes: Any) -> N
     ],
 )
 def test_what_is_old_or_ended_by_a_reset_fails_no_more(
-    tmp_path: Path, changes: Any, start: int, reset: int, said: str
+    tmp_path: Path, start: int, reset: int, said: str
 ) -> None:
     """After a reset there are too few points to judge anew; what was before it was judged."""
     store(
@@ -168,7 +163,7 @@ def test_what_is_old_or_ended_by_a_reset_fails_no_more(
     assert "2 series judged along commits, 0 too short (fewer than 11 points)" in out
 
 
-def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, changes: Any) -> None:
+def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path) -> None:
     """The new version takes half as long; nothing says so, in any form."""
     store(
         tmp_path,
@@ -187,7 +182,7 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
         assert not any(row[key] for key in ("effect", "low", "high", "before_s", "after_s"))
 
 
-def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
+def test_nothing_to_judge(tmp_path: Path) -> None:
     code, _, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err
     archive.write(tmp_path, builders.run([builders.record(CASES[0])], scratch="quick"))
@@ -203,7 +198,7 @@ def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     assert changes(tmp_path / "absent")[0] == EXIT_NOTHING_MEASURED
 
 
-def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:
+def test_another_projects_tree(tmp_path: Path) -> None:
     """No facts, and commits that no git knows."""
     asv_project.write(tmp_path, [sha(night) for night in range(40)], ["left"])
     code, out, err = changes(tmp_path, "suite_1", "--all")
@@ -214,7 +209,7 @@ def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:
 
 
 def test_a_simulated_history_is_told_with_its_causes(
-    tmp_path: Path, changes: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("simulated-a", "simulated-b")
     works = trees.cases_of(12)

@@ -14,9 +14,8 @@ from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.families.collectives import BUS as OF_BUS
 from hostbench.families.overlap import ideal_s
-from hostbench.families.question import Best, Compare, Curve, Figure, Finding, Parts, Question, Row
+from hostbench.families.question import Best, Compare, Curve, Finding, Parts, Question, Row
 from hostbench.families.transfer import asyncness
-from hostbench.report.answer import Answer
 from hostbench.report.picture import chart
 from hostbench.report.questions import answers, answers_to
 from hostbench.report.write import text
@@ -270,17 +269,6 @@ def test_what_the_kinds_say() -> None:
     golden.check("kinds", lines())
 
 
-def only(question: Question, *rows: Row) -> Answer:
-    (answer,) = answers_to(question, rows)
-    return answer
-
-
-def figures(answer: Answer) -> dict[str, Figure]:
-    by_label = {figure.label: figure for figure in answer.figures}
-    assert len(by_label) == len(answer.figures)
-    return by_label
-
-
 # ---- parts --------------------------------------------------------------------------------------
 
 
@@ -290,8 +278,9 @@ def test_no_share_contradicts_the_times_beside_it(times: list[list[float]]) -> N
         loop(median(column), name, launches=dict(enumerate(column)))
         for name, column in zip(("serial", "a", "copy"), zip(*times, strict=True), strict=True)
     ]
-    answer = only(LOOPS, *rows)
-    labels = figures(answer)
+    (answer,) = answers_to(LOOPS, rows)
+    labels = {figure.label: figure for figure in answer.figures}
+    assert len(labels) == len(answer.figures)
     share, conclusion = labels["a, hidden share"], labels["a"].conclusion
     if conclusion.verdict == "undecided":
         assert share.value is None and answer.state == "undecided"

@@ -37,12 +37,6 @@ def steady(seconds: float, num: int = 8) -> list[float]:
     return [seconds * (1 + 0.001 * launch) for launch in range(num)]
 
 
-def shown(folder: Path, records: Sequence[CaseRecord], **changes: Any) -> list[str]:
-    archive.write(folder, run(records, **{"launches": 8, **changes}))
-    tree = read_tree(folder)
-    return screen(tree.runs[0], tree.frame, NEXT).splitlines()
-
-
 NEAR = [1.0, 1.01, 0.99, 1.02, 0.98, 1.03, 1.0, 0.97]
 FAR = [1.0, 1.4, 0.8, 1.2, 0.7, 1.1, 1.0, 0.9]
 WILD = [1.0, 14.0, 0.8, 120.0, 0.7, 1.1, 1.0, 0.9]
@@ -85,8 +79,10 @@ def screens(folder: Path) -> Iterator[str]:
     yield from drawn("the longest text", folder, timed(longest), facts=facts, scratch=scratch)
 
 
-def drawn(name: str, folder: Path, *given: Any, **changes: Any) -> Iterator[str]:
-    lines = shown(folder / name, *given, **changes)
+def drawn(name: str, folder: Path, records: Sequence[CaseRecord], **changes: Any) -> Iterator[str]:
+    archive.write(folder / name, run(records, **{"launches": 8, **changes}))
+    tree = read_tree(folder / name)
+    lines = screen(tree.runs[0], tree.frame, NEXT).splitlines()
     assert max(map(len, lines)) <= WIDTH and all(map(str.isprintable, lines))
     yield from (f"==== {name}", *lines)
 

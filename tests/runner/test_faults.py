@@ -18,7 +18,7 @@ from hostbench.store.points import case_rows
 from tests import scratch
 from tests.conftest import SOAK
 from tests.scratch import Scratch
-from tests.stored import runs_of
+from tests.stored import only_run, runs_of
 
 FAULTY = '''
 """faulty: workloads that go wrong, for tests."""
@@ -91,11 +91,6 @@ def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     return faulty(tmp_path_factory.mktemp("faulty"))
-
-
-def only_run(results: Path) -> Run:
-    (run,) = runs_of(results)
-    return run
 
 
 def statuses(run: Run) -> dict[str, tuple[str, str | None, int]]:

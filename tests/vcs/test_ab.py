@@ -32,11 +32,7 @@ from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
 AB = ("ab", "--device", "simulated", "--case", str(CASE))
-
-
-@pytest.fixture
-def root(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return turns.stage(stage, monkeypatch)
+root = turns.root
 
 
 def stored(root: Path) -> list[Run]:

@@ -17,11 +17,7 @@ from tests.vcs.test_ab import SLEEPY
 
 BISECT = ("bisect", str(CASE), "--device", "simulated", "--good")
 STEP = ("--bisect", "--case", str(CASE), "--device", "simulated")
-
-
-@pytest.fixture
-def root(stage: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return turns.stage(stage, monkeypatch)
+root = turns.root
 
 
 def test_git_finds_the_first_bad_commit(tmp_path: Path) -> None:

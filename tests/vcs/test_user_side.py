@@ -7,8 +7,9 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -228,21 +229,11 @@ def test_what_a_workload_names_is_imported_before_the_launches(root: Path, text:
 # One copy, and no other
 
 
-class Editable:
-    """As build backends install one: it answers before anything else does."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        file = self.folder / f"{name}.py"
-        loader = SourceFileLoader(name, str(file))
-        return ModuleSpec(name, loader, origin=str(file)) if file.exists() else None
-
-
 def test_an_editable_install_answers_for_nothing(tmp_path: Path, root: Path) -> None:
     write(tmp_path, old__mine_abc_py="", new__mine_abc_py="", new__mine_xyz_py="")
-    sys.meta_path.insert(0, Editable(tmp_path / "new"))
+    new = [str(tmp_path / "new")]  # it answers before anything else does
+    editable: Any = SimpleNamespace(find_spec=lambda name, *_: PathFinder.find_spec(name, new))
+    sys.meta_path.insert(0, editable)
     names = ("mine_abc", "mine_xyz")
     copy = OwnPackage(folder=str(tmp_path / "old"), names=names)
     own_package.import_from(copy)
