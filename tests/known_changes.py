@@ -72,21 +72,19 @@ def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Itera
             yield with_steps(log, (step,)[i % 2 :])
 
 
-def shared(
-    seed: int, num_suites: int, num_series: int = 16, num: int = 200
-) -> Iterator[tuple[list[Series], Step]]:
-    """Suites of one machine, each with the step that its driver made.
+def shared(seed: int, num_suites: int) -> Iterator[tuple[list[Series], Step]]:
+    """Suites of one machine, each of 16 series with the step that its driver made.
 
     All series share sessions (1.5 %), throttling (+8 %) and a driver change (+4 %); noise is
     1 %. Two series of each suite have a change of their own, +5 %.
     """
-    rng = np.random.default_rng(seed)
+    rng, num = np.random.default_rng(seed), 200
     for _ in range(num_suites):
         driver = Step(index=int(rng.integers(40, num - 40)), log_effect=np.log1p(0.04))
         common = sessions(num, 0.015, rng) + np.log1p(THROTTLE) * throttled(num, rng)
         common[driver.index :] += driver.log_effect
         rows = []
-        for i in range(num_series):
+        for i in range(16):
             own = Step(index=int(rng.integers(20, num - 20)), log_effect=np.log1p(0.05))
             log = common + rng.normal(0.0, 0.01, num)
             rows.append(with_steps(log, (own,) if i < 2 else ()))
@@ -110,17 +108,15 @@ def drifting(
     num_before: int,
     drift: float,
     draw: Callable[[np.random.Generator, tuple[int, int]], Floats],
-    num: int = 270,
-    changed: int = 27,
 ) -> Floats:
-    """Runs of a machine made one after the other, shape (num, num_before + 1): logarithms of the
+    """Runs of a machine made one after the other, shape (270, num_before + 1): logarithms of the
     medians of 10 launches that differ by 1 %. From run to run each series differs by a `drift` of
     its own, log-normal around that with 0.5; `draw` gives it in units of its standard deviation.
-    In the newest run the first `changed` are slower by 10 %."""
-    scale = drift * np.exp(rng.normal(0.0, 0.5, (num, 1)))
-    shape = (num, num_before + 1)
+    In the newest run the first 27 are slower by 10 %."""
+    scale = drift * np.exp(rng.normal(0.0, 0.5, (270, 1)))
+    shape = (270, num_before + 1)
     logs = scale * draw(rng, shape) + rng.normal(0.0, 0.01 * math.sqrt(math.pi / 2 / 10), shape)
-    logs[:changed, -1] += math.log(1.1)
+    logs[:27, -1] += math.log(1.1)
     return logs
 
 

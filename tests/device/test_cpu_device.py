@@ -106,12 +106,8 @@ def test_reset_ends_the_other_streams(device: CpuDevice) -> None:
     extra.enqueue(lambda: seen.append("done"))
     device.reset()
     assert seen == ["done"]
-    assert threads() == 1
+    assert sum("stream" in thread.name for thread in threading.enumerate()) == 1
     device.copy(device.buffer(KIB), device.buffer(KIB), blocking=True)
-
-
-def threads() -> int:
-    return sum("stream" in thread.name for thread in threading.enumerate())
 
 
 def test_delay_and_compute_are_enqueued(device: CpuDevice) -> None:

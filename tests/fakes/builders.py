@@ -57,10 +57,8 @@ def copy_case(
     return Case(workload, {**axes, "memory": memory, "blocking": blocking})
 
 
-def create_case(
-    *, device: str = "cpu", nbytes: int = 1 << 20, fill: str = "zeros", place: str = "direct"
-) -> Case:
-    axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes, "fill": fill, "place": place}
+def create_case(*, device: str = "cpu", fill: str = "zeros", place: str = "direct") -> Case:
+    axes: dict[str, AxisValue] = {"device": device, "nbytes": 1 << 20, "fill": fill, "place": place}
     return Case(CREATE, axes)
 
 

@@ -49,16 +49,10 @@ def reports(project: Scratch) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def reported(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    return reports[0]
-
-
 def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, said: str) -> None:
     assert f"commit {project.git('rev-parse', 'HEAD')[:8]}" in said
-    assert re.search(r"^steps\n  train +\S", said, re.M) and re.search(
-        r"^  into place +", said, re.M
-    )
+    assert re.search(r"^steps\n  train +\S", said, re.M)
+    assert re.search(r"^  into place +", said, re.M)
     (run,) = (project.results / "mine" / "runs").iterdir()
     name = f"run:{run.name.partition('.')[0]}"
     done = project.hostbench("compare", name, name)
@@ -66,9 +60,9 @@ def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, sai
 
 
 def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
-    reported: dict[str, Any],
+    reports: list[dict[str, Any]],
 ) -> None:
-    cases = {one["case"]: one for one in reported["cases"]}
+    cases = {one["case"]: one for one in reports[0]["cases"]}
     families = {case.partition(".")[0] for case in cases}
     assert families == {"steps", "copies", "parallel"}  # not hostbench's own
     copied = cases["copies.into_place[device=cpu,nbytes=1048576,source=host]"]
@@ -78,8 +72,8 @@ def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
     assert refused["status"] == "skipped" and "no memory of its own" in refused["reason"]
 
 
-def test_a_model_of_ones_own_is_measured_over_ranks(reported: dict[str, Any]) -> None:
-    cases = (one for one in reported["cases"] if one["case"].startswith("parallel."))
+def test_a_model_of_ones_own_is_measured_over_ranks(reports: list[dict[str, Any]]) -> None:
+    cases = (one for one in reports[0]["cases"] if one["case"].startswith("parallel."))
     measured = {case["case"]: (case["status"], case["proofs"]) for case in cases}
     passed = ("ok", {"data": "passed"})
     assert measured == {f"parallel.train[device=cpu,num_ranks={num}]": passed for num in (1, 2)}
@@ -126,10 +120,8 @@ def test_a_workload_that_crashes_names_its_line_and_the_way_to_its_traceback(
 ) -> None:
     project, said = faulty
     line = 1 + CRASHING.splitlines().index('    return lambda: 1 // (way != "zero")')
-    assert (
-        f"ZeroDivisionError: integer division or modulo by zero (benchmarks/crashing.py:{line})"
-        in (" ".join(said.split()))
-    )
+    error = f"ZeroDivisionError: integer division or modulo by zero (benchmarks/crashing.py:{line})"
+    assert error in " ".join(said.split())
     (command,) = (one for one in said.splitlines() if "--tracebacks" in one)
     done = project.hostbench("report", *command.partition(" report ")[2].split())
     assert done.returncode == 0 and "crashing.divide[device=cuda,way=zero]" in done.stdout
@@ -149,11 +141,8 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     project, _ = faulty
     bad = "ModuleNotFoundError: No module named 'nonesuch' (benchmarks/bad.py:2)"
     listed = project.hostbench("list")
-    assert (
-        listed.returncode == 0
-        and bad in listed.stdout
-        and "(benchmarks/worse.py:1)" in listed.stdout
-    )
+    assert listed.returncode == 0
+    assert bad in listed.stdout and "(benchmarks/worse.py:1)" in listed.stdout
     assert "SystemExit: 3 (benchmarks/quits.py:1)" in listed.stdout
     assert re.search(r"^steps\.train +1 +\d", listed.stdout, re.M)
     assert "  no docstring says what is measured\n" in listed.stdout

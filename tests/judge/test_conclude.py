@@ -123,7 +123,5 @@ def test_what_disturbs_both_cases_of_a_launch_hides_no_difference() -> None:
     other = launches(*(1.2 * seconds * (1 + 0.01 * (n % 3)) for n, seconds in enumerate(disturbed)))
     assert conclude(this, other).verdict == "faster"
     assert conclude(this, {**other, 3: 9.0}).verdict == "faster"
-    assert (
-        conclude(this, dict(zip(other, reversed(other.values()), strict=True))).verdict
-        == "undecided"
-    )
+    reverse = dict(zip(other, reversed(other.values()), strict=True))
+    assert conclude(this, reverse).verdict == "undecided"

@@ -43,12 +43,10 @@ def test_a_regression_in_the_night_of_a_machines_step_is_seen_whole(
     assert [one.changes for one in judged.own[1:]] == [()] * 23
 
 
-def moved(
-    num: int, *moves: tuple[int, float], at: int = 60, seed: int = 6, sigma: float = 0.01
-) -> np.ndarray:
+def moved(num: int, *moves: tuple[int, float], at: int = 60, sigma: float = 0.01) -> np.ndarray:
     """So many series after each other move by so much."""
     effects = [effect for count, effect in moves for _ in range(count)]
-    logs = rows(num, seed=seed, sigma=sigma)
+    logs = rows(num, seed=6, sigma=sigma)
     logs[: len(effects), at:] += np.log1p(effects)[:, None]
     return logs
 

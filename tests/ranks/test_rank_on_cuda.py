@@ -97,9 +97,7 @@ def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
     assert done.proofs == {"data": "passed"} and done.memory["peak_allocated"] >= 2 * 16 * MIB
 
 
-def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
-    rank: Rank, floor: Machine
-) -> None:
+def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(rank: Rank) -> None:
     case = case_of("all_reduce")
     rank.build(case)
     before = num_entered(rank)
@@ -141,11 +139,7 @@ def test_each_collective_of_several_ranks_is_a_kernel(
     [(1.5, True), (1.75, False), (0.75, None), (None, None), (-1, None)],
 )
 def test_what_a_gpu_sends_is_held_against_the_algorithm_that_nccl_chose(
-    rank: Rank,
-    floor: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    counted: float | None,
-    as_documented: bool | None,
+    rank: Rank, monkeypatch: pytest.MonkeyPatch, counted: float | None, as_documented: bool | None
 ) -> None:
     """The group is of one; the log says a ring of four, which sends 1.5 S, of 1 MiB each."""
     sent = 0

@@ -1,6 +1,5 @@
 """Real ranks through the real command line: one failed case when one goes wrong."""
 
-import subprocess
 from pathlib import Path
 
 from hostbench.device import num_devices
@@ -11,12 +10,6 @@ from tests.scratch import Scratch
 from tests.stored import only_run, read_tree
 
 LINE = FAULTY[: FAULTY.index("two")].count("\n") + 1
-
-
-def run(
-    checkout: Scratch, results: Path, *args: str, **environ: str
-) -> subprocess.CompletedProcess[str]:
-    return checkout.hostbench("run", *args, "--results", str(results), **environ)
 
 
 LAST_WORDS = {
@@ -39,7 +32,8 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     chosen = cases(f"fine {' '.join(LAST_WORDS)} wrong skips also", "num_ranks=4,")
     for seed in soak_seeds(1, 25):
         folder = results / str(seed)
-        done = run(checkout, folder, *chosen, "--launches=2", "--deadline=5", SEED=f"{seed}")
+        command = ("run", *chosen, "--launches=2", "--deadline=5", f"--results={folder}")
+        done = checkout.hostbench(*command, SEED=f"{seed}")
         assert done.returncode == 4, done.stdout
         found = statuses(only_run(folder))
         assert found["fine"] == found["also"] == ("ok", None, 2)

@@ -129,10 +129,8 @@ def test_partial_runs_are_not_judged_and_single_ones_undecided(compare: Shell) -
     stored(compare.results, OLD, (1.0,))
     assert compare(OLD, NEW) == EXIT_NOTHING_MEASURED
     assert "1 undecided: `hostbench ab` or more runs (not scratch) will help" in compare.out
-    assert (
-        "made one after the other; 4 more runs (not scratch) or both interleaved will"
-        in compare.out
-    )
+    why = "made one after the other; 4 more runs (not scratch) or both interleaved will"
+    assert why in compare.out
     level(compare.results, (1.0,))
     assert compare.verdicts(OLD, NEW) == (EXIT_OK, {"faster"})
 

@@ -198,10 +198,8 @@ def test_the_page_says_it_in_words(doctor: Doctor) -> None:
 def test_what_is_broken_has_exit_code_4_also_where_nothing_is_known(doctor: Doctor) -> None:
     code, page = doctor(LACKING, NO_GPU, {})
     assert code == 4 and "\nbroken " in page
-    assert (
-        "CPU      unknown, usable cores: unknown, memory: unknown" in page
-        and "Will run: 0 cases" in page
-    )
+    assert "CPU      unknown, usable cores: unknown, memory: unknown" in page
+    assert "Will run: 0 cases" in page
     code, page = doctor(CPU_TORCH, H200, facts_of(FakeNvml()), "json")
     shown = json.loads(page)
     assert code == 4 and shown["findings"][0]["level"] == "broken"

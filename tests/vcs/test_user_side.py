@@ -269,9 +269,7 @@ def test_what_lies_in_a_folder_of_several_projects_is_of_the_copy_too(tmp_path: 
 # asv's environment
 
 
-def test_asv_has_the_package_of_the_commit_that_it_checked_out(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asv_has_the_package_of_the_commit_that_it_checked_out(root: Path, tmp_path: Path) -> None:
     config = asv_conf.Config.from_json({**CONFIG, "env_dir": str(tmp_path / "env")})
     environment = asv_env.HostbenchEnvironment(config, "same", {}, {})
     environment.create()
