@@ -19,7 +19,7 @@ from hostbench.families.question import Question, axis_name
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import Event
 from hostbench.judge.history import History, Series
-from hostbench.report.changes import Cause
+from hostbench.report.changes import STATE_WORDS, Cause
 from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
 from hostbench.report.page import DEVICES
 from hostbench.report.sides import is_ours
@@ -315,7 +315,7 @@ def changes(causes: Sequence[Cause], series: Sequence[Series], picked: str = "")
         what = [event.case.partition("[")[0] for event in cause.events if event.case]
         moved = number_of(cause.num_series, "series", "series")
         where = ", ".join(on) if len(on) < 3 else f"{len(on)} machines"
-        since = f"{cause.worst.state} since {cause.since:%Y-%m-%d}"
+        since = f"{STATE_WORDS[cause.worst.state]} since {cause.since:%Y-%m-%d}"
         about = ", ".join([*what[:1], f"{moved} on {where}", since])
         label = f"**{title}** {blocks} :small[:gray[{words.plain(about)}]]"
         icon = f":material/{'arrow_forward' if cause.key == picked else 'show_chart'}:"

@@ -11,7 +11,14 @@ from words import plain
 
 from hostbench.core.units import number_of
 from hostbench.judge.events import STATES
-from hostbench.report.changes import causes, commands, entry_in_words, evidence_lines, table
+from hostbench.report.changes import (
+    STATE_WORDS,
+    causes,
+    commands,
+    entry_in_words,
+    evidence_lines,
+    table,
+)
 from hostbench.store import triage
 
 ANY = "all"
@@ -33,7 +40,11 @@ if not rows:
 number = Counter([*(ANY for _ in rows), *(cause.worst.state for cause in rows)])
 states = [ANY, *(state for state in STATES if number[state])]
 wanted = parts.choice(
-    "State", states, "state", lambda state: f"{state} {number[state]}", label_visibility="collapsed"
+    "State",
+    states,
+    "state",
+    lambda state: f"{STATE_WORDS.get(state, state)} {number[state]}",
+    label_visibility="collapsed",
 )
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]
 by_key = {cause.key: cause for cause in rows}
@@ -50,7 +61,7 @@ if asked not in by_key:
 worst = picked.worst
 st.subheader(plain(f"{words.change(picked)} {picked.title}"), anchor=False)
 where = f"{number_of(picked.num_series, 'series', 'series')} on {', '.join(picked.machines)}"
-st.markdown(plain(f"{worst.state}, since {picked.since:%Y-%m-%d}, {where}"))
+st.markdown(plain(f"{STATE_WORDS[worst.state]}, since {picked.since:%Y-%m-%d}, {where}"))
 left, right = st.columns([3, 2])
 with left:
     longest = max((own for own in series if own.group == worst.group), key=lambda own: own.points)

@@ -15,7 +15,7 @@ from hostbench.core.units import number_of
 from hostbench.families.question import Picture
 from hostbench.judge.events import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL
 from hostbench.judge.history import Series
-from hostbench.report.changes import causes
+from hostbench.report.changes import STATE_WORDS, causes
 from hostbench.report.picture import few, picture_of
 
 TOP, RECENT = 6, 30
@@ -37,8 +37,9 @@ if fails:
     badges.append(f":orange-badge[{number_of(number[FAILS], 'regression')} on {on} since {since}]")
 elif any(own.judged for own in series):
     badges.append(":gray-badge[no new regression]")
-if number[PROVISIONAL]:
-    badges.append(f":gray-badge[{number[PROVISIONAL]} provisional]")
+for state in (PROVISIONAL, OLD):
+    if number[state]:
+        badges.append(f":gray-badge[{number[state]} {STATE_WORDS[state]}]")
 failing = runs.drop_duplicates("machine").query("failed > 0")
 if len(failing):
     cases, on = number_of(int(failing["failed"].sum()), "case"), ", ".join(failing["machine"])
