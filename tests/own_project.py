@@ -33,6 +33,15 @@ def commands(name: str) -> list[str]:
     return [line for kind, text in blocks(name) if kind == "sh" for line in text.splitlines()]
 
 
+def typed(name: str, root: Path) -> Iterator[str]:
+    """Its commands in turn; the files between them are written as they come."""
+    for language, text in blocks(name):
+        if language == "python":
+            write(root, text)
+        else:
+            yield from text.splitlines()
+
+
 def write_files(name: str, root: Path) -> None:
     """The files that it prints, each with its name in its first line."""
     for language, text in blocks(name):

@@ -48,13 +48,7 @@ def test_a_newcomer_gets_to_a_comparison(project: Scratch) -> None:
     assert "torchrun" in said(project, "python -P -m hostbench.ranks --help")
     page = said(project, "python -P -c 'import hostbench._dashboard as d; print(*d.__path__)'")
     assert {"app.py", ".streamlit"} <= {path.name for path in Path(page.strip()).iterdir()}
-    found = ""
-    for language, text in own_project.blocks(FIRST):
-        if language == "python":
-            own_project.write(project.root, text)
-            continue
-        for line in text.splitlines():
-            found = said(project, line)
+    *_, found = (said(project, line) for line in own_project.typed(FIRST, project.root))
     assert found.count("\nfaster ") == 2, found
     assert "stored " in said(project, "hostbench run steps --quick --launches 1")
     assert "What does the DataLoader cost with 32 examples?" in said(project, "hostbench report")

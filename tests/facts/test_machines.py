@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,17 +40,9 @@ class Machine:
         return watched(self.nvml, self.facts(), lambda: None, copy, copy)
 
 
-@pytest.fixture
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    return Machine(request.param, tmp_path)
-
-
-def machines(*names: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("machine", names, indirect=True)
-
-
-@machines(*MACHINES)
-def test_every_fact_has_a_value_or_a_reason_in_words(machine: Machine) -> None:
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_fact_has_a_value_or_a_reason_in_words(name: str, tmp_path: Path) -> None:
+    machine = Machine(name, tmp_path)
     healthy = collect(machine.root, FakeNvml(), environ={})
     facts, during = machine.facts(), machine.during()
     assert {"nvml", "gpu0"} <= set(facts) and len(during) == 2
@@ -67,7 +58,7 @@ LINK = ("pcie_generation", "pcie_width")
 
 
 @pytest.mark.parametrize(
-    ("machine", "names", "why"),
+    ("name", "facts", "why"),
     [
         ("library_missing", LINK + LOADED, "libnvidia-ml.so.1 is missing: install"),
         ("no_permission", LINK + LOADED, FORBIDDEN),
@@ -76,24 +67,25 @@ LINK = ("pcie_generation", "pcie_width")
         ("needs_reset", LINK + LOADED, "the GPU needs a reset: `nvidia-smi --gpu-reset`"),
         ("one_lost", LINK, ""),
     ],
-    indirect=["machine"],
 )
-def test_what_a_run_tells_of_its_gpu(machine: Machine, names: tuple[str, ...], why: str) -> None:
-    (last,) = (group for group in machine.during().values() if names[0] in group)
-    assert all(why in str(last[name]) for name in names)
+def test_what_a_run_tells_of_its_gpu(
+    name: str, facts: tuple[str, ...], why: str, tmp_path: Path
+) -> None:
+    groups = Machine(name, tmp_path).during().values()
+    (last,) = (group for group in groups if facts[0] in group)
+    assert all(why in str(last[fact]) for fact in facts)
 
 
-@machines("lost_midway")
-def test_a_gpu_that_is_lost_midway(machine: Machine) -> None:
+def test_a_gpu_that_is_lost_midway(tmp_path: Path) -> None:
     """What was read until then is kept; afterwards every fact says why there is none."""
+    machine = Machine("lost_midway", tmp_path)
     before, during, after = machine.facts(), machine.during(), machine.facts()
     assert before["gpu0"]["name"] == "NVIDIA H200"
     assert during["gpu0"]["pcie_generation"] == 5
     assert after["gpu0"]["name"] == after["gpu0"]["sm_clock_mhz"] == Unknown(LOST)
 
 
-@machines("mig_slice")
-def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
-    gpu = machine.facts()["gpu0"]
+def test_a_slice_has_the_facts_of_its_gpu(tmp_path: Path) -> None:
+    gpu = Machine("mig_slice", tmp_path).facts()["gpu0"]
     assert gpu["cuda_index"] == 0
     assert gpu["memory_bytes"] == gpu["num_other_processes"] == Unknown(FORBIDDEN)

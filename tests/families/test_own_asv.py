@@ -36,15 +36,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
 
 @pytest.fixture(scope="module")
 def compared(project: Scratch) -> dict[str, tuple[int, str]]:
-    """What each command of the first comparison comes to; the files are written as they come."""
-    found = {}
-    for language, text in own_project.blocks(FIRST):
-        if language == "python":
-            own_project.write(project.root, text)
-            continue
-        for line in text.splitlines():
-            found[line] = shell(project, line)
-    return found
+    """What each command of the first comparison comes to."""
+    return {line: shell(project, line) for line in own_project.typed(FIRST, project.root)}
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,8 @@ WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 
 
 def events(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(gzip.decompress((FOLDER / name).read_bytes()))[
-        "traceEvents"
-    ]
+    document = json.loads(gzip.decompress((FOLDER / name).read_bytes()))
+    found: list[dict[str, Any]] = document["traceEvents"]
     return found
 
 

@@ -1,7 +1,6 @@
 """A night against the level before: what is measured again, what moved, and why."""
 
 import random
-from typing import Literal
 
 import pytest
 
@@ -32,11 +31,11 @@ def test_what_moved_and_what_may_have_is_measured_again() -> None:
     assert called < sum(NUM - 1 in suspects(own) for own in many)
 
 
-def compared(effect: float, half: float, unit: Literal["run", "launch"] = "run") -> Comparison:
+def compared(effect: float, half: float) -> Comparison:
     verdict: Verdict = "slower" if effect > half else "faster" if effect < -half else "same"
     low, high = effect - half, effect + half
     return Comparison(
-        verdict=verdict, effect=effect, low=low, high=high, num=(10, 10), p_value=0.001, unit=unit
+        verdict=verdict, effect=effect, low=low, high=high, num=(10, 10), p_value=0.001, unit="run"
     )
 
 

@@ -22,17 +22,10 @@ def key(number: int) -> Key:
 
 
 def one(verdict: Any, effect: float | None = None, why: str = "") -> Comparison:
-    ends = (None, None) if effect is None else (effect - 0.01, effect + 0.01)
-    return Comparison(
-        verdict=verdict,
-        effect=effect,
-        num=(9, 1),
-        low=ends[0],
-        high=ends[1],
-        before=1.0,
-        why=why,
-        cause=why,
-    )
+    about: dict[str, Any] = {"num": (9, 1), "before": 1.0, "why": why, "cause": why}
+    if effect is not None:
+        about |= {"low": effect - 0.01, "high": effect + 0.01}
+    return Comparison(verdict=verdict, effect=effect, **about)
 
 
 HELD = {key(0): one("same", 0.0)}

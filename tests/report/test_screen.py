@@ -95,9 +95,8 @@ def test_every_stored_run_fits_on_one_page() -> None:
     history = Results(RESULTS)
     assert history.runs()
     for about in history.runs():
-        lines = screen(
-            history.run(about), history.rows(about.machine, [about.run_id]), NEXT
-        ).splitlines()
+        rows = history.rows(about.machine, [about.run_id])
+        lines = screen(history.run(about), rows, NEXT).splitlines()
         assert 8 < len(lines) <= 45
         assert max(map(len, lines)) <= WIDTH
         assert len(lines) == len(set(lines)) + lines.count("") - 1, "no line twice"

@@ -45,9 +45,8 @@ def test_levels_changes_and_an_outline_of_many_points(results: Results) -> None:
     (failed,) = line.points[line.points["kind"] == "failed"].to_dict("records")
     assert pd.isna(failed["y"]) and "failed: " in failed["text"]
     labels = [rule["text"] for rule in line.rules]
-    assert labels == [labels[0], "driver 580.1 -> 590.2"] and labels[0].endswith(
-        f"% {sha(STEP)[:8]}"
-    )
+    assert labels == [labels[0], "driver 580.1 -> 590.2"]
+    assert labels[0].endswith(f"% {sha(STEP)[:8]}")
 
 
 def test_a_chart_is_plain_json(results: Results) -> None:

@@ -133,9 +133,8 @@ def test_cases_of_one_number_of_ranks_and_one_backend_stay_together() -> None:
     counts = [[case.values["num_ranks"] for case in order] for order in orders]
     pools = [zip(*both, strict=True) for both in zip(counts, backends, strict=True)]
     runs = [tuple(pool for pool, _ in itertools.groupby(each)) for each in pools]
-    assert all(
-        sorted(each) == sorted([*((num, "gloo") for num in NUM_RANKS), (2, "mpi")]) for each in runs
-    )
+    every = {*((num, "gloo") for num in NUM_RANKS), (2, "mpi")}
+    assert all(sorted(each) == sorted(every) for each in runs)
     assert len(set(runs)) > 1
     assert all(set(order) == set(cases) and len(order) == len(cases) for order in orders)
     within = {tuple(c for c in order if c.values["num_ranks"] == 2) for order in orders}

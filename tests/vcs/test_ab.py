@@ -32,6 +32,7 @@ from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
 AB = ("ab", "--device", "simulated", "--case", str(CASE))
+OTHER = copy_case(device="cuda", nbytes=65536, memory="pageable")
 root = turns.root
 
 
@@ -142,16 +143,14 @@ def test_the_start_of_the_servers_is_no_cost_of_a_launch(
     monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(session, "time", clock)
     commit(root, "1.1")
-    other = copy_case(device="cuda", nbytes=65536, memory="pageable")
-    words = (*AB, "HEAD~1", "--case", other, "--budget", "250s")
+    words = (*AB, "HEAD~1", "--case", OTHER, "--budget", "250s")
     assert hostbench(*words, code=EXIT_REGRESSION).out.count("  10+10  ") == 2
     assert now_s[0] == 202 + 9 * 4
 
 
 def test_what_does_not_fit_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(root, "1.1")
-    other = copy_case(device="cuda", nbytes=65536, memory="pageable")
-    words = [*AB, "HEAD~1", "--case", str(other), "--budget"]
+    words = [*AB, "HEAD~1", "--case", OTHER, "--budget"]
     monkeypatch.setattr(session, "fitting", lambda costs_s, seconds, most: (7, (CASE,)))
     shown = hostbench(*words, "1h", code=EXIT_REGRESSION).out
     assert "1 slower, 1 not judged\n" in shown and "7+7 " in shown
