@@ -201,14 +201,9 @@ def trends(
     for (case, group), rows in zip(series, _rows, strict=False):
         own, name = f"{case}@{group}", group if one_case else f"{words.case(case)}, {group}"
         events = [event for event in history.events if event.id in (own, f"machine:{group}")]
-        about = (
-            words.case(case) if one_group else name,
-            unit,
-            DATES[by],
-            events,
-            detectable.get(own),
-        )
-        drawn[own] = make_trend(rows, *about, most=most // len(series))
+        label, smallest = words.case(case) if one_group else name, detectable.get(own)
+        share = most // len(series)
+        drawn[own] = make_trend(rows, label, unit, DATES[by], events, smallest, most=share)
     every = sorted(machines(store))
     owners = [name for rows in _rows for name in rows["machine"].unique()]
     palette: Sequence[str] = PALETTE

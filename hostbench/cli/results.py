@@ -53,9 +53,10 @@ def open_history(named: str | None, machine: str | None = None) -> "Results":
         history = Results(named)
     else:
         folder = stored_results(named)
-        num = sum(1 for _ in folder.glob("*/*.json")) + sum(1 for _ in folder.glob("*/runs/*"))
-        if num > MANY and not folder_of(folder).exists():
-            warn(f"reading {num} files for the first time")
+        if not folder_of(folder).exists():
+            num = sum(1 for _ in folder.glob("*/*.json")) + sum(1 for _ in folder.glob("*/runs/*"))
+            if num > MANY:
+                warn(f"reading {num} files for the first time")
         history = Results(folder)
     for warning in history.warnings:
         warn(warning)
