@@ -44,11 +44,10 @@ class Explainer:
 
     def explain(self, event: Event, judged: JudgedGrid) -> Event:
         """An event of `judged`, which is one of those that were judged, with its cause."""
-        if event.is_reset:
-            is_version = event.why.startswith("version ")
-            label: Label = "measurement changed" if is_version else "environment"
-            reset = (Evidence("reset", event.why),)
-            return structs.replace(event, cause=label, evidence=reset)
+        if event.reset:
+            label: Label = "measurement changed" if event.reset.is_version else "environment"
+            why = (Evidence("reset", event.reset.text),)
+            return structs.replace(event, cause=label, evidence=why)
         differ, commits = self._across(event)
         evidence, of_same_facts = [Evidence("same commit")], 0
         if commits:

@@ -21,7 +21,7 @@ from hostbench.judge.changepoint.detector import SETTLED, relative
 from hostbench.judge.changepoint.evidence import MEDIAN_VARIANCE
 from hostbench.judge.changepoint.levels import Bools, Integers
 from hostbench.judge.changepoint.machine import JudgedMachine, judge_machine
-from hostbench.judge.grid import Grid, RunPoint
+from hostbench.judge.grid import Grid, Reset, RunPoint
 from hostbench.store.triage import Entry
 
 EventStatus = Literal["confirmed", "provisional", "recovered", "ended", "temporary", "break"]
@@ -107,7 +107,7 @@ class Event(Struct, frozen=True, kw_only=True):
     """The columns of the first and the last of those."""
     moved: tuple[int, int] | None = None
     """Of a machine's event: how many of how many series went along; None if not to be seen."""
-    why: str = ""
+    reset: Reset | None = None
     """Of a baseline reset: what changed."""
     cause: Label = "unknown"
     evidence: tuple[Evidence, ...] = ()
@@ -276,7 +276,7 @@ def _events(grid: Grid, judgement: Judgement, row: int | None) -> Iterator[Event
             around=tuple(grid.columns[column] for column in around),
             bounds=(int(around[0]), int(around[-1])),
             moved=_moved(logs, change) if row is None else None,
-            why="" if row is None else grid.resets[row].get(change.index, ""),
+            reset=None if row is None else grid.resets[row].get(change.index),
             recent=change.index >= len(grid.columns) - RECENT,
         )
 

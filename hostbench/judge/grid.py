@@ -31,8 +31,19 @@ NEEDED = (
 """Columns of the tidy frame that a history is judged by."""
 HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.differences.identity of that run."""
-Resets = tuple[dict[int, str], ...]
-"""Of each series the columns from which on something else is measured -> `version 1 -> 2`."""
+
+
+class Reset(Struct, frozen=True):
+    """What has become another one, so that points before and after are not compared."""
+
+    text: str
+    """`version 1 -> 2`, `gpu: A -> B`."""
+    is_version: bool
+    """Of the workload, else the machine."""
+
+
+Resets = tuple[dict[int, Reset], ...]
+"""Of each series the columns from which on something else is measured."""
 
 
 class RunPoint(Struct, frozen=True, kw_only=True):
@@ -122,11 +133,11 @@ def _grid(rows: pd.DataFrame, machine: str, group: str, hardware: HardwareOf) ->
     versions[where] = version.codes.to_numpy()
     versions[np.isnan(logs)] = -1
     resets: Resets = tuple({} for _ in cases)
-    for series, at, why in (
+    for series, at, reset in (
         *_version_resets(logs, versions, runs["started_at"].to_numpy(), [*version.categories]),
         *_hardware_resets(logs, [hardware.get(run_id, {}) for run_id in runs["run_id"]]),
     ):
-        resets[series][at] = why
+        resets[series][at] = reset
     return Grid(
         machine=machine,
         group=group,
@@ -183,7 +194,7 @@ def _taken_out(logs: Floats, runs: pd.DataFrame) -> Floats:
 
 def _version_resets(
     logs: Floats, version: Integers, started: npt.NDArray[np.datetime64], names: Sequence[str]
-) -> Iterator[tuple[int, int, str]]:
+) -> Iterator[tuple[int, int, Reset]]:
     """(series, column, what) where the workload's version is another than before. Where versions
     interleave (newer benchmarks run on older commits) the one that ran last is the newer, and an
     older one ends where it begins: its later points are taken out of `logs`."""
@@ -198,7 +209,7 @@ def _version_resets(
         known = np.flatnonzero(row >= 0)
         for at in np.flatnonzero(np.diff(row[known])):
             old, new = (short_version(names[row[column]]) for column in known[at : at + 2])
-            yield series, int(known[at + 1]), f"version {old} -> {new}"
+            yield series, int(known[at + 1]), Reset(f"version {old} -> {new}", is_version=True)
 
 
 def short_version(version: str) -> str:
@@ -208,7 +219,7 @@ def short_version(version: str) -> str:
 
 def _hardware_resets(
     logs: Floats, known: Sequence[Mapping[str, str]]
-) -> Iterator[tuple[int, int, str]]:
+) -> Iterator[tuple[int, int, Reset]]:
     """Where a part of the machine is known to be another one than before: in every series, at its
     first point from there on. `known`: of each column; empty where nobody knows."""
     valid, last = ~np.isnan(logs), dict[str, str]()
@@ -223,4 +234,4 @@ def _hardware_resets(
             both = valid[:, :number].any(axis=1) & valid[:, number:].any(axis=1)
             for series in np.flatnonzero(both).tolist():
                 first = number + int(np.argmax(valid[series, number:]))
-                yield series, first, "; ".join(changed)
+                yield series, first, Reset("; ".join(changed), is_version=False)

@@ -194,7 +194,7 @@ def table(events: Sequence[Event]) -> Table:
             "why": why or "no evidence",
         }
         neighbours[event.status, event.cause, why].append(row)
-    return Table(COLUMNS, [row for rows in neighbours.values() for row in rows])
+    return Table(COLUMNS, [row for rows in neighbours.values() for row in rows], status="state")
 
 
 # ---- by what caused them -----------------------------------------------------------------------
@@ -245,24 +245,23 @@ def causes(events: Iterable[Event]) -> list[Cause]:
 
     by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in sorted(events, key=order):
-        by_cause[what(event), event.cause].append(event)
+        name = fact_of(event) or f"commit {event.first.commit[:8]}"
+        by_cause[name, event.cause].append(event)
     rows = []
     for (name, label), group in by_cause.items():
-        likely = [commit.subject for commit in group[0].commits if commit.is_likely]
-        subject = (likely[0] or "") if likely and name.startswith("commit ") else ""
+        likely = [] if fact_of(group[0]) else [own for own in group[0].commits if own.is_likely]
+        subject = likely[0].subject or "" if likely else ""
         rows.append(Cause(key=f"{name}, {label}", title=f"{name} {subject}".strip(), events=group))
     return rows
 
 
-def what(event: Event) -> str:
-    """What did it: a fact that changed, or the commit that it began with."""
-    if event.is_reset:
-        workload = f"{event.case.partition('[')[0]} " * event.why.startswith("version ")
-        return workload + event.why
+def fact_of(event: Event) -> str:
+    """The fact that did it, or what has reset the baseline; empty where a commit may have."""
+    if event.reset:
+        workload = event.case.partition("[")[0] if event.reset.is_version else ""
+        return f"{workload} {event.reset.text}".strip()
     facts = [evidence.text for evidence in event.evidence if evidence.kind == "fact"]
-    if facts and event.cause == "environment":
-        return facts[0]
-    return f"commit {event.first.commit[:8]}"
+    return facts[0] if facts and event.cause == "environment" else ""
 
 
 def commands(event: Event, results: Path | str) -> str:

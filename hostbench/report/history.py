@@ -20,7 +20,7 @@ from hostbench.store.results import Results
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
-FORMAT = 14
+FORMAT = 15
 """To be raised by hand when what is judged, or how, changes."""
 
 

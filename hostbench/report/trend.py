@@ -14,8 +14,9 @@ import pandas as pd
 from hostbench.core import units
 from hostbench.judge.events import Event
 from hostbench.report import charts
-from hostbench.report.changes import what
-from hostbench.report.charts import GREY, PALETTE, PINK, Spec, field, layer, scale
+from hostbench.report.blocks import Spec
+from hostbench.report.changes import fact_of
+from hostbench.report.charts import GREY, PALETTE, PINK, field, layer, scale
 from hostbench.store.results import SETUP
 
 SHARE = "% of the first level"
@@ -90,7 +91,7 @@ def trend(
         x = _ms(getattr(event.first, by))
         if points["x"].min() <= x <= points["x"].max():
             change = "" if event.is_reset else units.format_change(event.effect)
-            text = f"{change} {what(event).removeprefix('commit ')}".strip()
+            text = f"{change} {fact_of(event) or event.first.commit[:8]}".strip()
             rules.append({"x": x, "color": PINK, "text": text, "size": abs(event.effect)})
             edges.append(x)
     for fact in SETUP:

@@ -72,7 +72,7 @@ def lines() -> Iterator[str]:
             if one.before_s is not None and one.after_s is not None:
                 texts += [f"{one.before_s * 1e3:.2g} ms -> {one.after_s * 1e3:.2g} ms"]
             texts += [f"{one.effect:+.2f} ({one.low:+.2f} to {one.high:+.2f})"]
-            texts += [f"{one.detectable:.2f} would be seen", one.why]
+            texts += [f"{one.detectable:.2f} would be seen", one.reset.text if one.reset else ""]
             texts += [f"{one.moved[0]} of {one.moved[1]} moved"] if one.moved else []
             yield f"  {size} {one.commit[:9]}: {', '.join(filter(None, texts))}"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from hostbench.judge.grid import Grid, grids, marked
+from hostbench.judge.grid import Grid, Reset, grids, marked
 from hostbench.judge.history import judge_history
 from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
@@ -67,14 +67,14 @@ def test_where_versions_interleave_the_newer_one_goes_on() -> None:
     ])  # fmt: skip
     assert [int(c.commit[:8], 16) for c in found.columns if c.run_id > "run0050"] == [9, 13, 17]
     assert np.isfinite(found.logs[0]).sum() == 5 + 3
-    assert found.resets[0] == {5: "version aaaaaaaa -> bbbbbbbb"}
+    assert found.resets[0] == {5: Reset("version aaaaaaaa -> bbbbbbbb", is_version=True)}
 
 
 def test_another_machine_under_the_same_name_resets_every_baseline() -> None:
     runs = nightly(12)
     known = {f"run{n:06.1f}": {"gpu": "A" if n < 6 else "B"} for n in range(12) if n != 4}
     found = grid(runs, hardware=known)
-    assert found.resets == ({6: "gpu: A -> B"},) * len(CASES)
+    assert found.resets == ({6: Reset("gpu: A -> B", is_version=False)},) * len(CASES)
     later = [NightlyRun(commit=n, day=n, cases=(0,) if n == 6 else range(10)) for n in range(12)]
     assert [*grid(later, hardware=known).resets[1]] == [7]
 
