@@ -1,13 +1,11 @@
 """`hostbench nightly`: a night of a machine, unattended. Measure, keep, hold against the level of
 the runs before, measure once more what moved, say what it was."""
 
-import hashlib
 import math
-import socket
 import time
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from hostbench.cli.measuring import Measuring, measure_sides, set_up
 from hostbench.cli.output import program, show_page, typed_again, warn, write_file
 from hostbench.cli.results import open_history, results_folder
 from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
+from hostbench.core.processes import only_one
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
@@ -33,23 +32,6 @@ from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 """Shares of `--budget`: up to there the run goes, and what is measured once more."""
-
-
-@contextmanager
-def only_one(what: str) -> Iterator[None]:
-    """Hold the lock of that name, for two would measure each other, whoever's processes they are.
-    The kernel gives it up with the process, so that none is ever left behind. Containers with a
-    network of their own do not see each other's. Raises NothingMeasured."""
-    address = f"\0hostbench-{hashlib.sha256(what.encode()).hexdigest()[:32]}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        try:
-            lock.bind(address)
-        except OSError as error:
-            raise NothingMeasured(
-                f"another nightly measures {what}: let it end, or end it; this one has measured "
-                "nothing"
-            ) from error
-        yield
 
 
 def execute(*, summary: Path | None, budget: float, format: str, **measuring: Any) -> int:
@@ -87,7 +69,6 @@ def execute(*, summary: Path | None, budget: float, format: str, **measuring: An
     if format == "html" and night.run is not None:
         rows = frame_of_run(results_folder(options.results), night.run, warn)
         blocks += run_page.blocks(rows, night.run)
-        page = replace(page, charts=lambda: run_page.charts(rows))
     show_page(format, page)
     return night.exit_code
 

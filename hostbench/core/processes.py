@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import hashlib
 import os
 import signal
 import socket
@@ -9,6 +10,8 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from hostbench.core.errors import NothingMeasured
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -49,6 +52,23 @@ def terminate_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def only_one(what: str) -> Iterator[None]:
+    """Hold the lock of that name, for two would measure each other, whoever's processes they are.
+    The kernel gives it up with the process, so that none is ever left behind. Containers with a
+    network of their own do not see each other's. Raises NothingMeasured."""
+    address = f"\0hostbench-{hashlib.sha256(what.encode()).hexdigest()[:32]}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        try:
+            lock.bind(address)
+        except OSError as error:
+            raise NothingMeasured(
+                f"another nightly measures {what}: let it end, or end it; this one has measured "
+                "nothing"
+            ) from error
+        yield
 
 
 def children(pid: int | None = None) -> set[int]:

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from hostbench import facts
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
-from hostbench.cli.nightly import only_one
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -29,6 +28,7 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.own_package import declared, import_from
+from hostbench.core.processes import only_one
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.device import simulated_file
 from hostbench.facts.gpu import Hardware
