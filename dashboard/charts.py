@@ -7,7 +7,8 @@ import pandas as pd
 
 from hostbench.core.units import format_change
 from hostbench.report import charts as vega
-from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
+from hostbench.report.blocks import Spec
+from hostbench.report.charts import BLUE, GREY, ORANGE, PINK
 
 MOST_DOTS, MOST_LANES = 1500, 24
 KINDS = {

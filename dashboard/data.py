@@ -25,7 +25,8 @@ from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
 from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
 from hostbench.report.answer import Answer
-from hostbench.report.charts import PALETTE, Spec, svg
+from hostbench.report.blocks import Spec
+from hostbench.report.charts import PALETTE, svg
 from hostbench.report.comparison import compared, format_level, name_of, page
 from hostbench.report.history import history_of, with_subjects
 from hostbench.report.picture import picture_of, small

@@ -19,8 +19,9 @@ from hostbench.families.question import Question, axis_name
 from hostbench.judge.changepoint.detector import FEWEST_POINTS
 from hostbench.judge.events import Event
 from hostbench.judge.history import History, Series
+from hostbench.report.blocks import Spec
 from hostbench.report.changes import STATE_WORDS, Cause
-from hostbench.report.charts import CLICKED, GREY, Spec, in_ink
+from hostbench.report.charts import CLICKED, GREY, in_ink
 from hostbench.report.page import DEVICES
 from hostbench.report.sides import is_ours
 

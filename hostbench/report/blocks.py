@@ -3,10 +3,10 @@ in all of it may come from anybody."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:  # it brings numpy, which no list of workloads and no user's script needs
-    from hostbench.report.charts import Spec
+Spec: TypeAlias = dict[str, Any]
+"""A specification of Vega-Lite, or a part of one."""
 
 
 class Title(str):
@@ -64,6 +64,8 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
     indent: int = 0
     """Of its lines in text, which then has no titles."""
+    status: str = ""
+    """The key of the value that colours a row on a terminal, by hostbench.report.write.STYLES."""
 
     @property
     def keys(self) -> list[str]:
@@ -75,7 +77,16 @@ class Table:
             yield [column.format(*(row[key] for key in column.keys)) for column in self.columns]
 
 
-Block: TypeAlias = str | Table
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Drawn in HTML alone, and made only there."""
+
+    title: str
+    make: Callable[[], Spec | None]
+    """Its `description` is added to the title; None where there is nothing to draw."""
+
+
+Block: TypeAlias = str | Table | Chart
 """A part of a page; a plain text is a line, an empty one a gap."""
 
 
@@ -89,5 +100,3 @@ class Page:
     """Of CSV; else the first table of the blocks."""
     document: Callable[[], Any] | None = None
     """Of JSON; else the rows of that table."""
-    charts: "Callable[[], Mapping[str, Mapping[str, Spec]]]" = dict
-    """Of HTML: Heading -> title -> what is drawn below it."""

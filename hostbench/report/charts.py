@@ -8,11 +8,12 @@ and on near-black, and hue and shape say the same thing twice.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 
 from hostbench.core.units import GIB, KIB, MIB, one_line
+from hostbench.report.blocks import Spec
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 PALETTE = (ORANGE, BLUE, GREEN, PINK, "#8A6D00", "#5B6EE1", "#A33A3A", GREY)
@@ -47,8 +48,6 @@ WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 0.6, "clip": True}
 LANE_HEIGHT = 40
 _PALE = "#8884"
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
-Spec: TypeAlias = dict[str, Any]
-"""A specification of Vega-Lite, or a part of one."""
 
 
 def layer(

@@ -19,7 +19,7 @@ from hostbench.judge.grid import short_version
 from hostbench.judge.two_sides import CHANGED, Comparison, compare
 from hostbench.report.blocks import Block, Column, Page, Quoted, Table, Title
 from hostbench.report.sides import Key, SideRuns, differing, of_runs, read
-from hostbench.report.write import markdown
+from hostbench.report.write import markdown, values
 from hostbench.store.results import Results
 from hostbench.vcs.repo import about
 
@@ -176,7 +176,13 @@ def page(both: Compared, *, every: bool = False) -> Page:
     counted, and `every` lists them too."""
     title = Title(f"{' -> '.join(both.names)}: {counted(both.comparisons)}")
     return Page(
-        blocks=lambda: [title, "", *_blocks(both, every)], table=lambda: table(both.comparisons)
+        blocks=lambda: [title, "", *_blocks(both, every)],
+        table=lambda: table(both.comparisons),
+        document=lambda: {
+            "sides": both.names,
+            "notes": both.notes,
+            "series": values(table(both.comparisons)),
+        },
     )
 
 
@@ -223,7 +229,7 @@ def table(comparisons: Comparisons) -> Table:
         }
         for key, one in comparisons.items()
     ]
-    return Table(_COLUMNS, rows)
+    return Table(_COLUMNS, rows, status="verdict")
 
 
 def name_of(key: Key) -> str:

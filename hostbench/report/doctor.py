@@ -205,6 +205,7 @@ def table_of(diagnoses: list[Diagnosis]) -> Table:
             Column(("remedy",), "remedy", below=True),
         ),
         [{"level": own.level, "what_to_know": own.text, "remedy": own.remedy} for own in diagnoses],
+        status="level",
     )
 
 

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -21,10 +22,10 @@ from hostbench.core.units import number_of, one_line
 from hostbench.facts.record import busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.families import declared
+from hostbench.families.question import Rows, valid
 from hostbench.report import write
 from hostbench.report.answer import joined
-from hostbench.report.blocks import Block, Column, Heading, Item, Page, Struck, Table, Title
-from hostbench.report.charts import Spec
+from hostbench.report.blocks import Block, Chart, Column, Heading, Item, Page, Struck, Table, Title
 from hostbench.report.picture import picture_of, small
 from hostbench.report.questions import answers, rows_of
 from hostbench.store.points import gpu_name
@@ -52,7 +53,6 @@ def page(rows: pd.DataFrame, run: Run) -> Page:
         blocks=lambda: list(blocks(rows, run)),
         table=lambda: _frame(rows),
         document=lambda: as_json(rows, run),
-        charts=lambda: charts(rows),
     )
 
 
@@ -64,8 +64,10 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield from run.disturbed_launches()
     if run.measured_launches < MIN_LAUNCHES:
         yield f"{few_launches(run.measured_launches)}: too few to decide what differs"
-    for family, group in groupby(answers(rows_of(rows)), key=attrgetter("family")):
+    read = rows_of(rows)
+    for family, group in groupby(answers(read), key=attrgetter("family")):
         yield from ("", Heading(family))
+        yield from _charts(family, read)
         unanswered: dict[str, list[str]] = {}
         for answer in group:
             if answer.state == "unavailable":
@@ -87,20 +89,13 @@ def blocks(rows: pd.DataFrame, run: Run) -> Iterator[Block]:
     yield from _counts(rows)
 
 
-def charts(frame: pd.DataFrame) -> dict[str, dict[str, Spec]]:
-    """Family -> title -> what is drawn of it: its pictures, or each workload where it has none."""
-    rows = [row.with_axes(workload=row.workload) for row in rows_of(frame) if row.is_valid]
-    by_family: dict[str, dict[str, Spec]] = {}
-    for family in dict.fromkeys(row.family for row in rows):
-        names = dict.fromkeys(row.workload for row in rows if row.family == family)
-        pictures = [
-            picture for picture in families.pictures().values() if picture.workload in names
-        ]
-        for picture in pictures or map(picture_of, names):
-            if chart := small(picture, rows, 260):
-                title = ": ".join(filter(None, (picture.text, chart["description"])))
-                by_family.setdefault(family, {})[title] = chart
-    return by_family
+def _charts(family: str, rows: Rows) -> Iterator[Chart]:
+    """The pictures of a family, or of each of its workloads where it has none."""
+    own = [row.with_axes(workload=row.workload) for row in valid(rows) if row.family == family]
+    names = dict.fromkeys(row.workload for row in own)
+    pictures = [picture for picture in families.pictures().values() if picture.workload in names]
+    for picture in pictures or map(picture_of, names):
+        yield Chart(picture.text, partial(small, picture, own, 260))
 
 
 def as_json(rows: pd.DataFrame, run: Run) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from hostbench.core.units import GB
 from hostbench.families.question import Measure, Picture, Row, Rows, axis_name, in_unit, where
 from hostbench.report import charts
 from hostbench.report.answer import limits, varying
-from hostbench.report.charts import GREY, PALETTE, WHISKER, Spec, field, layer, scale
+from hostbench.report.blocks import Spec
+from hostbench.report.charts import GREY, PALETTE, WHISKER, field, layer, scale
 
 CLICKS = ("machine", "run_id", "case")
 """What a click on a mark tells."""

@@ -122,7 +122,7 @@ def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str,
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
     without = [
-        answer.verdict.removeprefix("skipped: ")
+        "; ".join(sorted({own.reason for own in answer.figures if own.reason})) or answer.verdict
         for answer in answers
         if answer.state == "unavailable"
     ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TextIO
 from hostbench.core.units import one_line
 from hostbench.report.blocks import (
     Block,
+    Chart,
     Heading,
     Item,
     Page,
@@ -24,11 +25,12 @@ from hostbench.report.blocks import (
 )
 
 STYLES = {
-    **dict.fromkeys(("slower", "failed", "broken", "damaged"), "red"),
+    **dict.fromkeys(("slower", "failed", "broken", "fails now"), "red"),
     **dict.fromkeys(("faster", "ok"), "green"),
-    **dict.fromkeys(("undecided", "warn", "provisional", "not", "skipped"), "yellow"),
+    **dict.fromkeys(("undecided", "warn", "skipped", "provisional"), "yellow"),
+    **dict.fromkeys(("not measured", "not judged"), "yellow"),
 }
-"""Colour of a row's first word on a terminal."""
+"""Colour of a verdict, a state or a level on a terminal."""
 _TYPED = re.compile(r"(`[^`]*\bhostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
 """What a person types: a command of ours, a case or a series."""
 _STYLE = """
@@ -93,7 +95,7 @@ def text(blocks: Iterable[Block], terminal: TextIO | None = None) -> str:
     for block in blocks:
         if isinstance(block, Table):
             lines += _table_lines(block)
-        else:
+        elif isinstance(block, str):
             lines.append(StyledLine("  " * isinstance(block, Item | Subheading) + block))
     return draw(lines, terminal)
 
@@ -120,6 +122,7 @@ def _table_lines(table: Table) -> Iterator[StyledLine]:
     columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
     rows = [[_cell(cell, markdown=False) for cell in row] for row in table.words()]
+    styles = [STYLES.get(str(row.get(table.status)), "") for row in table.rows]
     shown = rows if table.indent else [titles, *rows]
     widths = [max(map(len, cells)) for cells in zip(*shown, strict=False)]
 
@@ -130,11 +133,11 @@ def _table_lines(table: Table) -> Iterator[StyledLine]:
 
     if not table.indent:
         yield StyledLine(aligned(titles), "bold")
-    for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
+    styled = zip(rows, styles, strict=True)
+    for note, group in groupby(styled, key=lambda own: own[0][-1] if is_below else ""):
         alike = list(group)
-        for row in alike:
-            first_word = re.split(r"\W", row[0].lower())[0]
-            yield StyledLine(aligned(row), STYLES.get(first_word, ""), 0, len(row[0]))
+        for row, style in alike:
+            yield StyledLine(aligned(row), style, 0, len(row[0]))
         if note:
             of_all = f"the {len(alike)} above: {note}" if len(alike) > 1 else note
             yield StyledLine(f"    {of_all}", "dim")
@@ -148,6 +151,8 @@ def markdown(blocks: Iterable[Block]) -> str:
     lines: list[str] = []
     before = ""
     for block in blocks:
+        if isinstance(block, Chart):
+            continue
         kind, marked = _marked(block)
         if kind != before and lines and lines[-1] and marked[0]:
             lines.append("")
@@ -156,7 +161,7 @@ def markdown(blocks: Iterable[Block]) -> str:
     return "\n".join(lines)
 
 
-def _marked(block: Block) -> tuple[str, list[str]]:
+def _marked(block: str | Table) -> tuple[str, list[str]]:
     """(kind, lines)."""
     if isinstance(block, Table):
         return "table", _piped(block)
@@ -228,20 +233,17 @@ def html(page: Page) -> str:
     document's."""
     from markdown_it import MarkdownIt
 
-    from hostbench.report import charts
-
-    blocks, drawings = page.blocks(), page.charts()
+    blocks = page.blocks()
     title = next((block for block in blocks if isinstance(block, Title)), "hostbench")
     options = {"html": False, "breaks": True}
     render = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).render
     parts = list[str]()
-    for is_heading, group in groupby(blocks, lambda block: isinstance(block, Heading)):
-        some = [*group]
-        parts.append(render(markdown(some)))
+    for is_chart, group in groupby(blocks, lambda block: isinstance(block, Chart)):
+        if not is_chart:
+            parts.append(render(markdown(group)))
+            continue
         with suppress(ImportError):  # the extra `dashboard` may not be installed
-            for name, chart in drawings.get(str(some[-1]), {}).items() if is_heading else ():
-                caption = f"<figcaption>{escape(name)}</figcaption>"
-                parts.append(f"<figure>{caption}{charts.svg(chart)}</figure>")
+            parts += [_figure(block) for block in group if isinstance(block, Chart)]
     return "\n".join(
         [
             "<!doctype html>",
@@ -252,3 +254,13 @@ def html(page: Page) -> str:
             "</body></html>",
         ]
     )
+
+
+def _figure(chart: Chart) -> str:
+    from hostbench.report.charts import svg
+
+    spec = chart.make()
+    if spec is None:
+        return ""
+    caption = ": ".join(filter(None, (chart.title, spec["description"])))
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg(spec)}</figure>"

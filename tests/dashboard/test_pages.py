@@ -13,6 +13,7 @@ import pytest
 from hostbench.core.case import AxisValue, Case
 from hostbench.report import charts as vega
 from hostbench.report import picture
+from hostbench.report.blocks import Spec
 from hostbench.store import archive, triage
 from tests import dashboard_page
 from tests.dashboard_page import PAGES, change_lines, charts, said, tables
@@ -177,7 +178,7 @@ def test_a_card_says_what_its_picture_shows(open_page, history: Path) -> None:
     assert re.fullmatch(r"pageable sync [.\d]+ GB/s\. At 1KiB\. *", answer)
 
 
-def lines(spec: vega.Spec) -> list[str]:
+def lines(spec: Spec) -> list[str]:
     """Each line of a picture, in the order of the legend."""
     return list(dict.fromkeys(point["series"] for point in spec["layer"][-1]["data"]["values"]))
 

@@ -7,7 +7,7 @@ import pytest
 from hostbench.core.case import AxisValue
 from hostbench.families.question import RATE, TIME, Measure, Picture, Row
 from hostbench.report import charts
-from hostbench.report.charts import Spec
+from hostbench.report.blocks import Spec
 from hostbench.report.picture import chart
 from tests.report.test_page import HOSTILE
 

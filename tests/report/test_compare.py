@@ -77,7 +77,7 @@ class Shell:
         return exit_code
 
     def rows(self, *args: str) -> tuple[int, list[dict[str, Any]]]:
-        return self(*args, "--format", "json"), json.loads(self.out)
+        return self(*args, "--format", "json"), json.loads(self.out)["series"]
 
     def verdicts(self, *args: str) -> tuple[int, set[str]]:
         exit_code, rows = self.rows(*args)

@@ -22,7 +22,7 @@ ROWS = (
     {"verdict": "slower", "effect": 0.05, "low": None, "high": None, "series": CASE},
     {"verdict": "faster", "effect": -0.15, "low": -0.2, "high": -0.1, "series": NASTY},
 )
-TABLE = Table(COLUMNS, ROWS)
+TABLE = Table(COLUMNS, ROWS, status="verdict")
 
 
 @pytest.fixture(autouse=True)

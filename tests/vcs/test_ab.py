@@ -85,8 +85,8 @@ def test_slower_is_said_and_can_be_had_again(root: Path) -> None:
         "compare", f"run:{first.run_id}", f"run:{second.run_id}", code=EXIT_REGRESSION
     )
     assert again.out.splitlines()[1:] == said.out.splitlines()[1:-1]
-    (series,) = json.loads(hostbench(*AB, "main", "HEAD~1", "--format", "json").out)
-    assert series["verdict"] == "faster"
+    page = json.loads(hostbench(*AB, "main", "HEAD~1", "--format", "json").out)
+    assert page["sides"] == [*reversed(names)] and page["series"][0]["verdict"] == "faster"
     assert not list(root.rglob("*.jsonl"))
 
 
