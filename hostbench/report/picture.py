@@ -180,16 +180,19 @@ def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> l
 
 def _bars(points: list[Spec], rules: list[Spec], measure: Measure) -> list[Spec]:
     """A lane for each, with its name and its number over it."""
-    lane = field("name:N", sort=[*dict.fromkeys(point["name"] for point in points)], axis=None)
+    names = [*dict.fromkeys(point["name"] for point in points)]
+    lane = field("name:N", sort=names, axis=None)
     look = _value_axis(points, rules, measure, is_log=False)
     x, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
     series = [*dict.fromkeys(point["series"] for point in points)]
     color = field("series:N", scale=scale(series, PALETTE), legend=None)
     bar, tip = {"height": 14, "yOffset": 6}, field("text:N", title="case")
+    beside = [{**rule, "name": name} for rule in rules for name in names]
+    beside_bar = {**_LIMIT, "yOffset": -4, "y2Offset": 16}  # not through the numbers
     whisker = WHISKER | {"color": GREY, "opacity": 1, "yOffset": 6, "y2Offset": 6}
     return [
         layer(points, "bar", bar, clicks=CLICKS, x=x, y=lane, color=color, tooltip=tip),
-        layer(rules, "rule", _LIMIT, x=limit),
+        layer(beside, "rule", beside_bar, x=limit, y=lane, y2={"field": "name"}),
         layer(_with_interval(points), "rule", whisker, x=low, x2={"field": "high"}, y=lane),
         *charts.lane_texts(points, lane),
     ]
