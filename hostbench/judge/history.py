@@ -84,11 +84,11 @@ def _series(judged: JudgedGrid) -> Iterator[Series]:
         grid.cases, grid.logs, grid.resets, judged.machine.own, strict=True
     ):
         points = logs[np.isfinite(logs)]
-        # of more than SPARKS the medians of as many neighbours each, so that a step stays one
-        sparks, size = points, -(-len(points) // SPARKS)
-        if size > 1:
-            filled = np.concatenate([points, np.repeat(points[-1], -len(points) % size)])
-            sparks = np.median(filled.reshape(-1, size), axis=1)
+        # of more than SPARKS the medians of as many neighbours each, so that a step stays one; the
+        # oldest are left out where that does not come out even
+        size = max(1, -(-len(points) // SPARKS))
+        neighbours = points[len(points) % size :].reshape(-1, size)
+        sparks = np.sort(neighbours, axis=1)[:, size // 2]
         yield Series(
             machine=grid.machine,
             group=grid.group,

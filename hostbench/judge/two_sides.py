@@ -217,8 +217,10 @@ def _degrees(logs: _Logs) -> int:
 def _contradiction(sides: TwoSides, comparison: Comparison) -> str:
     """Why a change is none: the sides' own runs do not show half of what differs from the level, so
     that the older side had left it already."""
+    if comparison.effect is None or not comparison.is_large:
+        return ""
     first, second = _logs(sides.first), _logs(sides.second)
-    if comparison.effect is None or not (len(first) and len(second) and comparison.is_large):
+    if not (len(first) and len(second)):
         return ""
     if _height(first, second) / math.log1p(comparison.effect) >= 0.5:
         return ""

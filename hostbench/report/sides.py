@@ -290,7 +290,7 @@ def _add(
             if number == _BEFORE:
                 valid = valid[-SEARCHED_RUNS:] if is_recent[valid].any() else valid[:0]
             status, why = ("ok", "") if rows[-1] in valid[-1:] else _why(points.iloc[rows[-1]])
-            of = [(name, *key[1:]) for name in names[valid]]
+            of = [(name, *key[1:]) for name in names[valid]] if launches or changes else []
             stored[key][number] = Series(
                 status=status,
                 why=why,

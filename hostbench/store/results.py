@@ -48,7 +48,7 @@ TREND = (
     *("gb_per_s", "value", "unit", "source", "scratch", "flags"),
 )
 """The columns of a series."""
-_AT_ONCE = 5
+_AT_ONCE = 7
 """Columns of all points of a machine that are read together."""
 _OF_A_SERIES = (
     "bool_or(status = 'ok') as has_number",
