@@ -181,7 +181,7 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
 @_workload(
     *FEW_SIZES[2:], axes={"num_devices": (1, 2, 4, 8)}, expects={},
     needs=lambda num_devices, **_: [
-        "pinned memory", "tensors of torch", *["second device"] * (num_devices > 1)
+        "pinned memory", "tensors of torch", *["second device"] * (num_devices - 1)
     ],
     moves=lambda nbytes, num_devices, **_: num_devices * nbytes,
     crosses=lambda nbytes, **_: nbytes, rate_of="all links together", link="host_to_device",
@@ -374,17 +374,20 @@ def between_devices(device: Device, nbytes: int, route: Any) -> Prepared:
     host it is two blocking copies; the bytes are counted once. Of 512MiB a sixteenth of 16 copies.
     """
     source, target = device.buffer(nbytes), device.second_buffer(nbytes, route)
+    expected = device.second_buffer(nbytes, route)  # as `source`, which would come the same way
+    device.fill_pattern(source, seed=1)
     if route != "through_host":  # nothing is known of how a driver stages
+        step = partial(device.copy, target, source, blocking=True)
         copies = {"P2P": nbytes} if route == "peer" else None
-        return _copy(device, target, source, blocking=True, copies=copies)
+        return _copies(device, (target, expected), step=step, copies=copies)
     between = device.host_buffer(nbytes, pinned=True)
 
-    def step() -> None:
+    def through_host() -> None:
         device.copy(between, source, blocking=True)
         device.copy(target, between, blocking=True)
 
-    copies = {"D2H pinned": nbytes, "H2D pinned": nbytes}
-    return _copies(device, (target, source), step=step, copies=copies, to_second_device=True)
+    pair, copies = (target, expected), {"D2H pinned": nbytes, "H2D pinned": nbytes}
+    return _copies(device, pair, step=through_host, copies=copies, to_second_device=True)
 
 
 def _conversion(**options: Any) -> Any:

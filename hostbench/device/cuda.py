@@ -73,7 +73,7 @@ class CudaDevice(TorchDevice):
         torch.cuda.set_device(index)
         self.torch_device = torch.device("cuda", index)
         self.lacks = lacking("cuda", torch.cuda.device_count())
-        if _is_set(_NO_CACHING):
+        if _NO_CACHING in os.environ:  # torch looks at no more: 0 is no caching, too
             why = f"{_NO_CACHING} is set: each allocation is a new one; unset it"
             self.lacks |= {"allocator caches": why, "CUDA graphs": why}
 
@@ -159,10 +159,7 @@ class CudaDevice(TorchDevice):
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         """Compared where `right`, the source, lies: the bytes go back by another way."""
-        where = right.device
-        if left.is_cuda and right.is_cuda and left.device != right.device:
-            where = torch.device("cpu")
-        return super().same_values(left.to(where), right.to(where))
+        return super().same_values(left.to(right.device), right)
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)

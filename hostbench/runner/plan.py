@@ -122,11 +122,11 @@ class Plan:
         return range(self.start, self.profile.launches)
 
     def num_gpus(self) -> int:
-        """How many CUDA devices it uses: those of ranks, or a second for what is copied there."""
+        """How many CUDA devices it uses: those of ranks, or those that something is copied to."""
         if self.device_override or self.cases[0].values["device"] != "cuda":
             return 0
         options = [REGISTRY[case.workload].options(case) for case in self.cases]
-        return max(o.ranks or 1 + ("second device" in o.needs) for o in options)
+        return max(o.ranks or 1 + o.needs.count("second device") for o in options)
 
     def part(self, start: int, end: int, cases: tuple[Case, ...]) -> "Plan":
         """These launches of it, with these of its cases."""

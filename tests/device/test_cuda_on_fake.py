@@ -1,8 +1,10 @@
 """The cuda device on the fake CUDA: what it calibrates, what is refused, what it leaves."""
 
+import mmap
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,14 @@ def test_compute_takes_what_was_asked_for_however_slow_the_host(
         assert took_s == pytest.approx(seconds, rel=0.1)
 
 
+def test_a_compute_that_cannot_be_so_short_is_refused(floor: Machine) -> None:
+    """Else a case would be called 10 us that is not: on a small GPU or a slice of one."""
+    device = CudaDevice()
+    with pytest.raises(Unavailable, match=r"of 1 us takes 11.5 us here: none is that short"):
+        device.compute(1e-6)
+    device.compute(8e-6)
+
+
 def test_a_delay_takes_what_was_asked_for(floor: Machine) -> None:
     device = CudaDevice()
     took_s = device.event_time(lambda: device.delay(0.003), behind_s=0.01)
@@ -135,6 +145,7 @@ def test_refused_registration_is_a_skip_and_the_next_case_is_well() -> None:
 def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
     buffer = CudaDevice().registered_buffer(64)
     view, address = buffer[:8].clone(), buffer.data_ptr()
+    assert address % mmap.PAGESIZE == 0, "no page of it is another's, which may be registered, too"
     assert buffer.is_pinned() and not view.is_pinned()
     assert address in floor.pinned_sizes
     del buffer
@@ -324,22 +335,35 @@ def test_torch_gets_no_more_threads_than_node_and_quota_have(
         torch.set_num_threads(before)
 
 
-def test_without_caching_no_case_is_warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+@pytest.mark.parametrize("needed", ["allocator caches", "CUDA graphs"])
+def test_without_caching_no_case_is_warm(needed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the value: torch looks whether the variable is there."""
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "0")
     with cuda_machine(), pytest.raises(Unavailable, match="each allocation is a new one; unset it"):
-        CudaDevice().require("allocator caches")
+        CudaDevice().require(needed)
 
 
 def test_what_a_copy_brought_is_compared_by_the_way_that_it_did_not_come(floor: Machine) -> None:
-    device = CudaDevice()
+    """And what is copied is made where it lies."""
+    device, work = CudaDevice(), load()["transfer.between_devices"]
+
+    def crossed(call: Callable[[], object]) -> set[str]:
+        before = len(floor.log)
+        assert call() in (None, True)
+        large = (event for event in floor.log[before:] if event.nbytes > KIB)
+        names = {event.name.partition(" (")[0] for event in large}
+        return names & {"Memcpy HtoD", "Memcpy DtoH", "Memcpy PtoP"}
+
     host, there = device.host_buffer(MIB, pinned=True), device.buffer(MIB)
     for target, source, way in ((there, host, "DtoH"), (host, there, "HtoD")):
-        device.fill_pattern(source, seed=1)
-        device.copy(target, source, blocking=True)
-        before = len(floor.log)
-        assert device.same_values(target, source)
-        copies = [event.name for event in floor.log[before:] if event.name.startswith("Memcpy")]
-        assert way in copies[0]
+        assert crossed(partial(device.fill_pattern, source, 1)) == set()
+        assert crossed(partial(device.copy, target, source, blocking=True)) != {f"Memcpy {way}"}
+        assert crossed(partial(device.same_values, target, source)) == {f"Memcpy {way}"}
+    for route, ways in (("peer", 1), ("through_host", 2)):
+        second = prepare(work, device, case_of(work.name, route=route, nbytes=MIB))
+        assert second.verify is not None and "differs" in str(second.verify())
+        assert len(crossed(second.step)) == ways
+        assert crossed(second.verify) == set()
 
 
 def test_it_settles_without_pinned_memory_too() -> None:

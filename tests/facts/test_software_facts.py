@@ -16,11 +16,15 @@ def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
         "NCCL_TOPO_FILE": "topo.xml",
         "NCCL_COMM_ID": "10.1.2.3:4000",
         "NCCL_NODE_NAME": "gpu-node-17",
+        "KINETO_CONFIG": "/home/somebody/kineto.conf",
+        "TORCH_FR_DUMP_TEMP_FILE": "/home/somebody/dump",
     }
     environ = {
         "CUDA_VISIBLE_DEVICES": f"{UUID},1",
         "PYTORCH_ALLOC_CONF": "expandable_segments:True",
         "NCCL_ALGO": "allreduce:ring",
+        "TEARDOWN_CUPTI": "1",
+        "DISABLE_ADDMM_CUDA_LT": "1",
         "SECRET": "hunter2",
     }
     group = software.software_facts({**environ, **paths, **others})
@@ -29,6 +33,8 @@ def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
         "env_CUDA_VISIBLE_DEVICES": f"uuid-sha256:{hash_uuid(UUID)},1",
         "env_PYTORCH_ALLOC_CONF": "expandable_segments:True",
         "env_NCCL_ALGO": "allreduce:ring",
+        "env_TEARDOWN_CUPTI": "1",
+        "env_DISABLE_ADDMM_CUDA_LT": "1",
         "env_LD_PRELOAD": Unknown("set to a path: not stored"),
         **{
             f"env_{name}": Unknown("set, but it may name a path or a host: not stored")

@@ -13,7 +13,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
-from hostbench.measure.measure import BRIEF, measure
+from hostbench.measure.measure import BRIEF, findings_of, measure
 from hostbench.measure.workload import Workload, prepare
 from tests.fakes.builders import declared_case
 from tests.fakes.fake_cuda import Machine
@@ -60,6 +60,12 @@ def test_a_trap_that_reads_too_early_fails_the_proof(
         device.host_read = real  # type: ignore[method-assign]
         assert wrong.verify is not None
         assert f"after step 3 {trap} read" in str(wrong.verify())
+
+
+def test_how_long_a_compute_took_is_kept(floor: Machine) -> None:
+    """Beside what its case is called after."""
+    kept = findings_of(prepare(LOOP, CudaDevice(), declared_case(LOOP, step_us=100, trap="item")))
+    assert kept == {"compute_s": pytest.approx(100e-6, rel=0.1)}
 
 
 def test_a_step_that_did_not_run_fails_the_proof() -> None:

@@ -43,6 +43,7 @@ def test_selectors_add_up_in_the_order_of_declaration() -> None:
     [
         (["transfer.host_to_device"], "cuda", 1),
         (["transfer.host_to_device", "transfer.between_devices"], "cuda", 2),
+        (["transfer.host_to_all"], "cuda", 8),
         (["collectives[num_ranks=4]"], "cuda", 4),
         (["transfer.host_to_device"], "cpu", 0),
     ],
@@ -198,6 +199,16 @@ def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None
     pairs = [(record.case, record.launch) for record in found]
     num_observed = sum(len(launch.cases) for launch in told.launches[-2:])
     assert len(pairs) == len(set(pairs)) == 3 * len(shared.cases) + num_observed
+    # of too few for a verdict the last observes what it has timed
+    assert [launch.observes_after for launch in told.launches] == [False] * 4 + [
+        True,
+        True,
+        False,
+        False,
+    ]
+    judged = Told()
+    observed(quick_on_gpus(profile=QUICK), judged)
+    assert not any(launch.observes_after for launch in judged.launches)
 
 
 def test_two_sides_share_no_worker() -> None:
