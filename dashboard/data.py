@@ -23,7 +23,7 @@ from hostbench.core.records import environment_of
 from hostbench.families.question import Row
 from hostbench.judge.grid import marked, settings
 from hostbench.judge.history import History
-from hostbench.judge.two_sides import LEVEL_RUNS, Comparison
+from hostbench.judge.two_sides import Comparison
 from hostbench.report.answer import Answer
 from hostbench.report.blocks import Spec
 from hostbench.report.charts import PALETTE, svg
@@ -247,14 +247,12 @@ def judged(store: Store) -> History:
 def comparison(
     store: Store, names: tuple[str, str], machines: tuple[str, ...]
 ) -> tuple[pd.DataFrame, Sequence[str], str]:
-    """As `hostbench compare`, of the newest runs of each side: COMPARED of each series, notes, and
-    the page as Markdown. The first name may be hostbench.report.sides.LEVEL. Raises HostbenchError
-    where two sides cannot be compared."""
+    """As `hostbench compare`: COMPARED of each series, notes, and the page as Markdown. The first
+    name may be hostbench.report.sides.LEVEL. Raises HostbenchError where two sides cannot be
+    compared."""
     stored = history(store)
     runs = stored.sides()
-    first, second = chosen(runs[runs["machine"].isin(machines)], names, lambda _: None)
-    newest = (replace(side, rows=side.rows.tail(LEVEL_RUNS)) for side in (first, second))
-    both = compared(stored, *newest)
+    both = compared(stored, *chosen(runs[runs["machine"].isin(machines)], names, lambda _: None))
     rows = [_row(key, one) for key, one in both.comparisons.items()]
     text = markdown(page(both).blocks())
     return pd.DataFrame(rows, columns=COMPARED), both.notes, text

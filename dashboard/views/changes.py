@@ -76,7 +76,7 @@ with left:
     point = parts.chart(spec, "around", f"{case}@{worst.group} before and after {picked.title}")
     if point:
         parts.go("runs", of=f"{point['run_id']}@{worst.machine}")
-    parts.link("trend", "all of this series", case=case)
+    parts.link("trend", "the whole series", case=case)
 with right:
     if picked.num_series > 1:
         st.caption("Evidence for the largest change:")

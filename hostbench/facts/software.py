@@ -119,7 +119,7 @@ def probe_torch(
     version = version_of("torch")
     if device == "cpu" and version and version.endswith("+cpu"):
         return TorchState(installed=True, importable=True, version=version)
-    slow = Timer(SLOW_S, print, ("importing torch: a first time takes long",), {"file": sys.stderr})
+    slow = Timer(SLOW_S, print, ("importing torch: slow the first time",), {"file": sys.stderr})
     slow.start()
     try:
         done = subprocess.run(

@@ -13,6 +13,7 @@ from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.records import environment_of
 from hostbench.core.samples import few_launches, median
 from hostbench.core.suggest import did_you_mean
+from hostbench.core.units import number_of
 from hostbench.judge.grid import of_few_launches
 from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides
 from hostbench.store import nights
@@ -70,7 +71,7 @@ def chosen(
 ) -> tuple[SideRuns, SideRuns]:
     """For each name the runs that may be judged; a run by its id may be scratch, too. A first name
     LEVEL stands for the runs before the second side, a commit or a run. Of two machines these are
-    the runs of commits that both measured, where there are any.
+    the newest LEVEL_RUNS, of commits that both measured, where there are any.
 
     Raises UsageError for a name that means nothing and for sides that are not alike, then
     NothingMeasured for one that no run has.
@@ -90,13 +91,14 @@ def chosen(
     columns = ["machine", "run_id"]
     if num := len(first.rows[columns].merge(second.rows[columns])):
         raise UsageError(
-            f"{first.text!r} and {second.text!r} share {num} runs: name sides that share none, or "
-            "single runs by run:ID"
+            f"{first.text!r} and {second.text!r} share {number_of(num, 'run')}: name sides that "
+            "share none, or single runs by run:ID"
         )
     commits = {*first.rows["commit"].dropna()} & {*second.rows["commit"].dropna()}
-    if first.column == "machine" and commits:
+    if first.column == "machine":
+        at = commits or runs["commit"]
         first, second = (
-            replace(side, rows=side.rows[side.rows["commit"].isin(commits)])
+            replace(side, rows=side.rows[side.rows["commit"].isin(at)].tail(LEVEL_RUNS))
             for side in (first, second)
         )
     return first, second
@@ -134,7 +136,7 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
         newest = ", ".join(value if prefix else value[:8] for value in known[-5:])
         raise NothingMeasured(
             f"{text!r} has no run that may be judged{did_you_mean(name, known) if prefix else ''}: "
-            f"measure it, or name another, as {newest or 'none is stored'}"
+            f"measure it{f', or name another, as {newest}' if newest else ''}"
         )
     if (num := rows[column].nunique()) > 1:
         raise UsageError(f"{text!r} names {num} of {column}: write more of it")

@@ -237,6 +237,11 @@ def test_machines_are_compared_at_the_commits_that_both_measured(compare: Shell)
     assert verdicts == {str(CASES[0]): "same", str(CASES[1]): "not measured"}
     compare(*sides)
     assert "other commits" not in compare.out
+    for number in range(40):
+        stored(compare.results, f"{20 + number // 2:040x}", (2.0,), machine=sides[number % 2][8:])
+    _, rows = compare.rows(*sides)
+    newest = next(row for row in rows if row["series"] == str(CASES[0]))
+    assert newest["before_s"] > 1.9 and newest["num_first"] == newest["num_second"] == 20
 
 
 @pytest.fixture(scope="module")
