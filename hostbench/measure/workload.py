@@ -140,8 +140,9 @@ class Workload:
         """Why the case's device will refuse it, where there are that many of its kind; None where
         it will not. `prepare`, and ranks that join, raise the same."""
         device, options = str(case.values["device"]), self.options(case)
-        if device == "cuda" and num_devices < (options.ranks or 0):
-            return too_few(device, options.ranks or 0, num_devices)
+        num_needed = options.ranks or 1 + options.needs.count("second device")
+        if device == "cuda" and num_devices < num_needed:
+            return too_few(device, num_needed, num_devices)
         lacks = lacking(device, num_devices)
         return next((lacks[ability] for ability in options.needs if ability in lacks), None)
 

@@ -60,6 +60,12 @@ def test_a_call_of_what_was_resolved_holds_no_code_of_ours(
     assert isinstance(call, partial) and "hostbench" not in str(call.func.__module__)
 
 
+def test_pages_that_nobody_has_written_are_not_moved() -> None:
+    """They are all the same one: that would be neither a tensor's cost nor memory's."""
+    cases = [case.values for case in WORKS["allocation.create"].cases()]
+    assert {case["place"] for case in cases if case["fill"] == "empty"} == {"direct"}
+
+
 # ---- new memory ---------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from torch.utils.data._utils import worker as torch_worker
 from benchmarks.loading import NUM_BATCHES, FedLoop
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import children
+from hostbench.device import torch_device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.loading import NUM_ITEMS, Loading
 from hostbench.families import load
@@ -47,6 +48,8 @@ def test_batches_come_whole_once_and_in_order(device: CpuDevice, num_workers: in
     loader = device.loader(replace(QUICK, num_workers=num_workers))
     expected = [loader.expected(number) for number in range(NUM_ITEMS // QUICK.batch_size)]
     assert len({bytes(batch.numpy()) for batch in expected}) == len(expected), "no two are alike"
+    addresses = [loader._items.item(number).data_ptr() for number in range(NUM_ITEMS)]
+    assert max(addresses) - min(addresses) > torch_device.PATTERN_BYTES / 2, "more than caches hold"
     batches = iter(loader)
     for number in range(40):
         assert device.same_values(next(batches), expected[number]), number
