@@ -23,23 +23,10 @@ from hostbench.core.user_project import is_hostbench
 from hostbench.families import our_benchmarks
 from hostbench.vcs.build import package_of
 
-_STORES_NOTHING = (
-    "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
-    "--set-commit-hash names the commit; without either, it measures and stores each commit"
-)
 _ASV = ("asv", "__main__.py")
 """How the program's file is called."""
 _PACKAGE = Path(__file__).resolve().parent
 _GUARD = str(_PACKAGE / "asv_guard.py")
-
-
-def setup() -> None:
-    """asv's hook: it has just loaded this plugin. Say what asv does not."""
-    options = options_of(sys.argv)
-    specs = options.get("env_spec") or ()
-    is_existing = any(spec == ":same" or spec.startswith("existing") for spec in specs)
-    if options.get("command") == "run" and is_existing and not options["set_commit_hash"]:
-        print(_STORES_NOTHING, file=sys.stderr, flush=True)
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:

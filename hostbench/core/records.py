@@ -8,9 +8,9 @@ has a bare NaN for what was skipped, which msgspec refuses.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from msgspec import Meta, Struct, convert, structs, to_builtins
+from msgspec import Meta, Struct, structs, to_builtins
 
 from hostbench.core.case import Case
 from hostbench.core.clock import epoch_s, is_storable
@@ -40,8 +40,6 @@ FindingValue = bool | int | float | str | None
 Status = Literal["ok", "skipped", "failed"]
 FactGroups = Mapping[str, Mapping[str, Any]]
 """Group -> name -> what `hostbench.facts.record.Fact` is."""
-
-T = TypeVar("T")
 
 
 class RunHeader(Struct, frozen=True, kw_only=True):
@@ -301,11 +299,6 @@ def environment_of(run_id: str) -> str | None:
     series, and for the id of a run."""
     name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
     return None if not name or name.startswith("hostbench-") else name
-
-
-def decoded(text: str | bytes, kind: type[T]) -> T:
-    """The record in a line of JSON. Raises ValueError, which says where it is wrong."""
-    return convert(json.loads(text), kind)
 
 
 def _escaped(value: Any) -> Any:

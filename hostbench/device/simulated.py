@@ -23,9 +23,7 @@ from hostbench.core.case import Case
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
 from hostbench.device.base import Device, Fill, HostRead, Memory, Route, Step, lacking, learned
 from hostbench.device.loading import Loading
-from hostbench.device.simulated_file import Link, Simulation
-
-__all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
+from hostbench.device.simulated_file import Simulation
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
@@ -94,10 +92,8 @@ class SimulatedDevice(Device):
 
     name = "simulated"
 
-    def __init__(
-        self, link: Link | None = None, *, simulation: Simulation | None = None, launch: int = 0
-    ) -> None:
-        self._simulation, self._launch = simulation or Simulation(link=link or Link()), launch
+    def __init__(self, simulation: Simulation | None = None, *, launch: int = 0) -> None:
+        self._simulation, self._launch = simulation or Simulation(), launch
         self.link = self._simulation.link
         self.lacks = lacking(self.name, 2)
         self._begin()

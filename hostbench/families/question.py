@@ -59,7 +59,6 @@ class Row:
     run: str = ""
     """What a page calls the run, which has rows of several."""
     commit: str | None = None
-    num_samples: float | None = None
 
     @property
     def function(self) -> str:

@@ -19,10 +19,12 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
+from msgspec import convert
+
 import hostbench
 from hostbench import families
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
-from hostbench.core.records import Exited, Launch, Message, Process, decoded, encoded
+from hostbench.core.records import Exited, Launch, Message, Process, encoded
 
 _BEFORE_THE_FIRST_FORK = (
     "torch",
@@ -67,7 +69,7 @@ def _serve() -> None:
     worker.load()  # every family: what is edited on disk from now on is not measured
     send(out, Process(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
-        launch = decoded(line, Launch)
+        launch = convert(json.loads(line), Launch)
         if launch.device is None:
             _import(_BEFORE_THE_FIRST_FORK)
             chosen = {case.family for case in launch.cases}

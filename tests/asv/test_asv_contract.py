@@ -134,15 +134,6 @@ def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> N
     }
 
 
-def test_what_asv_does_not_store_is_said(two_commits: tuple[Scratch, str, str]) -> None:
-    """Before any benchmark is run; also where an option comes before the command."""
-    checkout, _, _ = two_commits
-    named = ("--python=same", "--machine", "scratch", "-b", "no_such_benchmark")
-    words = ("--config", "asv.conf.json", "run", *named)
-    same = checkout.asv(*words, ASV_PYTHONPATH=str(checkout.root))
-    assert "asv stores nothing of `--python=same`" in same.stdout
-
-
 def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, str, str]) -> None:
     """The last test of the file: it measures one case of head once more."""
     checkout, _, head = two_commits

@@ -10,7 +10,8 @@ from hostbench.core.samples import median
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
-from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.device.simulated import SimulatedDevice
+from hostbench.device.simulated_file import Link, Simulation
 from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.measure import BRIEF, findings_of, measure
@@ -32,7 +33,7 @@ def test_a_graph_costs_one_launch_a_step() -> None:
     """The floor of a loop whose launches take longer than its kernels: two of them, or one."""
 
     def step_s(trap: str) -> float:
-        device = SimulatedDevice(slow)
+        device = SimulatedDevice(Simulation(link=slow))
         prepared = prepare(LOOP, device, declared_case(LOOP, trap=trap))
         return median(measure(device, prepared, BRIEF).end_to_end_s)
 

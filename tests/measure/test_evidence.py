@@ -7,7 +7,8 @@ import pytest
 
 from hostbench.core.units import KIB, MIB
 from hostbench.device.activity import copied
-from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.device.simulated import SimulatedDevice
+from hostbench.device.simulated_file import Link, Simulation
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared
 
@@ -96,7 +97,7 @@ def test_a_copy_of_another_kind_than_declared_is_a_failed_proof() -> None:
 
 
 def test_busy_is_what_the_device_works_in_a_step() -> None:
-    device = SimulatedDevice(Link(launch_s=0.0, wait_s=0.0))
+    device = SimulatedDevice(Simulation(link=Link(launch_s=0.0, wait_s=0.0)))
     compute = device.compute(0.001)
 
     def step() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import Measurement, Settings
-from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.device.simulated import SimulatedDevice
+from hostbench.device.simulated_file import Link, Simulation
 from hostbench.measure import measure
 from hostbench.measure.measure import BRIEF, MIN_SAMPLES, Prepared
 
@@ -26,7 +27,7 @@ LINK = Link(
     alloc_s=2.0**-11,
     host_bytes_per_s=float(N),
 )
-FREE = Link(launch_s=0.0, wait_s=0.0, latency_s=0.0)
+FREE = Simulation(link=Link(launch_s=0.0, wait_s=0.0, latency_s=0.0))
 NEW_PAGES = 1024
 
 
@@ -38,7 +39,7 @@ def exact_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> Measurement:
-    device = SimulatedDevice(LINK)
+    device = SimulatedDevice(Simulation(link=LINK))
     host, there = device.host_buffer(N, pinned=pinned), device.buffer(N)
     device.fill_pattern(host, 1)
     prepared = Prepared(
