@@ -234,6 +234,11 @@ def answer(
     return min(mine, key=lambda answer: UNSURE.get(answer.state, 0), default=None)
 
 
+def ideal_s(answer: Answer | None) -> float | None:
+    figures = answer.figures if answer else ()
+    return next((figure.value for figure in figures if figure.label == "ideal"), None)
+
+
 @st.cache_resource(max_entries=2, show_spinner="Judging what is stored, once for each new run ...")
 def judged(store: Store) -> History:
     """git is asked in the project of the results, else where the dashboard was

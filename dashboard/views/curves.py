@@ -57,7 +57,7 @@ chosen = [named[name] for name in picked] or parts.newest(store, about)
 if not chosen:
     family = question.workload.partition(".")[0]
     parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
-rows = data.rows_of_runs(store, tuple(chosen), about)
+rows = every = data.rows_of_runs(store, tuple(chosen), about)
 x_axes = picture.x_axes(question, rows)
 measures = {own.name: own for own in picture.measures_of(question, rows)}
 if not measures:
@@ -74,7 +74,10 @@ with choices:
 rows = picture.drawn_rows(question, rows, x, measure)
 if not rows:
     parts.empty("No point has a number in this unit: choose another one.")
-spec = picture.chart(question, rows, x, measure, 440)
+ideal_s, usual = None, {row.case for row in picture.few(question, every)}
+if "schedule" in question.usual and len(chosen) == 1 and usual.issuperset(r.case for r in rows):
+    ideal_s = data.ideal_s(data.answer(store, *chosen[0], question.workload, frozenset(usual)))
+spec = picture.chart(question, rows, x, measure, 440, None if x else ideal_s)
 how = "Click a point or bar for its trend, an entry of the legend to see it alone."
 where = "; ".join(filter(None, (spec["description"], data.measured_in(rows))))
 st.caption(f"{words.plain(where)}. {how}", help=HELP)

@@ -73,8 +73,7 @@ def card(picture: Picture) -> None:
     if best and best.at[3:-1].partition(",")[0] in best.headline():  # the size
         says = f"{best.headline()}."
     says = f"{best.question} {says}" if best and is_own else says
-    known = best.figures if best and len(own) == 1 else ()  # of one machine
-    ideal_s = next((figure.value for figure in known if figure.label == "ideal"), None)
+    ideal_s = data.ideal_s(best) if len(own) == 1 else None  # of one machine
     svg, description = data.small_picture(store, picture.choice, tuple(own), parts.ink(), ideal_s)
     where = data.measured_in(data.rows_of_runs(store, (own[0],), (workload,)))
     if len(names) > 1:

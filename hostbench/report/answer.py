@@ -81,7 +81,8 @@ class Answer:
 
     def blocks(self) -> Iterator[Block]:
         """As pages have it: the question, the verdict, the figures."""
-        yield Subheading(f"{self.question} {self.at}".strip())
+        stop = "." * (not self.question.endswith("?") and bool(self.at))
+        yield Subheading(f"{self.question}{stop} {self.at}".strip())
         if self.verdict:
             yield Item(f"  {self.verdict}")
         if rows := [*self.rows()]:

@@ -107,7 +107,8 @@ def chart(
     ideal_s: float | None = None,
 ) -> Spec:
     """Of `drawn_rows`, at least one: lines over `x`, or a bar each where no line has two points.
-    `description` says which choices all of it shares, and what the dashed lines are."""
+    `description` says which choices all of it shares, what the dashed lines are, and which ranks
+    are more than the cores."""
     value, differ, places = measure.of(rows), varying(rows), _places(rows)
     names = [picture.name(row, [axis for axis in differ if axis != x]) for row in rows]
     ways = [*zip(names, places, strict=True)]
@@ -139,7 +140,9 @@ def chart(
     else:
         layers = _bars(points, rules, measure)
         height = charts.LANE_HEIGHT * len({point["name"] for point in points})
-    says = "; ".join(filter(None, (about, dashed and f"dashed {dashed}")))
+    crowded = dict.fromkeys(picture.name(r, ["num_ranks"]) for r in rows if r.is_oversubscribed)
+    notes = dashed and f"dashed {dashed}", crowded and f"{', '.join(crowded)} oversubscribed"
+    says = "; ".join(filter(None, (about, *notes)))
     return charts.sized(layers, height, description=says)
 
 

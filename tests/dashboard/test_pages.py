@@ -235,6 +235,7 @@ def test_one_size_of_streams_is_drawn_beside_the_ideal(open_page, tmp_path: Path
     archive.write(tmp_path, builders.run(records))
     text = said(open_page("overview", tmp_path))
     assert "hides " in text and "dashed ideal, " in text
+    assert "dashed ideal, " in said(open_page("curves", tmp_path, q="Streams"))
 
 
 def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:

@@ -307,6 +307,13 @@ def test_a_picture_of_bus_bandwidth_has_the_limit_of_the_bus() -> None:
     assert rule["data"]["values"] == [{"limit": pytest.approx(450)}]
 
 
+def test_a_picture_says_which_ranks_have_no_core_of_their_own() -> None:
+    rows = [ranks(2, MIB, 1e-3), *(ranks(4, n * MIB, 1e-3, flags="oversubscribed") for n in (1, 4))]
+    bus = families.pictures()["All-reduce"]
+    spec = chart(bus, rows, "nbytes", bus.measures[0], 260)
+    assert spec["description"] == "4 ranks oversubscribed"
+
+
 # whatever is stored
 
 ODD = st.sampled_from([None, 0.0, -1.0, 1e-300, 1e300, 1.0, 1e-6, math.inf, math.nan])
