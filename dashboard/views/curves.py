@@ -74,9 +74,10 @@ with choices:
 rows = picture.drawn_rows(question, rows, x, measure)
 if not rows:
     parts.empty("No point has a number in this unit: choose another one.")
-ideal_s, usual = None, {row.case for row in picture.few(question, every)}
+usual, ideal_s = frozenset(row.case for row in picture.few(question, every)), None
 if "schedule" in question.usual and len(chosen) == 1 and usual.issuperset(r.case for r in rows):
-    ideal_s = data.ideal_s(data.answer(store, *chosen[0], question.workload, frozenset(usual)))
+    machine, run_id = chosen[0]
+    ideal_s = data.ideal_s(data.answer(store, machine, run_id, question.workload, usual))
 spec = picture.chart(question, rows, x, measure, 440, None if x else ideal_s)
 how = "Click a point or bar for its trend, an entry of the legend to see it alone."
 where = "; ".join(filter(None, (spec["description"], data.measured_in(rows))))

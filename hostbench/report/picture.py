@@ -141,8 +141,8 @@ def chart(
         layers = _bars(points, rules, measure)
         height = charts.LANE_HEIGHT * len({point["name"] for point in points})
     crowded = dict.fromkeys(picture.name(r, ["num_ranks"]) for r in rows if r.is_oversubscribed)
-    notes = dashed and f"dashed {dashed}", crowded and f"{', '.join(crowded)} oversubscribed"
-    says = "; ".join(filter(None, (about, *notes)))
+    note = f"{', '.join(crowded)} oversubscribed" if crowded else ""
+    says = "; ".join(filter(None, (about, dashed and f"dashed {dashed}", note)))
     return charts.sized(layers, height, description=says)
 
 

@@ -42,7 +42,8 @@ figure { display: inline-block; margin: .5rem 0; width: 32rem; max-width: 100% }
 svg { max-width: 100%; height: auto }
 table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .5rem; border-bottom: 1px solid #8884; min-width: 4rem }
-td code { display: block; min-width: 12rem }
+th { text-align: left } td { overflow-wrap: break-word }
+td code { display: block; min-width: 12rem; overflow-wrap: anywhere }
 """
 
 
