@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from hostbench.core.case import AxisValue
+from hostbench.core.units import format_seconds
 from hostbench.families.question import (
     Compare,
     Figure,
@@ -19,6 +20,7 @@ from hostbench.families.question import (
 )
 
 NUM_BATCHES = 8  # of a loop, as in benchmarks/overlap.py
+HOST_BOUND = 0.8  # from this share of the time on in calls, none of which waits
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "schedule": {
         "serial": "serial",
@@ -61,6 +63,14 @@ def _share(row: Row, rows: Rows) -> Iterator[Figure]:
         yield Figure("overlapped share of the shorter one", share, "share")
 
 
+def _host_bound(row: Row) -> str:
+    """`host-bound: 38 us of calls a batch`: the loop takes as long as they do, and none waits."""
+    is_free = row.number("syncs_per_step") == 0
+    if not is_free or row.call_s is None or row.call_s < HOST_BOUND * row.time:
+        return ""
+    return f"host-bound: {format_seconds(row.call_s / NUM_BATCHES)} of calls a batch"
+
+
 def _with_even(rows: Rows) -> Rows:
     """1:1 is the pipeline at the same size and memory."""
     swept = where(rows, "overlap.ratio")
@@ -93,13 +103,13 @@ QUESTIONS = (
         text="From which batch size does a copy stream pay, from {memory} memory?",
         workload="overlap.pipeline", each=("memory",), over="batch_bytes",
         where={"schedule": ("serial", "copy_stream")}, claim={"schedule": "copy_stream"},
-        baseline={"schedule": "serial"},
+        baseline={"schedule": "serial"}, note=_host_bound,
     ),
     Compare(
         text="From which batch size does a CUDA graph of the loop pay?",
         workload="overlap.pipeline", devices=("cuda", "simulated"), over="batch_bytes",
         where={"schedule": ("copy_stream", "graph"), "memory": "pinned"},
-        claim={"schedule": "graph"}, baseline={"schedule": "copy_stream"},
+        claim={"schedule": "graph"}, baseline={"schedule": "copy_stream"}, note=_host_bound,
     ),
     Parts(
         text="Do copies hide behind a compute that needs the device's memory, too?",

@@ -237,6 +237,19 @@ def of_reads() -> Iterator[tuple[str, str, list[Row]]]:
         ]  # fmt: skip
 
 
+def of_loops() -> Iterator[tuple[str, str, list[Row]]]:
+    loop = partial(row, workload="overlap.pipeline", nbytes=None, memory="pinned")
+    yield "small batches, whose calls take as long as the loop", "batch size", [
+        loop(own, batch_bytes=nbytes, schedule=schedule, call_s=call_s,
+             findings={"syncs_per_step": 16 * (schedule == "serial")})
+        for nbytes, schedule, own, call_s in (
+            (512 * KIB, "serial", 500e-6, 499e-6), (512 * KIB, "copy_stream", 350e-6, 304e-6),
+            (512 * KIB, "graph", 120e-6, 12e-6), (32 * MIB, "serial", 11e-3, 11e-3),
+            (32 * MIB, "copy_stream", 6e-3, 304e-6), (32 * MIB, "graph", 6e-3, 12e-6),
+        )
+    ]  # fmt: skip
+
+
 # is my link fine?
 
 NBYTES = 1 << 28
@@ -302,7 +315,7 @@ def of_links() -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def lines() -> Iterator[str]:
-    for cases in (over_ranks, of_training, of_copies, of_memory, of_reads, of_links):
+    for cases in (over_ranks, of_training, of_copies, of_memory, of_reads, of_loops, of_links):
         for name, asks, rows in cases():
             yield name
             chosen = [one for one in answers(rows) if re.search(asks, one.question)]
