@@ -24,7 +24,7 @@ from tests.own_project import forgotten
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS_PAGE = ROOT / "docs" / "commands.md"
-PROGRAMS = r"hostbench|asv|make|git|\S*\bpip|sh|sed|pyspark|docker|torchrun|srun|mpirun|scripts/\S+"
+PROGRAMS = r"hostbench|asv|make|git|\S*\bpip|sh|sed|docker|torchrun|srun|mpirun|scripts/\S+"
 NOT_RUN = {
     "hostbench (ab|bisect|nightly)( .*)?|hostbench run steps": "minutes: tests/vcs, tests/cli, "
     "tests/families/test_own_asv.py",
@@ -33,7 +33,7 @@ NOT_RUN = {
     "hostbench dashboard.*": "ends when it is stopped: tests/browser",
     "(asv|git|sh|sed) .*": "tests/asv, tests/families/test_own_asv.py, tests/recipes",
     "(make|scripts/.*) .*": "minutes: .ci/run, tests/test_scripts.py",
-    r"\S*\bpip .*|pyspark .*": "a network",
+    r"\S*\bpip .*": "a network",
     "(torchrun|srun|mpirun) .*": "several hosts: tests/ranks",
 }
 """The shown commands that do not run here: what they need, or where they run."""
