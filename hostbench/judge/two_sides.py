@@ -248,7 +248,7 @@ def _decided(comparison: Comparison, limit: float) -> Comparison:
         return replace(comparison, verdict="same")
     if not low <= 0 <= high or MIN_EFFECT <= abs(effect) < comparison.least:
         few = f"less than {MIN_EFFECT:.0%} or {format_seconds(MIN_SECONDS)} is never called"
-        sure = "with this many series, some differ as much by chance"
+        sure = f"may be chance: false alarms are held to {FALSE_DISCOVERY_RATE:.1%}"
         return replace(comparison, why=sure if comparison.is_large else few)
     observations = "launches" if comparison.unit == "launch" else "runs"
     return replace(comparison, why=f"{observations} differ by {comparison.spread:.0%}")

@@ -146,7 +146,7 @@ def _notes(comparisons: Comparisons) -> Iterator[str]:
                 f"the machine (throttling, a driver); {interleaved} tells"
             )
     if undecided := of_verdicts(comparisons, "undecided").values():
-        helps = "more launches (measured with --launches 20) or a quieter machine"
+        helps = "more launches (--launches 20) or a quieter machine"
         if any(one.unit == "run" for one in undecided):
             are_machines = any(not machine for machine, _, _ in comparisons)
             helps = f"{f'{interleaved} or ' * (not are_machines)}more runs (not scratch)"

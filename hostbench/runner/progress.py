@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from hostbench.core import units
-from hostbench.core.case import Case
+from hostbench.core.case import Case, as_typed
 from hostbench.core.records import CaseRecord
 
 _BAR = 24
@@ -53,7 +53,8 @@ class Bar:
             self._began_s = time.monotonic()  # the first worker's start is paid once
         self._done += 1
         if record.status == "failed":
-            self._write(units.one_line(f"failed: {record.case}: {record.reason}") + "\n")
+            failure = f"failed: {as_typed(str(record.case))}: {record.reason}"
+            self._write(units.one_line(failure) + "\n")
         self.tick()
 
     def dropped(self, count: int) -> None:

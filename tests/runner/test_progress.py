@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hostbench.core.case import Case
+from hostbench.core.case import Case, as_typed
 from hostbench.runner.progress import Bar
 from tests.commands import Terminal
 from tests.fakes.builders import copy_case, failed, record
@@ -66,7 +66,7 @@ def test_a_failure_is_a_line_at_once_without_control_characters(clock: Clock) ->
         bar = Bar(out)
         bar.begin(2)
         bar.case(failed(copy_case(), "it\x1b]0;broke\x07\nbadly"))
-        assert f"failed: {copy_case()}: it ]0;broke  badly\n" in out.getvalue()
+        assert f"failed: {as_typed(str(copy_case()))}: it ]0;broke  badly\n" in out.getvalue()
 
 
 def test_the_line_is_redrawn_fits_and_goes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
