@@ -3,7 +3,6 @@
 Importing this imports none of torch, numpy and pynvml.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,7 @@ from hostbench.facts.watch import watching as watching
 
 
 def collect(
-    root: Path = Path("/"),
-    nvml: Any = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    torch_state: TorchState | None = None,
+    root: Path = Path("/"), nvml: Any = None, *, torch_state: TorchState | None = None
 ) -> Facts:
     """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`. `root`
     stands in for / in tests, and `nvml` for pynvml."""
@@ -39,6 +34,6 @@ def collect(
     hashes = torch_state.uuid_hashes if torch_state else ()
     return {
         "host": host,
-        "software": software_facts(environ, torch_state),
-        **nvml_facts(nvml, root=root, uuid_hashes=hashes, hidden=hidden_by_user(environ)),
+        "software": software_facts(torch_state),
+        **nvml_facts(nvml, root=root, uuid_hashes=hashes, hidden=hidden_by_user()),
     }

@@ -5,7 +5,7 @@ number and UUID are no facts: they name the machine.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,22 +37,19 @@ class Hardware:
         return self.num_gpus > 0
 
 
-def hidden_by_user(environ: Mapping[str, str] | None = None) -> str | None:
+def hidden_by_user() -> str | None:
     """The reason when CUDA_VISIBLE_DEVICES, which CUDA reads up to the first entry that is no
     device, hides every GPU; else None."""
-    value = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
     if value is None or value.split(",")[0].strip() not in ("", "-1"):
         return None
     return f"CUDA_VISIBLE_DEVICES={value.strip()!r} hides the GPUs: unset it to use them"
 
 
-def nvidia_hardware(
-    root: Path = Path("/"), library: Any = None, environ: Mapping[str, str] | None = None
-) -> Hardware:
+def nvidia_hardware(root: Path = Path("/"), library: Any = None) -> Hardware:
     """Whether NVIDIA hardware is visible. NVML is believed, also when it counts none; of several
     GPUs those that it cannot open, as a lost one, are left out."""
-    hidden = hidden_by_user(environ)
-    if hidden:
+    if hidden := hidden_by_user():
         return Hardware(num_gpus=0, why=hidden)
 
     def names_of(nvml: Nvml) -> tuple[str, ...]:

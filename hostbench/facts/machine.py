@@ -20,15 +20,12 @@ _NOISE = re.compile(
 )
 
 
-def machine_name(
-    override: str | None, facts: Facts, environ: Mapping[str, str] | None = None
-) -> str:
+def machine_name(override: str | None, facts: Facts) -> str:
     """`--machine`, else HOSTBENCH_MACHINE, else a name built from the hardware. Raises UsageError
     where the chosen name cannot be a folder of results."""
-    given = (os.environ if environ is None else environ).get("HOSTBENCH_MACHINE")
     if override is not None:
         return checked_name(override, "--machine")
-    if given:
+    if given := os.environ.get("HOSTBENCH_MACHINE"):
         return checked_name(given, "HOSTBENCH_MACHINE")
     if models := _gpu_models(facts):
         name = "-".join(f"{count}x-{_slug(model)}" for model, count in sorted(models.items()))
@@ -47,7 +44,7 @@ def name_of_hosts(hosts: Iterable[tuple[int, str]]) -> str:
     return "-".join(names)[:MAX_NAME].rstrip("-.")
 
 
-def checked_name(name: str, source: str = "machine") -> str:
+def checked_name(name: str, source: str) -> str:
     """The name itself. Raises UsageError with the value, the limit and the remedy."""
     if len(name) <= MAX_NAME and _NAME.fullmatch(name):
         return name

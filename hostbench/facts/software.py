@@ -9,7 +9,6 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from threading import Timer
@@ -145,20 +144,17 @@ def probe_torch(
     return TorchState(installed=True, importable=False, error=error)
 
 
-def software_facts(
-    environ: Mapping[str, str] | None = None, torch_state: TorchState | None = None
-) -> Group:
+def software_facts(torch_state: TorchState | None = None) -> Group:
     """Versions, and the variables that are set. `torch_state` is what `probe_torch` answered."""
-    environ = os.environ if environ is None else environ
     facts: Group = {"python": platform.python_version()}
     for package in ("torch", "asv"):
         facts[package] = version_of(package) or Unknown("not installed")
     for name in ("cuda_runtime", "nccl"):
         value = getattr(torch_state, name, None)
         facts[f"torch_{name}"] = value or Unknown("torch was not asked, or was built without it")
-    for name in sorted(environ):
+    for name in sorted(os.environ):
         if name in VARIABLES:
-            value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", environ[name])
+            value = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", os.environ[name])
             is_path = bool(set(value) & {"/", "\\"})
             facts[f"env_{name}"] = Unknown("set to a path: not stored") if is_path else value
         elif name.startswith(PREFIXES):

@@ -27,27 +27,27 @@ class Member:
     node: str  # differs between hosts, also where two have one name
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
+    def from_environ(cls) -> Self:
         """Raises UsageError where a variable lacks or holds no number."""
-        names = next((names for names in _VARIABLES if {*names[:3]} <= {*environ}), None)
+        names = next((names for names in _VARIABLES if {*names[:3]} <= os.environ.keys()), None)
         if names is None:
             raise UsageError(
                 "no launcher has started this: write torchrun --nnodes=N --nproc-per-node=G -m "
                 "hostbench.ranks, or start it with srun or mpirun; one host needs only `hostbench "
                 "run collectives`"
             )
-        lacks = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environ.get(name)]
+        lacks = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
         if lacks:
             raise UsageError(
                 f"{' and '.join(lacks)} not set: export MASTER_ADDR, rank 0's host, and "
                 "MASTER_PORT, a free port there, to every process (torchrun does it itself)"
             )
         try:
-            rank, num_ranks, local_rank = (int(environ[name]) for name in names[:3])
+            rank, num_ranks, local_rank = (int(os.environ[name]) for name in names[:3])
         except ValueError as error:
             raise UsageError(f"{', '.join(names[:3])}: {error}; see docs/cluster.md") from error
         host = socket.gethostname()
-        return cls(rank, num_ranks, local_rank, host, f"{host} {environ.get(names[3], '')}")
+        return cls(rank, num_ranks, local_rank, host, f"{host} {os.environ.get(names[3], '')}")
 
     @property
     def name(self) -> str:

@@ -41,11 +41,14 @@ def tree(root: Path, **changes: str) -> Path:
 
 
 def host(root: Path) -> Group:
-    return collect(root, FakeNvml(), environ={})["host"]
+    return collect(root, FakeNvml())["host"]
 
 
-def test_every_row_is_collected_and_nothing_else(tmp_path: Path) -> None:
-    facts = collect(tree(tmp_path), FakeNvml(), environ={"NCCL_ALGO": "Ring"})
+def test_every_row_is_collected_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Ring"})
+    facts = collect(tree(tmp_path), FakeNvml())
     assert list(facts) == ["host", "software", "nvml", "gpu0"]
     assert convert(to_builtins(facts), Facts) == facts
     for group, names in GROUPS.items():
@@ -116,14 +119,15 @@ def test_quotas_virtual_machines_and_containers(
 def test_without_nvml_the_gpus_keep_their_names(tmp_path: Path) -> None:
     information = "Model: \t\t NVIDIA H200\nGPU UUID: GPU-secret\n"
     root = tree(tmp_path, **{"proc/driver/nvidia/gpus/0000:18:00.0/information": information})
-    facts = collect(root, machine("library_missing"), environ={})
+    facts = collect(root, machine("library_missing"))
     assert facts["gpu0"]["name"] == "NVIDIA H200"
     assert "libnvidia-ml" in str(facts["gpu0"]["pcie_width"])
     assert "secret" not in str(facts)
 
 
-def test_hidden_gpus_are_left_out(tmp_path: Path) -> None:
-    facts = collect(tree(tmp_path), FakeNvml(), environ={"CUDA_VISIBLE_DEVICES": "-1"})
+def test_hidden_gpus_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    facts = collect(tree(tmp_path), FakeNvml())
     assert "gpu0" not in facts
     assert "hides the GPUs" in str(facts["nvml"]["driver"])
 

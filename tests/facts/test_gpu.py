@@ -134,7 +134,7 @@ def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_names_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "lab-7")
-    facts = str(collect(tmp_path, FakeNvml(), environ={}))
+    facts = str(collect(tmp_path, FakeNvml()))
     assert not [name for name in ("18:00.0", "1111-2222", "lab-7") if name in facts]
 
 
@@ -148,19 +148,19 @@ def show(root: Path, slot: str, vendor: str = "0x10de", kind: str = "0x030200") 
 
 def test_hardware_by_nvml(tmp_path: Path) -> None:
     lost = FakeGpu(broken=GPU_IS_LOST)
-    seen = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), lost)), {})
+    seen = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), lost)))
     assert (seen.num_gpus, seen.seen_by) == (1, "nvml")  # the other cannot be used
     assert seen.names == ("NVIDIA H200",)
-    alone = nvidia_hardware(tmp_path, FakeNvml(gpus=(lost,)), {})
+    alone = nvidia_hardware(tmp_path, FakeNvml(gpus=(lost,)))
     assert (alone.num_gpus, alone.names) == (1, ("NVIDIA GPU",))  # no run goes on without a word
     show(tmp_path, "0000:18:00.0")
-    none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})
+    none = nvidia_hardware(tmp_path, FakeNvml(gpus=()))
     assert (none.visible, none.why) == (False, "the NVIDIA driver shows no GPU")
 
 
 def test_hardware_by_the_kernel(tmp_path: Path) -> None:
     missing = fake.machine("library_missing")
-    assert not nvidia_hardware(tmp_path, missing, {}).visible
+    assert not nvidia_hardware(tmp_path, missing).visible
     show(tmp_path, "0000:18:00.0")
     show(tmp_path, "0000:18:00.1", kind="0x040300")
     show(tmp_path, "0000:19:00.0", vendor="0x8086")
@@ -168,17 +168,20 @@ def test_hardware_by_the_kernel(tmp_path: Path) -> None:
     drivers = tmp_path / "sys/bus/pci/drivers/vfio-pci"
     drivers.mkdir(parents=True)
     (tmp_path / "sys/bus/pci/devices/0000:1a:00.0/driver").symlink_to(drivers)
-    by_pci = nvidia_hardware(tmp_path, missing, {})
+    by_pci = nvidia_hardware(tmp_path, missing)
     assert (by_pci.num_gpus, by_pci.seen_by, by_pci.names) == (1, "pci", ())
     put(tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information", "Model: NVIDIA H200\n")
-    by_proc = nvidia_hardware(tmp_path, missing, {})
+    by_proc = nvidia_hardware(tmp_path, missing)
     assert (by_proc.seen_by, by_proc.names) == ("proc", ("NVIDIA H200",))
     assert "libnvidia-ml" in (by_proc.why or "")
 
 
 @pytest.mark.parametrize("value", ["", "-1,0"])
-def test_a_user_may_hide_the_gpus(tmp_path: Path, value: str) -> None:
-    hidden = nvidia_hardware(tmp_path, FakeNvml(), {"CUDA_VISIBLE_DEVICES": value})
+def test_a_user_may_hide_the_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    hidden = nvidia_hardware(tmp_path, FakeNvml())
     assert not hidden.visible
     assert "hides the GPUs" in (hidden.why or "")
 
@@ -204,7 +207,7 @@ def test_cuda_devices_are_matched_by_uuid(tmp_path: Path) -> None:
     opened = pair(PAIR[0], lost, PAIR[1])
     assert (opened.index_of("bbbb2222-0000"), opened.index_of(A)) == (2, 0)
     state = TorchState(installed=True, importable=True, uuid_hashes=(hash_uuid(B), hash_uuid(A)))
-    facts = collect(tmp_path, FakeNvml(gpus=PAIR), environ={}, torch_state=state)
+    facts = collect(tmp_path, FakeNvml(gpus=PAIR), torch_state=state)
     assert (facts["gpu0"]["cuda_index"], facts["gpu1"]["cuda_index"]) == (1, 0)
     assert "aaaa1111" not in str(facts)
 
@@ -223,12 +226,12 @@ def stuck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def test_the_kernel_is_asked_where_nvml_hangs(stuck: FakeNvml, tmp_path: Path) -> None:
     put(tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information", "Model: NVIDIA H200\n")
     torch = TorchState(installed=True, importable=True, cuda_works=True, devices=("NVIDIA H200",))
-    facts = collect(tmp_path, stuck, environ={}, torch_state=torch)
+    facts = collect(tmp_path, stuck, torch_state=torch)
     assert facts["nvml"]["driver"] == Unknown(nvml.STUCK)
-    said = findings(facts, nvidia_hardware(tmp_path, FakeNvml(), {}), torch)
+    said = findings(facts, nvidia_hardware(tmp_path, FakeNvml()), torch)
     assert [each.remedy for each in said if "no NVML" in each.text] == [nvml.STUCK]
     if stuck.hangs != "nvmlDeviceGetTemperature":
-        hardware = nvidia_hardware(tmp_path, stuck, {})
+        hardware = nvidia_hardware(tmp_path, stuck)
         assert (hardware.num_gpus, hardware.seen_by, hardware.why) == (1, "proc", nvml.STUCK)
 
 
@@ -236,7 +239,7 @@ ENDS = """
 from hostbench.facts import collect, nvml
 from tests.fakes.fake_nvml import FakeNvml
 nvml.PATIENCE_S = 0.1
-print(collect(nvml=FakeNvml(hangs="nvmlDeviceGetName"), environ={})["nvml"]["driver"].why)
+print(collect(nvml=FakeNvml(hangs="nvmlDeviceGetName"))["nvml"]["driver"].why)
 """
 
 

@@ -44,24 +44,26 @@ def machine(*gpus: str | None, cpu: str = "AMD EPYC", cores: int | None = 2) -> 
     ],
 )
 def test_names_are_built_from_hardware(facts, name):
-    assert machine_name(None, facts, {}) == name
+    assert machine_name(None, facts) == name
     assert len(name) <= 64
 
 
-def test_a_chosen_name_wins():
-    environ = {"HOSTBENCH_MACHINE": "ci-1"}
-    assert machine_name("desk.2", machine(), environ) == "desk.2"
-    assert machine_name(None, machine(), environ) == "ci-1"
-    assert machine_name(None, machine(), {"HOSTBENCH_MACHINE": ""}) == "cpu-epyc-2c"
+def test_a_chosen_name_wins(monkeypatch):
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "ci-1")
+    assert machine_name("desk.2", machine()) == "desk.2"
+    assert machine_name(None, machine()) == "ci-1"
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "")
+    assert machine_name(None, machine()) == "cpu-epyc-2c"
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 65, "a\n"])
-def test_a_bad_name_is_refused_with_the_remedy(name):
+def test_a_bad_name_is_refused_with_the_remedy(name, monkeypatch):
     with pytest.raises(UsageError, match=r"--machine .*letters, digits.*1x-nvidia-h200"):
-        machine_name(name, machine(), {})
+        machine_name(name, machine())
     if name:
+        monkeypatch.setenv("HOSTBENCH_MACHINE", name)
         with pytest.raises(UsageError, match="HOSTBENCH_MACHINE"):
-            machine_name(None, machine(), {"HOSTBENCH_MACHINE": name})
+            machine_name(None, machine())
 
 
 def test_the_entry_holds_text_that_never_changes():

@@ -32,7 +32,7 @@ class Machine:
         self.torch = TorchState(installed=True, importable=True, uuid_hashes=hashes)
 
     def facts(self) -> Facts:
-        return collect(self.root, self.nvml, environ={}, torch_state=self.torch)
+        return collect(self.root, self.nvml, torch_state=self.torch)
 
     def during(self) -> Facts:
         """Of a run in which the first GPU copies all the time."""
@@ -43,7 +43,7 @@ class Machine:
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_fact_has_a_value_or_a_reason_in_words(name: str, tmp_path: Path) -> None:
     machine = Machine(name, tmp_path)
-    healthy = collect(machine.root, FakeNvml(), environ={})
+    healthy = collect(machine.root, FakeNvml())
     facts, during = machine.facts(), machine.during()
     assert {"nvml", "gpu0"} <= set(facts) and len(during) == 2
     for group in (*facts.values(), *during.values()):

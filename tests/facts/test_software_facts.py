@@ -1,5 +1,7 @@
 """Facts of the software, and what torch says of itself in a process of its own."""
 
+import os
+
 import pytest
 
 from hostbench.facts import software
@@ -10,7 +12,9 @@ from hostbench.facts.software import TorchState, probe_torch
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
 
-def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
+def test_the_environment_tells_what_is_set_and_names_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     paths = {"LD_PRELOAD": "/home/somebody/x.so"}
     others = {
         "NCCL_TOPO_FILE": "topo.xml",
@@ -27,7 +31,8 @@ def test_the_environment_tells_what_is_set_and_names_nobody() -> None:
         "DISABLE_ADDMM_CUDA_LT": "1",
         "SECRET": "hunter2",
     }
-    group = software.software_facts({**environ, **paths, **others})
+    monkeypatch.setattr(os, "environ", {**environ, **paths, **others})
+    group = software.software_facts()
     variables = {name: fact for name, fact in group.items() if name.startswith("env_")}
     assert variables == {
         "env_CUDA_VISIBLE_DEVICES": f"uuid-sha256:{hash_uuid(UUID)},1",

@@ -185,22 +185,26 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert shown.returncode == 0 and run.run_id in shown.stdout, shown.stdout
 
 
-def test_what_a_launcher_leaves_out_is_told() -> None:
+def test_what_a_launcher_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are mpirun's."""
     variables = {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1"}
     environ = {f"OMPI_COMM_WORLD_{name}": text for name, text in variables.items()}
     where = {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
-    member = Member.from_environ(environ | where)
+    monkeypatch.setattr(os, "environ", environ | where)
+    member = Member.from_environ()
     assert (member.rank, member.num_ranks, member.local_rank) == (3, 4, 1)
+    monkeypatch.setattr(os, "environ", {"RANK": "0", "WORLD_SIZE": "2"})
     with pytest.raises(UsageError, match="no launcher has started this: write torchrun"):
-        Member.from_environ({"RANK": "0", "WORLD_SIZE": "2"})
+        Member.from_environ()
+    monkeypatch.setattr(os, "environ", environ)
     with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
-        Member.from_environ(environ)
+        Member.from_environ()
 
 
-def test_a_mistyped_number_is_named() -> None:
+def test_a_mistyped_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", _environ(WORLD_SIZE="two"))
     with pytest.raises(UsageError, match=r"WORLD_SIZE, LOCAL_RANK: .*'two'; see docs"):
-        Member.from_environ(_environ(WORLD_SIZE="two"))
+        Member.from_environ()
 
 
 def _environ(**variables: str) -> dict[str, str]:
