@@ -64,12 +64,12 @@ def by_series(rows: pd.DataFrame) -> Spec:
     pairs = zip(known["change"], known["verdict"], strict=True)
     text = [own if pd.isna(effect) else f"{format_change(effect)} {own}" for effect, own in pairs]
     name = (known["series"] + ", " + known["machine"]).str.removesuffix(", ")
-    return _forest(known.assign(name=name, number=text))
+    return _forest(known.assign(name=name, number=text), "case")
 
 
-def _forest(rows: pd.DataFrame) -> Spec:
+def _forest(rows: pd.DataFrame, click: str = "id") -> Spec:
     """A lane for each row: its name and text, and below them its change with the interval; what is
-    three times as slow or more is at the edge."""
+    three times as slow or more is at the edge. A click has the row's `click`."""
     rows = rows.head(MOST_LANES)
     farthest = rows[["low", "change", "high"]].astype(float).abs().max().max()
     edge = min(max(0.05, farthest), 2.0)
@@ -90,6 +90,6 @@ def _forest(rows: pd.DataFrame) -> Spec:
         vega.layer(known, "rule", line, x=low, x2=high, y=y, color=color),
         *vega.lane_texts(rows, y),
         vega.layer(rows, "point", look, x=x, y=y, color=color),
-        vega.layer(rows, "rect", {"opacity": 0}, clicks=["id"], **over),
+        vega.layer(rows, "rect", {"opacity": 0}, clicks=[click], **over),
     ]
     return vega.sized(layers, vega.LANE_HEIGHT * max(len(rows), 2))

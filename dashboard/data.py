@@ -45,7 +45,7 @@ WRITTEN = (".json", ".jsonl", ".toml", ".gz", triage.SUFFIX)
 DATES: dict[str, TimeOf] = {"commit date": "committed_at", "run time": "started_at"}
 FACTS = ("hardware", "torch", "driver")
 SMALL_WIDTH, BARS_WIDTH, SMALL_HEIGHT = 190, 250, 150
-COMPARED = "verdict workload series machine change low high before after why id".split()
+COMPARED = "verdict workload series machine change low high before after why id case".split()
 
 UNSURE = {"undecided": 1, "unavailable": 2}
 
@@ -271,7 +271,8 @@ def _row(key: Key, one: Comparison) -> tuple[Any, ...]:
     )
     machine, case, _ = key
     named = case.partition("[")[0], words.case(case), machine
-    return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
+    change = one.effect, one.low, one.high
+    return (one.verdict, *named, *change, *levels, one.why, name_of(key), case)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")

@@ -1,6 +1,6 @@
 """Two commits, machines or runs: what is slower, faster, the same."""
 
-from typing import Any, NoReturn
+from typing import Any
 
 import charts
 import data
@@ -45,11 +45,6 @@ def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
 
-def trend_of(name: str) -> NoReturn:
-    """The page of a series."""
-    parts.go("trend", case=name.partition("@")[0].partition(" version ")[0])
-
-
 after = side(second_box, "After", "second", options)
 levels = [] if kind == "machine" else [LEVEL]
 before = side(first_box, "Before", "first", [*levels, *options[1:], options[0]])
@@ -70,7 +65,7 @@ if len(own):
     parts.reset(f"{plain(workload)}: back to all workloads", "of", "arrow_back")
     st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
     if clicked := parts.chart(charts.by_series(own), "of series", "change of each series"):
-        trend_of(clicked["id"])
+        parts.go("trend", case=str(clicked["case"]))
 else:
     own, lane = rows, "workload"
     st.caption(
@@ -90,10 +85,10 @@ if notes:
 
 def series() -> None:
     """All that is compared."""
-    table = own.drop(columns=["workload", "id"])
+    table = own.drop(columns=["workload", "id", "case"])
     row = parts.clicked(table, "each", percent=("change", "low", "high"))
     if row is not None:
-        trend_of(own["id"].iloc[row])
+        parts.go("trend", case=own["case"].iloc[row])
 
 
 pull_request = "Markdown for a pull request"

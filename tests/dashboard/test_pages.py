@@ -394,6 +394,11 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     (compared,) = tables(open_page("compare", foreign, show="series"), "verdict")
     is_time = compared["series"].str.contains("sort")
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}
+    import data
+
+    store = data.Store(str(foreign), data.signature(str(foreign)))
+    rows, *_ = data.comparison(store, ("level", f"{COMMITS - 1:08x}"), (ASV_BOX,))
+    assert case in set(rows["case"]), "which a click leads to"
 
 
 def test_what_measures_two_commits_of_another_project_is_asv(
