@@ -221,7 +221,7 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
         return "measured only with --device cpu, as there is a GPU"
     if work.has_ranks and work.options(case).backend == "nccl" and torch.nccl is None:
         return "this torch is built without nccl"
-    return work.refusal(case, hardware.num_gpus)
+    return work.refusal(case, len(torch.devices))  # NVML shows hidden ones, too
 
 
 def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
