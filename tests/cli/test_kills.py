@@ -1,4 +1,4 @@
-"""The program as a process, killed at random moments: once a command, more often in `make soak`."""
+"""The program as a process, killed at random moments: 20 times, 500 in `make soak`."""
 
 import contextlib
 import json
@@ -30,8 +30,8 @@ from tests.stored import read_tree
 
 pytestmark = [pytest.mark.soak] if SOAK else []
 PATIENCE_S, DAY_S = 600.0, 86_400
-NUM_KILLS = int(os.environ.get("HOSTBENCH_KILLS", "50" if SOAK else "1"))
-"""Of each command."""
+NUM_KILLS, ROW = int(os.environ.get("HOSTBENCH_KILLS", "125" if SOAK else "5")), 5
+"""Of each command, and of those that many in a row."""
 MEASURING = ("--device", "simulated", "--machine", MACHINE, "--results")
 COMMANDS = {
     "run": (EXIT_OK, ("run", *MEASURING, "{0}")),
@@ -107,7 +107,8 @@ def add_runs(results: Path, num: int) -> None:
 def test_a_kill_at_a_random_moment_loses_nothing(
     checkout: Scratch, tmp_path: Path, name: str
 ) -> None:
-    """No process is left, and the next command ends as if there had been no kill."""
+    """No process is left, and the next command ends as if there had been no kill; of a row of
+    them, each in another part of the command, all but the last are killed as well."""
     rng, ends, whole_s = random.Random(), Counter[str](), 0.0
     first, results = tmp_path / "first", tmp_path / "results"
     shutil.copytree(checkout.home / "nights", first)
@@ -117,34 +118,36 @@ def test_a_kill_at_a_random_moment_loses_nothing(
         for old in (*tmp_path.glob("results*"), *tmp_path.glob(".results*")):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.copytree(first, results)
-        code, how, before = COMMANDS[name][0], "nobody is killed", measured(results)
-        if whole_s:
-            running = start(checkout, name, results)
-            time.sleep(rng.uniform(0, whole_s))
+        code, row = COMMANDS[name][0], ["nobody is killed"]
+        parts = rng.sample(range(ROW), min(ROW, NUM_KILLS - ends.total())) if whole_s else []
+        for part in [*parts, None]:
+            running, began_s = start(checkout, name, results), time.monotonic()
+            if part is not None:
+                time.sleep(whole_s * rng.uniform(part, part + 1) / ROW)
             before = measured(results)
-            how = kill(running, rng) if running.poll() is None else ""
-            said, _ = running.communicate(timeout=PATIENCE_S)
-            if not how:
-                continue  # it was over
-            how = f"{how}: exit code {running.returncode}"
+            is_killed = part is not None and running.poll() is None
+            if is_killed:
+                row.append(kill(running, rng))
+            text, _ = running.communicate(timeout=PATIENCE_S)
+            whole_s = whole_s or time.monotonic() - began_s
+            assert "Traceback" not in text, (row, text)
+            assert checkout.wait_for_no_process() == [], (row, text)
+            assert before.items() <= measured(results).items(), row
+            if not is_killed:
+                break
+            row[-1] += f": exit code {running.returncode}"
             codes = (code, EXIT_OK, EXIT_NOTHING_MEASURED, EXIT_FAILED)
-            assert running.returncode in (*codes, -signal.SIGKILL, -signal.SIGTERM), (how, said)
-            ends[how] += 1
-            assert "Traceback" not in said, (ends, said)
-            assert checkout.wait_for_no_process() == [], (ends, how, said)
+            assert running.returncode in (*codes, -signal.SIGKILL, -signal.SIGTERM), (row, text)
+            ends[row[-1]] += 1
             known = nights.of_machine(results, MACHINE, pytest.fail)
             if any(night.confirmed() for night in known):
                 code = EXIT_OK
-        running, began_s = start(checkout, name, results), time.monotonic()
-        said, _ = running.communicate(timeout=PATIENCE_S)
-        whole_s = whole_s or time.monotonic() - began_s
-        assert running.returncode == code and "Traceback" not in said, (ends, how, said)
-        assert before.items() <= measured(results).items(), (ends, how)
-        assert not [*journal.find(results)], (ends, how)
+        assert running.returncode == code, (row, text)
+        assert not [*journal.find(results)], row
         tree = read_tree(results)
-        assert not tree.warnings, (ends, how, tree.warnings)
+        assert not tree.warnings, (row, tree.warnings)
         if name == "publish":
             sent = Results(f"file://{results}.published")
-            assert len(sent.runs()) == len(tree.runs), (ends, how)
-            assert len(sent.frame()) == len(tree.frame), (ends, how)
+            assert len(sent.runs()) == len(tree.runs), row
+            assert len(sent.frame()) == len(tree.frame), row
     print(name, *ends.items(), sep="\n  ")

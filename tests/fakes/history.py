@@ -23,6 +23,7 @@ from tests.fakes import builders
 
 START = pd.Timestamp("2026-01-01", tz="UTC")
 CASES = tuple(sorted((builders.copy_case(nbytes=1 << n) for n in range(10, 20)), key=str))
+NAMES = tuple(map(str, CASES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +74,9 @@ def rows(
     runs: Iterable[NightlyRun], level: LevelOf, noise: float = 0.005, seed: int = 0
 ) -> pd.DataFrame:
     """A row for each run and case."""
-    rng = np.random.default_rng(seed)
-    made = [
-        {
-            "case": str(CASES[case]),
+    rng, made = np.random.default_rng(seed), []
+    for run in runs:
+        of_run = {
             "commit": sha(run.commit),
             "committed_at": START + pd.Timedelta(days=run.commit),
             "run_id": run.id,
@@ -84,14 +84,13 @@ def rows(
             "version": "1",
             "status": "ok",
             "unit": "seconds",
-            "seconds": 1e-3 * level(case, run) * np.exp(rng.normal(0, noise)),
             "scratch": None,
             "num_samples": 10,
             **run.row,
         }
-        for run in runs
-        for case in run.cases
-    ]
+        for case in run.cases:
+            seconds = 1e-3 * level(case, run) * np.exp(rng.normal(0, noise))
+            made.append({"case": NAMES[case], "seconds": seconds, **of_run})
     frame = pd.DataFrame(made, columns=NEEDED)
     texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "num_samples"}
     return frame.astype(dict.fromkeys(texts, "category"))
