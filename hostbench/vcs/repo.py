@@ -1,6 +1,7 @@
 """What git says about the code that is measured."""
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -166,8 +167,9 @@ def about(root: Path, commit: str) -> str:
     return one_line(git(root, "show", "-s", "--format=%cs %s", names=[commit]))
 
 
+@functools.cache  # `ab` would start git a dozen times for it
 def top_level(root: Path) -> Path:
-    """The folder of the repository that `root` lies in. Raises GitError."""
+    """The folder of the repository that `root` lies in, an absolute path. Raises GitError."""
     return Path(git(root, "rev-parse", "--show-toplevel"))
 
 
