@@ -82,7 +82,7 @@ with right:
         st.caption("Evidence for the largest change:")
     parts.listed(evidence_lines(worst))
     for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
-        st.markdown(f"Triage: {plain(text)}")
+        st.markdown(plain(text))
     typed = commands(worst, store.folder or store.results).splitlines()
     st.markdown("\n\n".join(map(words.code, typed)))
 

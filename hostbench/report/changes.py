@@ -151,7 +151,7 @@ def entry_in_words(event: Event) -> str:
     entry = event.triage
     if entry is None:
         return ""
-    return f"{entry.state}{f': {entry.note}' if entry.note else ''}"
+    return f"triage: {entry.state}{f', {entry.note}' if entry.note else ''}"
 
 
 def _named(series: str, num_moved: int | None, num_series: int | None) -> str:

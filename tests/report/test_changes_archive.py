@@ -126,7 +126,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path) -> None:
     assert as_typed(name) in say()[1]
     code, out, err = changes(copied)
     assert (code, err) == (EXIT_REGRESSION, "")
-    assert "in triage" in out and "; accepted: the | checksum" in out
+    assert "in triage" in out and "; triage: accepted, the | checksum" in out
     about = {"series": "machine:shelf", "since": sha(25), "state": "expected"}
     other = copied / "triage" / "half.txt"
     other.write_text(json.dumps({**about, "effect": 0.01}))  # of what nobody reads any more
