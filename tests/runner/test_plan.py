@@ -200,12 +200,8 @@ def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None
     num_observed = sum(len(launch.cases) for launch in told.launches[-2:])
     assert len(pairs) == len(set(pairs)) == 3 * len(shared.cases) + num_observed
     # of too few for a verdict the last observes what it has timed
-    assert [launch.observes_after for launch in told.launches] == [False] * 4 + [
-        True,
-        True,
-        False,
-        False,
-    ]
+    after = [launch.observes_after for launch in told.launches]
+    assert after == 4 * [False] + 2 * [True] + 2 * [False]
     judged = Told()
     observed(quick_on_gpus(profile=QUICK), judged)
     assert not any(launch.observes_after for launch in judged.launches)
