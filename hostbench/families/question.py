@@ -59,6 +59,8 @@ class Row:
     run: str = ""
     """What a page calls the run, which has rows of several."""
     commit: str | None = None
+    num_samples: float | None = None
+    """The launches; the page Curves has a column of it."""
 
     @property
     def function(self) -> str:

@@ -131,7 +131,7 @@ def test_what_triage_has_taken_up_does_not_fail(copied: Path) -> None:
     other = copied / "triage" / "half.txt"
     other.write_text(json.dumps({**about, "effect": 0.01}))  # of what nobody reads any more
     code, out, _ = changes(copied)
-    assert code == EXIT_OK and "; expected\n" in out
+    assert code == EXIT_OK and "; triage: expected\n" in out
     other.write_text("{}")
     assert "half.txt" in changes(copied)[2]
     say(f"{CASES[2]}@shelf", sha(12)[:9], "investigating")
