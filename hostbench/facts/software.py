@@ -73,9 +73,7 @@ try:
         count = torch.cuda.device_count()
         state["devices"] = [torch.cuda.get_device_name(i) for i in range(count)]
         state["cuda_works"] = True
-        properties = [torch.cuda.get_device_properties(i) for i in range(count)]
-        if all(hasattr(each, "uuid") for each in properties):
-            state["uuids"] = [str(each.uuid) for each in properties]
+        state["uuids"] = [str(torch.cuda.get_device_properties(i).uuid) for i in range(count)]
 except ModuleNotFoundError as error:
     state["installed"] = error.name != "torch"
     state["error"] = str(error)
@@ -98,7 +96,7 @@ class TorchState(Struct, frozen=True, kw_only=True):
     """A tensor was made, added to and read back on the GPU."""
     devices: tuple[str, ...] = ()
     uuid_hashes: tuple[str, ...] = ()
-    """Of the CUDA devices in order, for `gpu`; empty before torch 2.6. Never UUIDs."""
+    """Of the CUDA devices in order, for `gpu`. Never UUIDs."""
     error: str | None = None
     """The first thing that went wrong, in torch's words."""
 

@@ -62,8 +62,11 @@ def ceiling(
     if device == "cuda" and link == "device_memory" and 2 * nbytes < MAX_CACHED_BYTES:
         return "none: both buffers may stay in the GPU's cache"
     limit: Ceiling | str = f"none on the {device} device"
-    if device == "simulated":
-        limit = _simulated(link, facts)
+    if device == "simulated":  # by the figures of the simulated machine, which its facts tell
+        rate = number_of(facts, "simulation", f"{link}_bytes_per_s")
+        limit = f"the simulated machine has no figure for {link}"
+        if rate is not None:
+            limit = Ceiling(gb_per_s=rate / GB, text="the simulated link")
     elif device == "cuda":  # facts of several GPUs may have no CUDA order
         group = cuda_group(facts)
         limit = _on_cuda(link, facts, loaded, group) if group else "cannot be told which GPU ran"
@@ -128,11 +131,3 @@ def _nvlink(facts: Facts, group: str) -> Ceiling | None:
     num = number_of(facts, group, "nvlink_links")
     text = f"NVLink, {f'{num:.0f}' if num else 'all'} links together ({links.NVLINK_REACHED})"
     return Ceiling(gb_per_s=links.nvlink(rate, num), text=text)
-
-
-def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
-    """By the figures of the simulated machine, which the facts of its runs tell."""
-    rate = number_of(facts, "simulation", f"{link}_bytes_per_s")
-    if rate is None:
-        return f"the simulated machine has no figure for {link}"
-    return Ceiling(gb_per_s=rate / GB, text="the simulated link")

@@ -9,8 +9,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, structs
 
-FILE = "published.toml"
-
 
 class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published figure; rates in GB/s (10**9 bytes per second), as they were published."""
@@ -41,7 +39,7 @@ class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @cache
 def shipped() -> tuple[PublishedFigure, ...]:
-    data = files("hostbench.limits").joinpath(FILE).read_bytes()
+    data = files("hostbench.limits").joinpath("published.toml").read_bytes()
     return msgspec.toml.decode(data, type=dict[str, tuple[PublishedFigure, ...]])["figure"]
 
 

@@ -48,13 +48,6 @@ def packed(content: Any) -> bytes:
     return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
 
 
-def archive_journal(results: Path, path: Path, run: Run) -> Run:
-    """Archive a journal, which holds `run`, and remove it."""
-    write(results, run)
-    path.unlink(missing_ok=True)
-    return run
-
-
 def adopt_orphans(results: Path, warn: Warn, *, untouched_s: float = 0.0) -> list[Run]:
     """Archive every journal whose writer is gone: of runs that were killed, which is said, and
     whole ones, as asv leaves them. An unreadable one is named and left alone, and one that is not
@@ -70,7 +63,9 @@ def adopt_orphans(results: Path, warn: Warn, *, untouched_s: float = 0.0) -> lis
             if not run.records:
                 path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
                 continue
-            adopted.append(archive_journal(results, path, run))
+            write(results, run)
+            path.unlink(missing_ok=True)
+            adopted.append(run)
             if not run.is_complete:
                 warn(f"archived run {run.run_id} as far as it got before it was killed")
         except FileNotFoundError:

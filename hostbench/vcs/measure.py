@@ -134,15 +134,12 @@ def measure(
             )
         if why:
             setup.warn(why)
-        journals = {journal_path(setup.results, run.run_id): run for run in runs}
-        archived = [
-            archive.archive_journal(setup.results, path, run)
-            for path, run in journals.items()
-            if run.records
-        ]
+        archived = tuple(run for run in runs if run.records)
+        for run in archived:
+            archive.write(setup.results, run)
+        for run in runs:
+            journal_path(setup.results, run.run_id).unlink(missing_ok=True)
         if len(archived) < len(runs):
-            for path in journals:
-                path.unlink(missing_ok=True)
             before = "before both sides were measured" if sides else "before anything was measured"
             if end == "device lost":
                 raise DeviceLost(f"the device was lost {before}")
@@ -151,7 +148,7 @@ def measure(
         if tells_asv and setup.device != MARK:
             is_judged = end == "complete" and runs[0].header.scratch is None
             asv_error = _tell_asv(setup, runs[0], is_judged)
-    return Measured(runs=tuple(archived), end=end, asv_error=asv_error)
+    return Measured(runs=archived, end=end, asv_error=asv_error)
 
 
 def _headers(setup: Setup, codes: Sequence[Checkout], scratch: str | None) -> list[RunHeader]:

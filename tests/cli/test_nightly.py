@@ -280,7 +280,7 @@ def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyP
     assert summary.read_text().startswith("## Broken off: ValueError: odd")
     with monkeypatch.context() as patch:
         full = Mock(side_effect=UsageError("No space left"))
-        patch.setattr("hostbench.store.archive.archive_journal", full)
+        patch.setattr("hostbench.store.archive.write", full)
         assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("Broken off: No space left")
     with monkeypatch.context() as patch:
