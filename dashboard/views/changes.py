@@ -81,8 +81,10 @@ with right:
     if picked.num_series > 1:
         st.caption("Evidence for the largest change:")
     parts.listed(evidence_lines(worst))
-    for text in dict.fromkeys(entry_in_words(event) for event in picked.events if event.triage):
-        st.markdown(plain(text))
+    entries = Counter(entry_in_words(event) for event in picked.events if event.triage)
+    for text, of_events in entries.items():
+        share = f" ({of_events} of {len(picked.events)} events)"
+        st.markdown(plain(text + share * (of_events < len(picked.events))))
     typed = commands(worst, store.folder or store.results).splitlines()
     st.markdown("\n\n".join(map(words.code, typed)))
 

@@ -334,6 +334,18 @@ def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
     assert signature(str(tmp_path)) != before
 
 
+def test_a_change_says_how_much_of_it_is_in_triage(
+    open_page, history: Path, tmp_path: Path
+) -> None:
+    import data
+
+    results = shutil.copytree(history, tmp_path / "results")
+    events = data.judged(data.Store(str(history), data.signature(str(history)))).events
+    event = next(own for own in events if own.fails and own.case)
+    triage.put(results, triage.Entry(series=event.id, since=event.commit, state="noise"))
+    assert "triage: noise (1 of 4 events)" in said(open_page("changes", results))
+
+
 def test_compare_opens_with_the_newest_run_against_the_level_before(
     open_page, history: Path
 ) -> None:
