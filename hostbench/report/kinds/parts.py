@@ -67,7 +67,8 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
     if ideal_s is not None and ways:
         figures.append(Figure("ideal", ideal_s, "s", notes=("a bound",)))
     best = max(ways, key=_rank, default=None)
-    state, verdict = _verdict(best, ways) if best else ("undecided", "undecided")
+    missing: tuple[State, str] = ("undecided", "undecided: too few loops to compare")
+    state, verdict = _verdict(best, ways) if best else missing
     return base.made(
         ask,
         state,
