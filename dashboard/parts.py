@@ -40,6 +40,7 @@ LEFT = "[class*=st-key-change-] button {justify-content: start; text-align: star
 FEWEST_SPARKS = 8
 """Points of a small trend: fewer show nothing."""
 TITLES = {"y": "number", "seconds": "time", "gb_per_s": "rate", "run_id": "run"}
+TITLES |= {"num_samples": "launches", "effect": "change"}
 """Of columns of tables; of others their name, without a unit."""
 TIMES = ("seconds", "ci_low_s", "ci_high_s", "before_s", "after_s")
 IN_WORDS = {**dict.fromkeys(TIMES, format_seconds), "gb_per_s": format_rate}
