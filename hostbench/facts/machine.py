@@ -89,17 +89,17 @@ def machine_of_asv(asked: str | None) -> str:
         return name
 
 
-def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> None:
+def register_with_asv(entry: Mapping[str, str]) -> None:
     """Add or replace this machine in ~/.asv-machine.json, by asv itself; other entries stay as they
     are. Raises UsageError where asv cannot read or write the file."""
     from asv.machine import MachineCollection
     from asv.util import UserError, load_json
 
-    target = path or Path(MachineCollection.get_machine_file_path())
+    target = Path(MachineCollection.get_machine_file_path())
     try:
         known = load_json(str(target), MachineCollection.api_version) if target.exists() else {}
         if known.get(entry["machine"]) != entry:
-            MachineCollection.save(entry["machine"], dict(entry), _path=str(target))
+            MachineCollection.save(entry["machine"], dict(entry))
     except (OSError, UserError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(
             f"asv's machine file {target} cannot be read ({error}): correct it or move it away"

@@ -108,9 +108,7 @@ def version_of(package: str) -> str | None:
     return None
 
 
-def probe_torch(
-    device: str | None = None, *, timeout_s: float = PROBE_TIMEOUT_S, code: str = _PROBE
-) -> TorchState:
+def probe_torch(device: str | None = None) -> TorchState:
     """Ask torch. Never raises: what goes wrong is in `error`. With `device="cpu"` a torch that was
     built for the CPU alone is not imported, which takes seconds: there is nothing to ask it."""
     version = version_of("torch")
@@ -120,11 +118,11 @@ def probe_torch(
     slow.start()
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", code],
+            [sys.executable, "-P", "-c", _PROBE],
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=timeout_s,
+            timeout=PROBE_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
         done.check_returncode()
@@ -133,7 +131,7 @@ def probe_torch(
         hashes = [hash_uuid(uuid) for uuid in state.pop("uuids", ())]
         return convert({**state, "uuid_hashes": hashes}, TorchState)
     except subprocess.TimeoutExpired:
-        error = f"importing torch and touching the GPU took over {timeout_s:g} s"
+        error = f"importing torch and touching the GPU took over {PROBE_TIMEOUT_S:g} s"
     except (subprocess.CalledProcessError, IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         error = f"the process that imports torch ended with {done.returncode}: {last}"

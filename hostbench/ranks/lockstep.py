@@ -30,10 +30,9 @@ class Ranks:
     """The pool of one launch, kept until a case fails or wants another. One at a time: ranks of an
     idle one would keep a context on every GPU, which its exclusive-process mode allows once."""
 
-    def __init__(self, deadline_s: float, pool: Any = None, *, is_observed: bool = False) -> None:
-        """`deadline_s` is a case's. `pool`: in place of Pool. `is_observed`: nothing is timed."""
+    def __init__(self, deadline_s: float, *, is_observed: bool = False) -> None:
+        """`deadline_s` is a case's. `is_observed`: nothing is timed."""
         self._deadline_s, self._is_observed = deadline_s, is_observed
-        self._make = pool or (Agents if os.environ.get(VARIABLE) else Pool)
         self._pool: Any = None
         self._group: GroupConfig | None = None
         self._findings: dict[str, FindingValue] = {}
@@ -111,7 +110,8 @@ class Ranks:
         try:
             if group != self._group:
                 self.close()
-                self._pool, self._group = self._make(group), group
+                make = Agents if os.environ.get(VARIABLE) else Pool
+                self._pool, self._group = make(group), group
                 try:
                     ranks = self._pool.ask(until, "join", self._is_observed)
                 except (Unavailable, RankFailure) as reason:

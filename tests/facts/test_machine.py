@@ -80,22 +80,24 @@ def test_the_entry_holds_text_that_never_changes():
     assert set(asv_machine_entry("box", {}).values()) == {"box", "unknown"}
 
 
-def test_registering_keeps_the_others(tmp_path):
-    path = tmp_path / "folder" / ".asv-machine.json"
+def test_registering_keeps_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".asv-machine.json"
     entry = asv_machine_entry("box", machine())
-    register_with_asv(entry, path)
+    register_with_asv(entry)
     assert json.loads(path.read_text()) == {"version": 1, "box": entry}
     theirs = {"machine": "theirs", "os": "Linux 4", "odd": 1}
     path.write_text(json.dumps({"version": 1, "theirs": theirs, "box": {"machine": "box"}}))
-    register_with_asv(entry, path)
+    register_with_asv(entry)
     assert json.loads(path.read_text()) == {"version": 1, "theirs": theirs, "box": entry}
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("text", ["", '{"theirs": {}}', "\xff"])
-def test_a_damaged_file_is_named_and_kept(tmp_path, text):
-    path = tmp_path / "machines.json"
+def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".asv-machine.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UsageError, match=r"machines\.json cannot be read .*: correct it"):
-        register_with_asv(asv_machine_entry("box", machine()), path)
+    with pytest.raises(UsageError, match=r"asv-machine\.json cannot be read .*: correct it"):
+        register_with_asv(asv_machine_entry("box", machine()))
     assert path.read_bytes() == text.encode("latin-1")

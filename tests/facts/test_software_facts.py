@@ -73,7 +73,9 @@ def test_a_probe_that_goes_wrong_is_a_reason(
 ) -> None:
     """And one that takes long says so meanwhile."""
     monkeypatch.setattr(software, "SLOW_S", 0.1 if "Event" in code else 60.0)
-    state = probe_torch(code=code, timeout_s=1.0 if "Event" in code else 60.0)
+    monkeypatch.setattr(software, "PROBE_TIMEOUT_S", 1.0 if "Event" in code else 60.0)
+    monkeypatch.setattr(software, "_PROBE", code)
+    state = probe_torch()
     assert not state.importable
     assert text in (state.error or "")
     assert ("importing torch: slow the first time" in capfd.readouterr().err) == ("Event" in code)
@@ -85,8 +87,9 @@ def test_on_the_cpu_a_build_for_the_cpu_is_not_imported(
 ) -> None:
     """All else is asked, as is what a run on a GPU has."""
     monkeypatch.setattr(software, "version_of", lambda _: version)
+    monkeypatch.setattr(software, "_PROBE", "raise SystemExit('asked')")
     for device in ("cpu", "cuda"):
-        state = probe_torch(device, code="raise SystemExit('asked')")
+        state = probe_torch(device)
         assert ("asked" in (state.error or "")) == (is_asked or device == "cuda")
 
 
@@ -106,8 +109,11 @@ sys.modules["torch"] = torch
 """
 
 
-def test_the_probe_tells_devices_in_order_without_their_uuids() -> None:
-    state = probe_torch(code=FAKE_TORCH + software._PROBE)
+def test_the_probe_tells_devices_in_order_without_their_uuids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(software, "_PROBE", FAKE_TORCH + software._PROBE)
+    state = probe_torch()
     assert state.error is None
     assert state.uuid_hashes == (hash_uuid("GPU-aa-1"), hash_uuid("bb-2"))
     assert "bb-2" not in str(state)

@@ -21,7 +21,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.measure import measure
 from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared
 from hostbench.measure.workload import Workload
-from hostbench.ranks import pool, rank
+from hostbench.ranks import lockstep, pool, rank
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import GroupConfig, RankConfig
 from tests.fakes.fake_cuda import cuda_machine
@@ -98,7 +98,8 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
     Script.made = []
     for name in ("refuses", "has_clock", "wrong"):
         monkeypatch.setattr(Script, name, getattr(Script, name))
-    return Ranks(10.0, pool=Script)
+    monkeypatch.setattr(lockstep, "Pool", Script)
+    return Ranks(10.0)
 
 
 def measured(ranks: Ranks, kind: str = "fine", **more: Any) -> Measurement:
