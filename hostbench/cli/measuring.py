@@ -166,12 +166,7 @@ def _facts_of(device: str, simulation: Simulation | None) -> Callable[[], facts.
 
 
 def measure_sides(
-    options: Measuring,
-    a: str,
-    b: str | None,
-    budget_s: float = math.inf,
-    *,
-    only_case: bool = False,
+    options: Measuring, a: str, b: str | None, budget_s: float, *, only_case: bool = False
 ) -> Measured:
     """As `interleave`, of the cases that the options choose; of one alone for a bisection."""
     root, _ = repository(results_folder(options.results))
@@ -180,7 +175,7 @@ def measure_sides(
     if only_case:
         setup.only_case(" ".join(options.case))
     scratch = "bisect" if only_case else None
-    return interleave(setup, a, b, options.launches, budget_s, scratch=scratch)
+    return interleave(setup, a, b, options.launches, budget_s, scratch)
 
 
 def measure_case(

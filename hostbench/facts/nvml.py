@@ -50,7 +50,7 @@ class NvmlUnavailable(Exception):
     """NVML cannot be opened, or hangs; the text is the reason with its remedy."""
 
 
-def asking(ask: "Callable[[Nvml], T]", library: Any = None) -> Callable[[], T]:
+def asking(ask: "Callable[[Nvml], T]", library: Any) -> Callable[[], T]:
     """Have NVML asked from now on, in a thread that is left behind where that never ends; `library`
     stands in for pynvml. What is returned waits for the answer: it raises what `ask` raises, and
     NvmlUnavailable where NVML cannot be opened or takes too long. No process that is forked later

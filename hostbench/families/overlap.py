@@ -7,17 +7,8 @@ from typing import Any
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import format_seconds
-from hostbench.families.question import (
-    Compare,
-    Figure,
-    Finding,
-    Parts,
-    Picture,
-    Row,
-    Rows,
-    same,
-    where,
-)
+from hostbench.families import question
+from hostbench.families.question import Compare, Figure, Finding, Parts, Picture, Row, Rows
 
 NUM_BATCHES = 8  # of a loop, as in benchmarks/overlap.py
 HOST_BOUND = 0.8  # from this share of the time on in calls, none of which waits
@@ -73,9 +64,9 @@ def _host_bound(row: Row) -> str:
 
 def _with_even(rows: Rows) -> Rows:
     """1:1 is the pipeline at the same size and memory."""
-    swept = where(rows, "overlap.ratio")
+    swept = question.where(rows, "overlap.ratio")
     at = {name: tuple({row.axes[name] for row in swept}) for name in ("batch_bytes", "memory")}
-    even = where(rows, "overlap.pipeline", **at) if swept else []
+    even = question.where(rows, "overlap.pipeline", **at) if swept else []
     swept += [
         replace(row, workload="overlap.ratio").with_axes(compute_to_copy="1:1") for row in even
     ]
@@ -120,7 +111,7 @@ QUESTIONS = (
     Compare(
         text="Which ratio of compute to copy gains most from overlap?", workload="overlap.ratio",
         where={"schedule": "copy_stream"}, select=_with_even,
-        beside=same("serial", "overlap.ratio", schedule="serial"),
+        beside=question.same("serial", "overlap.ratio", schedule="serial"),
     ),
     Compare(
         text="What is the cheapest way to order copy and compute?",

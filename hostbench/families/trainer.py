@@ -282,7 +282,7 @@ class Trainer:
         return f"numbers that differ from one process: {', '.join(odd)}" if odd else None
 
 
-def sent(traffic: Mapping[str, int], algorithm: str | None = None) -> int | None:
+def sent(traffic: Mapping[str, int], algorithm: str | None) -> int | None:
     """Bytes that each rank sends by its backend, and by nccl's choice; None where that is not
     documented. In turn each broadcasts an equal part."""
     group, num, total = rank_group(), rank_group().num_ranks, 0.0

@@ -7,19 +7,11 @@ import pyarrow as pa
 
 from hostbench.core.errors import BrokenError
 from hostbench.core.files import read_stored
-from hostbench.store import archive
+from hostbench.store import archive, table
 from hostbench.store.index import open_table
 from hostbench.store.results import open_url
 from hostbench.store.runs import StoredFile
-from hostbench.store.table import (
-    DAMAGE,
-    SCHEMA,
-    CommitFailedError,
-    DeltaError,
-    ResultTable,
-    is_in,
-    reason,
-)
+from hostbench.store.table import ResultTable
 
 _ATTEMPTS = 10
 _AT_ONCE = 100
@@ -40,8 +32,8 @@ def publish(results: Path, url: str) -> list[StoredFile]:
         lacking = _lacking(there, local.files)
         for start in range(0, len(lacking), _AT_ONCE):
             sent += _send(results, local, there, lacking[start : start + _AT_ONCE])
-    except DAMAGE as error:
-        wrong = f"cannot write the table at {url}: {reason(error)}"
+    except table.DAMAGE as error:
+        wrong = f"cannot write the table at {url}: {table.reason(error)}"
         raise BrokenError(f"{wrong}; fix that, or publish to another URL") from error
     return sent
 
@@ -67,7 +59,7 @@ def _send(
         if not lacking:
             return []
         files = {row.file for row in lacking}
-        rows = local.ask(SCHEMA.names, is_in("file", files))
+        rows = local.ask(table.SCHEMA.names, table.is_in("file", files))
         # the bytes of archives, of which a run's records are read
         contents = [
             read_stored(results / file, results)
@@ -75,13 +67,13 @@ def _send(
             else None
             for kind, file in zip(rows["kind"].to_pylist(), rows["file"].to_pylist(), strict=True)
         ]
-        index = SCHEMA.get_field_index("content")
+        index = table.SCHEMA.get_field_index("content")
         rows = rows.set_column(index, "content", pa.array(contents, type=pa.binary()))
         try:
             there.write(rows, files)
-        except CommitFailedError:
+        except table.CommitFailedError:
             continue
-        with suppress(DeltaError):  # others write: one of them does it
+        with suppress(table.DeltaError):  # others write: one of them does it
             there.tidy()
         return lacking
     raise BrokenError(f"others wrote to {there.url} at the same time {_ATTEMPTS} times; try again")

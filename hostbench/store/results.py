@@ -16,25 +16,11 @@ from hostbench.core.files import is_url
 from hostbench.core.records import Run
 from hostbench.facts.differences import Difference, possible
 from hostbench.facts.record import Facts
-from hostbench.store import archive, index, nights, points, runs, triage
+from hostbench.store import archive, index, nights, points, runs, table, triage
 from hostbench.store.limits import with_limits
 from hostbench.store.points import STATUSES
 from hostbench.store.runs import StoredFile
-from hostbench.store.table import (
-    DAMAGE,
-    DESCRIPTION,
-    FORMAT,
-    SCHEMA,
-    SHOWN,
-    ResultTable,
-    TableNotFoundError,
-    is_in,
-    of_run,
-    reason,
-    text,
-    to_frame,
-    unreadable,
-)
+from hostbench.store.table import ResultTable
 
 MAX_POINTS = 10_000_000
 """Of a table; of one with more the newest are shown."""
@@ -105,7 +91,7 @@ class Results:
         about = [
             (row.file, row.depends, row.digest, row.size, row.changed_ns) for row in self._files
         ]
-        return index.digest_of([DESCRIPTION, about])
+        return index.digest_of([table.DESCRIPTION, about])
 
     # ---- runs -----------------------------------------------------------------------------------
 
@@ -122,7 +108,7 @@ class Results:
         """The run itself, with its records. Raises DataError."""
         if self.folder is not None:
             return archive.read(self.folder / row.file)
-        where = is_in("file", [row.file])
+        where = table.is_in("file", [row.file])
         content = self._table.of_files("content", where)
         return archive.read(Path(row.file), content[row.file])
 
@@ -169,7 +155,7 @@ class Results:
     def rows(self, machine: str, run_ids: Sequence[str]) -> pd.DataFrame:
         """The tidy frame of these runs of one machine."""
         files = [row.file for row in self._of_machine(machine) if row.run_id in run_ids]
-        return self._shown(f"machine = {text(machine)} and {is_in('file', files)}")
+        return self._shown(f"machine = {table.text(machine)} and {table.is_in('file', files)}")
 
     def run_rows(self, machine: str, run_id: str) -> pd.DataFrame:
         """The tidy frame of one run, with what its rates are held against."""
@@ -178,13 +164,13 @@ class Results:
 
     def trend(self, machine: str, case: str) -> pd.DataFrame:
         """The columns TREND of one series, the oldest first."""
-        where = f'machine = {text(machine)} and "case" = {text(case)}'
+        where = f'machine = {table.text(machine)} and "case" = {table.text(case)}'
         return self._shown(where, (*TREND, "position", "file"))
 
     def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all points of one machine, text as categories, in no order, but always
         in the same."""
-        where, read = f"machine = {text(machine)} and {self._shown_since}", dict[str, Any]()
+        where, read = f"machine = {table.text(machine)} and {self._shown_since}", dict[str, Any]()
         for start in range(0, len(columns), _AT_ONCE):  # they are in memory twice for a moment
             some = columns[start : start + _AT_ONCE]
             rows = self._table.points(some, where)
@@ -196,7 +182,7 @@ class Results:
     def series(self, machine: str) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
-        where = f"machine = {text(machine)}" if self._of_machine(machine) else "false"
+        where = f"machine = {table.text(machine)}" if self._of_machine(machine) else "false"
         by = ("workload", "case")
         every = self._table.points(by, where, *_OF_A_SERIES)
         rows = every.to_pandas().astype({"workload": object, "case": object})
@@ -206,45 +192,45 @@ class Results:
     def _of_machine(self, machine: str) -> list[StoredFile]:
         return [row for row in self._files if row.machine == machine]
 
-    def _shown(self, where: str, columns: Sequence[str] = SHOWN) -> pd.DataFrame:
+    def _shown(self, where: str, columns: Sequence[str] = table.SHOWN) -> pd.DataFrame:
         """Points by time, what has none last; of one moment those of runs first."""
         rows = self._table.points(columns, where)
         if not len(rows):
-            return to_frame(SCHEMA.empty_table().select(columns))
+            return table.to_frame(table.SCHEMA.empty_table().select(columns))
         files = rows["file"].combine_chunks()
         ranks = [self._ranks.get(file, -1) for file in files.dictionary.to_pylist()]
         rank = np.array(ranks, np.int64)[files.indices]
         at = rows["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
         order = np.lexsort((rows["position"], rank, at))
-        return to_frame(rows.take(pa.array(order[rank[order] >= 0])))
+        return table.to_frame(rows.take(pa.array(order[rank[order] >= 0])))
 
 
 def frame_of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
     """The tidy frame of one run that was read already, with what its rates are held against; empty,
     and a warning, where it is odd."""
     rows = points.rows_of_run(results, run, warn) or []
-    return with_limits(to_frame(of_run(rows, "")), runs.facts_by_when(run.facts))
+    return with_limits(table.to_frame(table.of_run(rows, "")), runs.facts_by_when(run.facts))
 
 
 def open_url(url: str, *, create: bool = False) -> ResultTable:
     """The table at a URL as it is now, or an empty one. Raises UsageError where there is none that
     can be read."""
     try:
-        table = ResultTable(url)
-        if table.description != DESCRIPTION:
+        opened = ResultTable(url)
+        if opened.description != table.DESCRIPTION:
             raise UsageError(
-                f"the table at {url} is of another version ({table.description:.80}, this "
-                f"hostbench has format {FORMAT}): publish to another URL"
+                f"the table at {url} is of another version ({opened.description:.80}, this "
+                f"hostbench has format {table.FORMAT}): publish to another URL"
             )
-        table.files  # noqa: B018 - read now, where an error has a name
-        return table
-    except TableNotFoundError as error:
+        opened.files  # noqa: B018 - read now, where an error has a name
+        return opened
+    except table.TableNotFoundError as error:
         if create and "Unknown scheme" not in str(error):
             return ResultTable.create(url)
-        why = f"there is no table at {url} ({reason(error)}); `hostbench publish URL` makes one"
-        raise UsageError(why) from error
-    except (*DAMAGE, DecodeError, TypeError) as error:
-        raise unreadable(url, error) from error
+        why = f"there is no table at {url} ({table.reason(error)})"
+        raise UsageError(f"{why}; `hostbench publish URL` makes one") from error
+    except (*table.DAMAGE, DecodeError, TypeError) as error:
+        raise table.unreadable(url, error) from error
 
 
 def version(url: str) -> int:

@@ -229,8 +229,7 @@ def interleave(
     second: str | None,
     launches: int | None,
     budget_s: float,
-    *,
-    scratch: str | None = None,
+    scratch: str | None,
 ) -> Measured:
     """A run of each side, which is kept; without a second the working tree is that. `scratch`: why
     no history is judged by them. Raises NothingMeasured where the sides have no case in common, or

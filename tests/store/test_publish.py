@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from hostbench.core.errors import HostbenchError, UsageError
 from hostbench.core.records import Run
-from hostbench.store import archive
+from hostbench.store import archive, table
 from hostbench.store import results as opening
 from hostbench.store.points import case_rows
 from hostbench.store.publish import publish
@@ -121,7 +121,7 @@ def test_a_table_of_another_format_is_refused(
     results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(results, place)
-    monkeypatch.setattr(opening, "DESCRIPTION", "hostbench results, format 0")
+    monkeypatch.setattr(table, "DESCRIPTION", "hostbench results, format 0")
     with pytest.raises(UsageError, match=r"is of another version .* publish to another URL"):
         Results(place)
     with pytest.raises(UsageError, match="is of another version"):
