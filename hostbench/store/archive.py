@@ -15,14 +15,6 @@ from msgspec import convert, to_builtins
 
 from hostbench.core import files, journal
 from hostbench.core.errors import DataError, HostbenchError, Warn
-from hostbench.core.files import (
-    RefusedFileError,
-    damaged,
-    load_json,
-    read_stored,
-    unpack,
-    write_atomic,
-)
 from hostbench.core.records import DAMAGE, FORMAT, Run
 
 SUFFIX = ".json.gz"
@@ -38,7 +30,7 @@ def write(results: Path, run: Run) -> Path:
     """Archive a run. An archive is never overwritten: the same run again is left as it is."""
     path = path_of(results, run)
     if not path.exists():
-        write_atomic(path, packed({"hostbench": to_builtins(run)}))
+        files.write_atomic(path, packed({"hostbench": to_builtins(run)}))
     return path
 
 
@@ -84,8 +76,8 @@ def read(path: Path, content: bytes | None = None) -> Run:
     Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
     """
     try:
-        content = read_stored(path, path.parents[2]) if content is None else content
-        data = load_json(unpack(content))["hostbench"]
+        content = files.read_stored(path, path.parents[2]) if content is None else content
+        data = files.load_json(files.unpack(content))["hostbench"]
         if data["format"] != FORMAT:
             raise ValueError(
                 f"format {data['format']!r:.20}, this hostbench reads {FORMAT}: update it if a "
@@ -94,9 +86,9 @@ def read(path: Path, content: bytes | None = None) -> Run:
         run = convert(data, Run)
         if (num := len(run.header.planned)) > files.MAX_POINTS:
             limit = f"more than the {files.MAX_POINTS:,} that are read of a file"
-            raise RefusedFileError(
+            raise files.RefusedFileError(
                 errno.EFBIG, f"it plans {num:,} cases, {limit}: keep it elsewhere"
             )
         return run
     except (OSError, *DAMAGE) as error:
-        raise DataError(damaged(path, error)) from error
+        raise DataError(files.damaged(path, error)) from error

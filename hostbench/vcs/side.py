@@ -14,18 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hostbench
-from hostbench.core import asv_config, own_package
+from hostbench.core import asv_config, own_package, user_project
 from hostbench.core.asv_config import asv_results, source_folder
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
-from hostbench.core.user_project import (
-    WORKLOADS,
-    benchmark_folder,
-    is_hostbench,
-    unbuilt,
-    workload_folder,
-)
 from hostbench.runner.launcher import BOOT, environment
 from hostbench.vcs import repo
 from hostbench.vcs.build import package_of
@@ -78,10 +71,10 @@ def known_commit(checkout: Path, name: str) -> str:
 
 def measured_paths(checkout: Path) -> tuple[str, ...]:
     """Only what lies there can differ between two sides; as git takes paths."""
-    if is_hostbench(checkout):
+    if user_project.is_hostbench(checkout):
         return _MEASURED
     project = repo.inside(checkout, source_folder(checkout)) or Path()
-    aside = (asv_results(checkout), benchmark_folder(checkout))
+    aside = (asv_results(checkout), user_project.benchmark_folder(checkout))
     return (f":(top){project}" if project.parts else ":/", *repo.left_aside(checkout, *aside))
 
 
@@ -101,7 +94,7 @@ def make(checkout: Path, name: str | None, working_tree: Checkout, folder: Path)
     try:
         if not tree.exists():  # else the other side has it as it was when that was made
             repo.check_out(checkout, commit, tree)
-        if is_hostbench(checkout):
+        if user_project.is_hostbench(checkout):
             root = tree / (repo.inside(checkout, checkout) or "")
         else:
             if not working.exists():
@@ -180,7 +173,7 @@ def scratch(root: Path) -> str | None:
 
 def not_followed(root: Path) -> list[str]:
     """What a project's asv.conf.json says of its build that both sides leave aside."""
-    has_command = not is_hostbench(root) and asv_config.read(root).build_command
+    has_command = not user_project.is_hostbench(root) and asv_config.read(root).build_command
     text = f"build_command of {asv_config.CONFIG} is not followed: pip builds what it can"
     return [text] if has_command else []
 
@@ -192,15 +185,15 @@ def _variables(root: Path, tree: Path, folder: Path) -> dict[str, str]:
         raise UsageError(f"it has no folder {project}, where asv.conf.json has the project")
     package = package_of(root, (tree / project).resolve(), folder / "build")
     # What only the other side has must not be imported from wherever else it may be installed.
-    names = {*package.names, *unbuilt(root, working / project).names}
+    names = {*package.names, *user_project.unbuilt(root, working / project).names}
     package = replace(package, names=tuple(sorted(names)))
     inside = _workloads(root)
     is_copied = inside is not None and (working / inside).is_dir()  # else git ignores it
-    workloads = working / inside if inside and is_copied else workload_folder() or ""
-    return {own_package.VARIABLE: package.encoded(), WORKLOADS: str(workloads)}
+    workloads = working / inside if inside and is_copied else user_project.workload_folder() or ""
+    return {own_package.VARIABLE: package.encoded(), user_project.WORKLOADS: str(workloads)}
 
 
 def _workloads(root: Path) -> Path | None:
     """The folder of workloads, from the top of the repository on; None where it holds none."""
-    folder = workload_folder()
+    folder = user_project.workload_folder()
     return None if folder is None else repo.inside(root, folder)
