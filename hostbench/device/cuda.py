@@ -382,7 +382,7 @@ class CudaDevice(TorchDevice):
             self._is_limited = False
         _clear_workspaces()  # streams are new each case
         self.drop_caches()
-        torch.cuda.reset_peak_memory_stats(self.torch_device)
+        self.reset_peak()
 
 
 def require_cuda(index: int) -> None:

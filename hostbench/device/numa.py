@@ -23,7 +23,7 @@ def bind_near(pci_address: str | None) -> set[int]:
     entry, or where the thread may use few of the node's CPUs: a container that was given 16 cores,
     1 of them beside the GPU, runs better on all of them. Threads started later inherit it.
     """
-    allowed = set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else set()
+    allowed = os.sched_getaffinity(0)
     near = allowed & local_cpus(pci_address)
     if len(near) < LEAST_CPUS or len(near) < LEAST_SHARE * len(allowed):
         return allowed
