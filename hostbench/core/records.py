@@ -221,8 +221,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Sampling time: as many samples as fit, and MIN_SAMPLES in any case."""
     warmup_s: float = 0.5
     """The most that warm-up after the first step may take; one more step it always is."""
-    device_samples: int = 3
-    """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
 
     def shortened(self, share: float) -> Self:
         """With that share of the time."""

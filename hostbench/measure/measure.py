@@ -28,6 +28,7 @@ READING_S = 200e-6  # host-only steps are repeated until one timer reading is at
 MAX_NUMBER = 10_000
 MIN_SAMPLES = 7  # however long they take; one more before them is dropped
 MAX_READINGS = 10_000  # for a step whose time the clock does not see
+DEVICE_READINGS = 3  # fewer, but one, once they took a quarter of the time for samples
 LEAST_WARMUP_S, WINDOW, TREND = 0.03, 2, 0.05
 """Warm-up takes so long at least, and goes on while the newest readings, so many at least, take
 less than those before them by more than this share."""
@@ -121,7 +122,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
             asynchronous = _returns_early(device, prepared, call_s)
     # Between two events, behind a delay that hides the time to enqueue them. Of a step that waits
     # the device's clock would hold the host's time.
-    num_readings = settings.device_samples if asynchronous else 0
+    num_readings = DEVICE_READINGS if asynchronous else 0
     delay_s, late_s = EVENT_DELAY_S + call_s * prepared.depth, device.now() + settings.budget_s / 4
     while len(device_s) < num_readings and (not device_s or device.now() < late_s):
         prepared.get_ready(device)

@@ -15,7 +15,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import RankFailure, Unavailable
 from hostbench.core.records import FindingValue, Measurement, Settings
 from hostbench.core.samples import median
-from hostbench.measure.measure import EVENT_DELAY_S, Reading, sample, warm_up
+from hostbench.measure.measure import DEVICE_READINGS, EVENT_DELAY_S, Reading, sample, warm_up
 from hostbench.measure.workload import Workload
 from hostbench.ranks.launch import VARIABLE, Agents
 from hostbench.ranks.pool import Pool
@@ -65,7 +65,7 @@ class Ranks:
             by_rank: list[list[float]] = []
             if has_device_clock:
                 delay_s = EVENT_DELAY_S + depth * max(call for _, call in timed)
-                by_rank = ask("device_clock", settings.device_samples, delay_s)
+                by_rank = ask("device_clock", DEVICE_READINGS, delay_s)
             finished: list[Measurement] = ask("finish")
             proofs = _proofs(finished, self._pool.names)
             if any(proof.startswith("failed") for proof in proofs.values()):

@@ -164,9 +164,9 @@ def test_host_only_steps_are_repeated_until_a_reading_is_long(
 
 
 def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
-    few = scripted((), Settings(warmup_s=0, budget_s=8.0, device_samples=9))
+    few = scripted((), Settings(warmup_s=0, budget_s=8.0))
     assert len(few.device_s) == 2
-    one = scripted((), Settings(warmup_s=0, budget_s=0.0, device_samples=9))
+    one = scripted((), Settings(warmup_s=0, budget_s=0.0))
     assert len(one.device_s) == 1
 
 

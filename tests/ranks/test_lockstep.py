@@ -19,7 +19,7 @@ from hostbench.core.units import MIB
 from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
 from hostbench.measure import measure
-from hostbench.measure.measure import EVENT_DELAY_S, MIN_SAMPLES, Prepared
+from hostbench.measure.measure import DEVICE_READINGS, EVENT_DELAY_S, MIN_SAMPLES, Prepared
 from hostbench.measure.workload import Workload
 from hostbench.ranks import lockstep, pool, rank
 from hostbench.ranks.lockstep import Ranks
@@ -150,10 +150,10 @@ def test_the_device_clock_waits_for_the_slowest_call_and_takes_the_slowest_rank(
     ranks: Ranks,
 ) -> None:
     Script.has_clock = True
-    result = measured(ranks, depth=20, device_samples=2)
+    result = measured(ranks, depth=20)
     assert result.device_s == (0.5, 1.0)
     (pool,) = Script.made
-    assert ("device_clock", 2, EVENT_DELAY_S + 20 * 0.25) in pool.orders
+    assert ("device_clock", DEVICE_READINGS, EVENT_DELAY_S + 20 * 0.25) in pool.orders
 
 
 @pytest.mark.parametrize(("depth", "count"), [(1, 5), (20, 2)])
