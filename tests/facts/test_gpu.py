@@ -182,8 +182,9 @@ def test_a_user_may_hide_the_gpus(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     hidden = nvidia_hardware(tmp_path, FakeNvml())
-    assert not hidden.visible
-    assert "hides the GPUs" in (hidden.why or "")
+    assert not hidden.visible and "hides the GPUs" in (hidden.why or "")
+    facts = collect(tmp_path, FakeNvml())
+    assert "gpu0" not in facts and "hides the GPUs" in str(facts["nvml"]["driver"])
 
 
 # which GPU is which CUDA device, by the torch probe

@@ -15,7 +15,6 @@ UUID = "GPU-00000000-1111-2222-3333-444444444444"
 def test_the_environment_tells_what_is_set_and_names_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    paths = {"LD_PRELOAD": "/home/somebody/x.so"}
     others = {
         "NCCL_TOPO_FILE": "topo.xml",
         "NCCL_COMM_ID": "10.1.2.3:4000",
@@ -29,9 +28,10 @@ def test_the_environment_tells_what_is_set_and_names_nobody(
         "NCCL_ALGO": "allreduce:ring",
         "TEARDOWN_CUPTI": "1",
         "DISABLE_ADDMM_CUDA_LT": "1",
+        "LD_PRELOAD": "/home/somebody/x.so",
         "SECRET": "hunter2",
     }
-    monkeypatch.setattr(os, "environ", {**environ, **paths, **others})
+    monkeypatch.setattr(os, "environ", environ | others)
     group = software.software_facts()
     variables = {name: fact for name, fact in group.items() if name.startswith("env_")}
     assert variables == {

@@ -185,7 +185,7 @@ def test_two_hosts_are_a_machine_of_their_own(checkout: Scratch, results: Path) 
     assert shown.returncode == 0 and run.run_id in shown.stdout, shown.stdout
 
 
-def test_what_a_launcher_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_launcher_leaves_out_or_mistypes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are mpirun's."""
     variables = {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1"}
     environ = {f"OMPI_COMM_WORLD_{name}": text for name, text in variables.items()}
@@ -199,9 +199,6 @@ def test_what_a_launcher_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "environ", environ)
     with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT not set: export"):
         Member.from_environ()
-
-
-def test_a_mistyped_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", _environ(WORLD_SIZE="two"))
     with pytest.raises(UsageError, match=r"WORLD_SIZE, LOCAL_RANK: .*'two'; see docs"):
         Member.from_environ()
