@@ -1,7 +1,16 @@
 """Real ranks through the real command line: one failed case when one goes wrong."""
 
+import os
+import random
+import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from hostbench.core import journal
+from hostbench.core.processes import with_descendants
 from hostbench.device import num_devices
 from tests.conftest import SoakSeeds
 from tests.ranks.conftest import FAULTY, cases, culprit_of
@@ -46,3 +55,31 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
             assert (status, launch) == ("failed", 0) and str(text).startswith(name + words), text
         name = f"rank {culprit_of('wrong', 4, seed)}"
         assert found["wrong"] == ("failed", f"proof failed: {name}: element 17 is 3, not 4", 0)
+
+
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "hostbench.ranks")
+
+
+@pytest.mark.parametrize("starts", [("hostbench", "run"), TORCHRUN], ids=["run", "torchrun"])
+def test_a_kill_at_a_random_moment_leaves_no_process(
+    checkout: Scratch, results: Path, soak_seeds: SoakSeeds, starts: tuple[str, ...]
+) -> None:
+    """Of the command, of the launcher, or of any process below it; then all can be measured."""
+    chosen = cases("fine also", "num_ranks=2,")
+    words = ("-m", *starts, *chosen, "--launches=2", f"--results={results}")
+    for _ in soak_seeds(1, 50):
+        running = checkout.start(*words, GLOO_SOCKET_IFNAME="lo")
+        time.sleep(random.uniform(0, 8))
+        victim = random.choice(with_descendants({running.pid}))
+        number = random.choice((signal.SIGKILL, signal.SIGTERM))
+        with suppress(ProcessLookupError):
+            os.kill(victim, number)
+        said, _ = running.communicate(timeout=300)
+        how = (
+            f"{number.name} of {'a child' * (victim != running.pid)}: {running.returncode}\n{said}"
+        )
+        assert running.returncode in (0, 1, 3, 4, -signal.SIGKILL, -signal.SIGTERM), how
+        assert checkout.wait_for_no_process() == [], how
+    done = checkout.hostbench("run", *chosen, "--launches=2", f"--results={results}")
+    assert done.returncode == 0, done.stdout
+    assert not [*journal.find(results)] and not read_tree(results).warnings
