@@ -7,7 +7,8 @@ sides (judge.two_sides) says of both whether it has. Pure functions of numbers.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import structs
 
 from hostbench.judge.two_sides import CHANGED, Comparison, KeyT, half, side_of
 from hostbench.store.nights import NightCause
@@ -45,7 +46,7 @@ def moved(
         if why is not None:
             shown = again[key] if why == "code" else tonight
             verdict = CHANGED[0] if (shown.effect or 0.0) > 0 else CHANGED[1]
-            rows[key] = replace(shown, verdict=verdict, why=why, cause=why)
+            rows[key] = structs.replace(shown, verdict=verdict, why=why, cause=why)
     return dict(sorted(rows.items(), key=lambda item: -abs(item[1].effect or 0.0)))
 
 

@@ -15,10 +15,11 @@ under MIN_EFFECT or MIN_SECONDS is called. Pure functions of numbers.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+from msgspec import Struct, structs
 
 from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, median
@@ -73,8 +74,7 @@ class TwoSides:
     in_bytes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """What became of one series."""
 
     verdict: Verdict | Lacking = "undecided"
@@ -123,7 +123,7 @@ def compare(table: Mapping[KeyT, TwoSides]) -> dict[KeyT, Comparison]:
         for key, interval in zip(keys, _by_runs([logs[key] for key in keys]), strict=True):
             low, high, p_value = interval
             why = _contradiction(table[key], judged[key])
-            judged[key] = replace(judged[key], low=low, high=high, p_value=p_value, why=why)
+            judged[key] = structs.replace(judged[key], low=low, high=high, p_value=p_value, why=why)
     # What is too small to be called counts as 1, or the many sure ones among these would let in
     # others that are not.
     p_values = sorted(
@@ -173,8 +173,8 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
         in_bytes=sides.in_bytes,
     )
     if not all(observed.num):
-        return replace(observed, verdict="not judged", why="no number on one side")
-    observed = replace(
+        return structs.replace(observed, verdict="not judged", why="no number on one side")
+    observed = structs.replace(
         observed,
         effect=relative(_height(first, second)),
         before=math.exp(median(first.tolist())),
@@ -185,13 +185,13 @@ def _observed(sides: TwoSides, logs: _Logs) -> Comparison:
         lacks = max(0, LEAST_RUNS - 1 - _degrees(logs))
         more = f"{number_of(lacks, 'more run')} (not scratch)"
         more += f"{' or both interleaved' * bool(sides.machine)} will decide"
-        return replace(observed, why=f"made one after the other; {more}" if lacks else "")
+        return structs.replace(observed, why=f"made one after the other; {more}" if lacks else "")
     if min(observed.num) < MIN_LAUNCHES:
         why = f"{len(first)} and {len(second)} launches: {MIN_LAUNCHES} a side are needed"
-        return replace(observed, verdict="not judged", why=why)
+        return structs.replace(observed, verdict="not judged", why=why)
     *heights, p_value = shift(first.tolist(), second.tolist())
     effect, low, high = map(relative, heights)
-    return replace(observed, effect=effect, low=low, high=high, p_value=p_value)
+    return structs.replace(observed, effect=effect, low=low, high=high, p_value=p_value)
 
 
 def _by_runs(series: Sequence[_Logs]) -> Iterator[tuple[float, float, float]]:
@@ -242,16 +242,16 @@ def _decided(comparison: Comparison, limit: float) -> Comparison:
     if comparison.why or effect is None or low is None or high is None:
         return comparison
     if comparison.is_large and comparison.p_value is not None and comparison.p_value <= limit:
-        return replace(comparison, verdict="slower" if effect > 0 else "faster")
+        return structs.replace(comparison, verdict="slower" if effect > 0 else "faster")
     within = SAME_WITHIN if low <= 0 <= high else min(SAME_WITHIN, comparison.least)
     if max(-low, high) <= within:
-        return replace(comparison, verdict="same")
+        return structs.replace(comparison, verdict="same")
     if not low <= 0 <= high or MIN_EFFECT <= abs(effect) < comparison.least:
         few = f"less than {MIN_EFFECT:.0%} or {format_seconds(MIN_SECONDS)} is never called"
         sure = f"may be chance: false alarms are held to {FALSE_DISCOVERY_RATE:.1%}"
-        return replace(comparison, why=sure if comparison.is_large else few)
+        return structs.replace(comparison, why=sure if comparison.is_large else few)
     observations = "launches" if comparison.unit == "launch" else "runs"
-    return replace(comparison, why=f"{observations} differ by {comparison.spread:.0%}")
+    return structs.replace(comparison, why=f"{observations} differ by {comparison.spread:.0%}")
 
 
 def half(effect: float) -> float:

@@ -3,10 +3,12 @@ a pull request. What failed comes first, then the largest changes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
@@ -218,7 +220,7 @@ def table(comparisons: Comparisons) -> Table:
     """A row for each series."""
     rows = [
         {
-            **asdict(one),
+            **structs.asdict(one),
             "before_s": None if one.in_bytes else one.before,
             "after_s": None if one.in_bytes else one.after,
             "before_bytes": one.before if one.in_bytes else None,

@@ -276,7 +276,7 @@ def _add(
     points = points.sort_values("order", kind="stable", ignore_index=True)
     order, numbers = points["order"].to_numpy(), points["number"].to_numpy()
     role, names = runs["role"].to_numpy()[order], runs.index.to_numpy()[order]
-    in_bytes = (points["unit"] == "bytes").to_numpy()
+    is_number, in_bytes = ~np.isnan(numbers), (points["unit"] == "bytes").to_numpy()
     # the level itself is that of what one of its newest runs has measured
     newest = np.flatnonzero(runs["role"] == _BEFORE)[-LEVEL_RUNS:]
     is_recent = order >= newest.min(initial=len(runs)) if first.is_level else order >= 0
@@ -284,11 +284,12 @@ def _add(
     by = [pd.Categorical(wheres)[order], "case", "version"]
     indices: Mapping[Any, Any] = points.groupby(by, observed=True).indices
     for key, index in indices.items():
+        own, has_number = role[index], is_number[index]  # arrays, no frames: series are many
         for number in range(_BEFORE + is_in_time):
-            rows = index[role[index] == number]  # arrays, no frames: a machine has many series
+            rows = index[own == number]
             if not len(rows):
                 continue
-            valid = rows[~np.isnan(numbers[rows])]
+            valid = index[(own == number) & has_number]
             if number == _BEFORE:
                 valid = valid[-SEARCHED_RUNS:] if is_recent[valid].any() else valid[:0]
             status, why = ("ok", "") if rows[-1] in valid[-1:] else _why(points.iloc[rows[-1]])
