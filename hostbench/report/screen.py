@@ -13,6 +13,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from hostbench.core.case import as_typed
 from hostbench.core.records import Run
 from hostbench.core.units import format_factor, number_of, one_line
 from hostbench.families.question import Row
@@ -50,11 +51,14 @@ def screen(
         quiet = "on a quiet machine launches agree more, fewer are undecided"
         pairs.append(("busy", f"{why}: {quiet}"))
     learnt = [*_learnt([line for answer in answers for line in answer.lines])]
+    table = [*_table(answers)]
+    if not table and any(answer.state != "unavailable" for answer in answers):
+        table = [StyledLine("The answers from these cases have no line here; `report` has them.")]
     lines = [
         *(StyledLine(_clipped(line)) for line in header(run)),
         StyledLine(""),
         *(learnt and [*learnt, StyledLine("")]),
-        *_table(answers),
+        *table,
         StyledLine(""),
     ]
     for label, text in pairs:
@@ -117,7 +121,7 @@ def _rest(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[tuple[str,
     failed = [row for row in rows if row.status == "failed"]
     if failed:
         more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        yield "failed", f"{failed[0].case}: {failed[0].reason}{more}"
+        yield "failed", f"{as_typed(failed[0].case)}: {failed[0].reason}{more}"
     surprising = [row for row in rows if "unexpected:" in (row.flags or "")]
     if surprising:
         yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
