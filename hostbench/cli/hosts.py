@@ -1,6 +1,7 @@
 """`python -m hostbench.ranks`: `hostbench run`, where a launcher has started each rank's agent."""
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from hostbench import __version__, facts
 from hostbench.cli import commands, entry
 from hostbench.cli.measuring import Measuring, answer, chosen_cases, set_up
 from hostbench.core.errors import EXIT_OK, HostbenchError, UsageError
-from hostbench.core.processes import die_with_parent
+from hostbench.core.processes import die_with_parent, die_with_torchrun
 from hostbench.facts.machine import name_of_hosts
 from hostbench.ranks.world import Hello, Member, require_alike
 from hostbench.runner.plan import RANKS_AXIS, cases_of_world
@@ -67,6 +68,7 @@ def _conduct(member: Member, options: Measuring) -> int:
     from hostbench.ranks import launch
 
     mail = launch.Mail(launch.connect(member, conducts=True))
+    die_with_torchrun(signal.SIGTERM)  # from here on there is something to keep
     try:
         setup = set_up(options)
         hellos = launch.greet(mail, member.num_ranks)

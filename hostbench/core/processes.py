@@ -30,6 +30,13 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
         os._exit(1)
 
 
+def die_with_torchrun(number: signal.Signals) -> None:
+    """Its store dies with it, for which every rank would wait for minutes. It starts them from a
+    thread that lives as long as it does; of other launchers nobody knows that."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        die_with_parent(number)
+
+
 def become_subreaper() -> None:
     """Adopt orphaned descendants, so that `kill_strays` can see them."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -74,7 +74,7 @@ def test_a_kill_at_a_random_moment_leaves_no_process(
         number = random.choice((signal.SIGKILL, signal.SIGTERM))
         with suppress(ProcessLookupError):
             os.kill(victim, number)
-        said, _ = running.communicate(timeout=300)
+        said, _ = running.communicate(timeout=600)
         how = (
             f"{number.name} of {'a child' * (victim != running.pid)}: {running.returncode}\n{said}"
         )
